@@ -139,9 +139,10 @@ golden: $(INSTALLED)
 test: setup lint
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
-# The tests of a framework run in the environment that has it.
+# Drawn examples are drawn again here, and the tests of a framework run in the environment that has it.
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest --hypothesis-profile search -m "not slow" $$(grep -rl "^@given" tests --include="test_*.py")
 	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest; \
 	else echo "test-slow: SKIPPED the groups tf_agents and sb3: $(FRAMEWORKS) could not be created, see above"; fi
 

@@ -25,7 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
+# Drawn examples are the same in every run: a change is judged by what it did, not by luck. The slow tests search
+# further with `--hypothesis-profile search`. No example has a time limit, because machines are loaded.
+hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("suite")
 
 REAL_ENVIRONMENT = dict(os.environ)
 
