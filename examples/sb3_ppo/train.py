@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from a2perf import learning
 from a2perf.domains.quadruped_locomotion.agents import sb3_training
+from a2perf.errors import ConfigError
 from a2perf.submission.participant.adapters.origin import record_environment
 
 
@@ -31,6 +32,7 @@ class Settings(sb3_training.QuadrupedSettings):
         last_learning_rate: the rate falls linearly to this at ``total_steps``.
         log_std: logarithm of the first standard deviation of an action; an action of 1 is ``scale`` rad.
         width: of both hidden layers, of the policy and of the value.
+        activation: of both layers, ``"elu"`` or ``"tanh"``.
     """
 
     n_steps: int = 128
@@ -43,11 +45,17 @@ class Settings(sb3_training.QuadrupedSettings):
     clip_range: float = 0.2
     log_std: float = -1.5
     width: int = 256
+    activation: str = "elu"
+
+
+ACTIVATIONS = {"elu": torch.nn.ELU, "tanh": torch.nn.Tanh}
 
 
 def train(**participant_args: str) -> None:
     """Trains until the budget is used up."""
     settings = learning.read_settings(Settings, participant_args, Path(__file__).parent)
+    if settings.activation not in ACTIVATIONS:
+        raise ConfigError(f"activation is {settings.activation!r}", hint=f"use one of {', '.join(ACTIVATIONS)}")
     with learning.begin(settings) as run:
         record_environment(run.folder)
         sb3_training.train(
@@ -69,7 +77,7 @@ def _new_model(envs: VecNormalize, settings: Settings, seed: int) -> PPO:
         policy_kwargs={
             "log_std_init": settings.log_std,
             "net_arch": {"pi": [settings.width] * 2, "vf": [settings.width] * 2},
-            "activation_fn": torch.nn.ELU,
+            "activation_fn": ACTIVATIONS[settings.activation],
         },
         seed=seed,
         device="cpu",

@@ -103,6 +103,12 @@ def test_a_resumed_training_is_the_uninterrupted_one(train, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+def test_settings_of_the_zoo_make_a_model(train, name: str) -> None:
+    points = curve(train(name, config="zoo"))
+    assert 64 in {step for step, _ in points["Metrics/AverageReturn"]}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_policy_acts_in_the_environment(train, repository: Path, name: str) -> None:
     import gymnasium
 

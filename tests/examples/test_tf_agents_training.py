@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a2perf import learning
 from a2perf.runs.event_files import event_files_below, read_event_file
 
 pytestmark = pytest.mark.group("tf_agents")
@@ -51,3 +52,25 @@ def test_a_tiny_training_run_writes_a_curve_and_a_policy(
     assert (np.diff(steps) > 0).all()
     assert np.isfinite(np.concatenate([one.values for one in series])).all()
     assert (tmp_path / "policies" / "greedy_policy" / "saved_model.pb").is_file()
+
+
+DOMAINS = {
+    "web": "web_navigation",
+    "WebNavigation": "web_navigation",
+    "dog": "quadruped_locomotion",
+    "quadruped": "quadruped_locomotion",
+}
+
+
+@pytest.mark.parametrize("example", TRAINERS)
+def test_every_settings_file_is_valid(example: str, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = repository / "examples" / example
+    monkeypatch.syspath_prepend(str(folder))
+    files = sorted((folder / "configs").glob("*.gin"))
+    assert files
+    for file in files:
+        name = file.stem.removeprefix("published_")
+        domain = next((value for word, value in DOMAINS.items() if name.startswith(word)), "circuit_training")
+        module = importlib.import_module(domain if (folder / f"{domain}.py").is_file() else "train")
+        settings = learning.read_settings(module.Settings, {"config": file.stem}, folder)
+        assert file.stem == name or settings != module.Settings(), f"{file.name} changes nothing"
