@@ -1,0 +1,231 @@
+"""Runs the programs of peers on their tasks through the benchmark matrix, and compares with what the peers published.
+
+    python results/peers.py [NAME ...] [--seeds N] [--workers N]     runs what is missing, then prints the table
+    python results/peers.py --table                                  prints the table of the finished runs
+
+The programs are installed from the package index into `runs/peers/venv` and are not modified; the runs are in the store
+`runs/peers/store`. A run takes 1.5 to 4 minutes of one processor. The same command resumes: finished runs are kept.
+`docs/reference/peers.md` shows the table and says how each number is defined.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from a2perf.arrays import Values
+from a2perf.metrics.bootstrap import mean_interval
+from a2perf.metrics.statistics import student_quantile
+from a2perf.metrics.trackers.energy import JOULES_PER_KWH
+from a2perf.records import Manifest
+from a2perf.rlops.filters import RunQuery
+from a2perf.rlops.store import Store
+from a2perf.runs.stored_run import StoredRun
+from a2perf.runs.tracking_record import read_tracking
+from a2perf.storage import read_record
+
+HOUSE = Path(__file__).resolve().parents[1]
+EXAMPLE = HOUSE / "examples" / "peers"
+WORK = HOUSE / "runs" / "peers"
+STORE = WORK / "store"
+PYTHON = "venv/bin/python"
+"""The peers' Python, relative to ``WORK``; the commands of the matrix are the same on every machine."""
+
+CLEANRL = "cleanrl==1.2.0"
+HEAD = (
+    "program", "environment", "steps", "seeds", "return here [95 %]", "published [95 %]", "overlap", "wall s",
+    "processor s", "J",
+)  # fmt: skip
+EPISODES = 100
+"""A curve's last values that make the score of a run (the rule of openrlbenchmark, CleanRL's tool for its tables)."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a peer published for one environment.
+
+    Attributes:
+        env_id: the environment.
+        steps: training steps.
+        mean: mean return.
+        deviation: standard deviation over ``count`` values.
+        count: number of training runs, or of evaluation episodes of one training run.
+        of: ``"runs"`` or ``"episodes"``.
+    """
+
+    env_id: str
+    steps: int
+    mean: float
+    deviation: float
+    count: int
+    of: str
+
+    def interval(self) -> tuple[float, float]:
+        """Returns the 95 % interval of the mean (Student)."""
+        half = student_quantile(0.975, self.count - 1) * self.deviation / self.count**0.5
+        return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A program of a peer.
+
+    Attributes:
+        name: name of the experiment.
+        title: what runs.
+        tag: tag of the runs, the version of the program.
+        command: the command, relative to ``WORK``; the matrix adds ``--env-id`` and ``--seed``.
+        metric: the curve that is compared.
+        last: number of the last values that count; 0 for all.
+        published: the peer's numbers.
+        seeds: number of seeds.
+    """
+
+    name: str
+    title: str
+    tag: str
+    command: str
+    metric: str
+    last: int
+    published: tuple[Published, ...]
+    seeds: int
+
+
+def _zoo(algorithm: str, published: Published) -> Peer:
+    command = f"{PYTHON} ../../examples/peers/zoo/zoo.py --algo {algorithm}"
+    title = f"RL Baselines3 Zoo 2.9.2, {algorithm.upper()}"
+    return Peer(f"zoo_{algorithm}", title, "rl-zoo3-2.9.2", command, "evaluation_return", 0, (published,), 5)
+
+
+PEERS = (
+    Peer(
+        "cleanrl_ppo",
+        "CleanRL 1.2.0, ppo.py",
+        "cleanrl-1.2.0",
+        f"{PYTHON} -m cleanrl.ppo --cuda False",
+        "charts/episodic_return",
+        EPISODES,
+        (
+            Published("CartPole-v1", 500_000, 490.04, 6.12, 3, "runs"),
+            Published("Acrobot-v1", 500_000, -86.36, 1.32, 3, "runs"),
+        ),
+        3,
+    ),
+    _zoo("ppo", Published("CartPole-v1", 100_000, 500.0, 0.0, 300, "episodes")),
+    _zoo("dqn", Published("CartPole-v1", 50_000, 500.0, 0.0, 300, "episodes")),
+    _zoo("sac", Published("Pendulum-v1", 20_000, -157.0, 89.0, 750, "episodes")),
+)
+
+
+def main() -> None:
+    """Runs what is missing and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(peer.name for peer in PEERS)}; all")
+    parser.add_argument("--seeds", type=int, help="number of seeds from 1 on, by default 3 or 5")
+    parser.add_argument("--workers", type=int, default=1, help="runs at the same time")
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    given = parser.parse_args()
+    known = {peer.name: peer for peer in PEERS}
+    if unknown := [name for name in given.names if name not in known]:
+        sys.exit(f"{unknown[0]} is not a peer; there are {', '.join(known)}")
+    peers = [known[name] for name in given.names or known]
+    status = 0
+    if not given.table:
+        install()
+        status = max(run(peer, given.seeds or peer.seeds, given.workers) for peer in peers)
+    print("\n".join(table(peers)))
+    sys.exit(status)
+
+
+def install() -> None:
+    """Creates the Python of the peers if it is missing."""
+    python = WORK / PYTHON
+    stamp = WORK / "venv" / ".installed"
+    if stamp.exists():
+        return
+    subprocess.run([sys.executable, "-m", "venv", str(WORK / "venv")], check=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, "--requirement", str(EXAMPLE / "requirements.txt")], check=True)
+    # the package claims Python < 3.11 and pins libraries that ppo.py does not import
+    subprocess.run([*pip, "--no-deps", "--ignore-requires-python", CLEANRL], check=True)
+    stamp.touch()
+
+
+def run(peer: Peer, seeds: int, workers: int) -> int:
+    """Runs the missing cells of a peer's matrix; returns the status of `a2perf benchmark`."""
+    command = [
+        sys.executable, "-m", "a2perf", "benchmark", "--command", peer.command, "--exp-name", peer.name,
+        "--env-ids", *(one.env_id for one in peer.published), "--num-seeds", str(seeds), "--workers", str(workers),
+        "--no-auto-tag", "--store", str(STORE),
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_TAGS": peer.tag}
+    done = subprocess.run(command, cwd=WORK, env=environment, check=False)
+    shutil.rmtree(WORK / "runs", ignore_errors=True)  # CleanRL's own copies of the logs, which the store has collected
+    return done.returncode
+
+
+def table(peers: Sequence[Peer]) -> list[str]:
+    """Returns the lines of the table in Markdown; seeds and their scores are below it."""
+    lines, notes = [row(HEAD), row(["---"] * len(HEAD))], [""]
+    if not STORE.is_dir():
+        return lines
+    store = Store(STORE)
+    for peer in peers:
+        for published in peer.published:
+            found = store.runs(RunQuery(peer.name, (peer.tag,), env_ids=(published.env_id,)))
+            # the newest run of each seed, where the script has changed between runs
+            runs = list({run.seed: run for run in sorted(found, key=lambda run: run.started_at)}.values())
+            if not runs:
+                continue
+            scores = np.array([score(store, run, peer) for run in runs])
+            costs = np.array([cost(run) for run in runs]).mean(axis=0)
+            lines.append(
+                row([peer.title, published.env_id, *cells(scores, published), *(f"{one:.0f}" for one in costs)])
+            )
+            seeds = ", ".join(f"{run.seed}: {value:.2f}" for run, value in zip(runs, scores, strict=True))
+            energy = ", ".join(sorted({run.energy_quality for run in runs}))
+            notes.append(f"{peer.name} on {published.env_id}, returns by seed: {seeds}; energy: {energy}")
+    return [*lines, *notes]
+
+
+def cells(scores: Values, published: Published) -> list[str]:
+    """Returns steps, seeds, both means with their intervals, and whether the intervals overlap."""
+    there = published.interval()
+    here, overlap = f"{scores.mean():.2f}", "–"
+    if len(scores) > 1:
+        low, high = mean_interval(scores)
+        here += f" [{low:.2f}, {high:.2f}]"
+        overlap = "yes" if low <= there[1] and there[0] <= high else "no"
+    published_here = f"{published.mean:.2f} [{there[0]:.2f}, {there[1]:.2f}]"
+    return [f"{published.steps:,}", str(len(scores)), here, published_here, overlap]
+
+
+def row(cells: Sequence[str]) -> str:
+    """Returns a line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def score(store: Store, run: StoredRun, peer: Peer) -> float:
+    """Returns the score of a run: the mean of a curve's last values."""
+    curve = store.curve(run, peer.metric)
+    if curve is None:
+        sys.exit(f"{run.run_id} has no values of {peer.metric}")
+    return float(curve.values[-peer.last :].mean())
+
+
+def cost(run: StoredRun) -> tuple[float, float, float]:
+    """Returns wall time (s), processor time (s) and energy (J) of a run, evaluation included."""
+    tracked = read_tracking(read_record(run.path / "command" / "manifest.json", Manifest).tracking)
+    return tracked.wall_s, tracked.cpu_seconds, tracked.energy.gross_kwh * JOULES_PER_KWH
+
+
+if __name__ == "__main__":
+    main()
