@@ -89,6 +89,8 @@ class PPOSettings:
         min_learning_rate, max_learning_rate: its limits.
         target_divergence: the rate falls where an update diverges by more than twice this (nats), and rises where it
             diverges by less than half; None: the rate stays.
+        rate_per_update: adapt the rate once per update, by the divergence of its last pass, instead of after each
+            minibatch. Small batches need it: within an update the divergence cannot fall again, and the rate would.
         value_weight, entropy_weight: of the loss.
         last_entropy_weight: reached linearly at the end of the budget.
         max_gradient_norm: longer gradients are scaled down.
@@ -104,6 +106,7 @@ class PPOSettings:
     min_learning_rate: float = 1e-5
     max_learning_rate: float = 3e-3
     target_divergence: float | None = 0.01
+    rate_per_update: bool = False
     value_weight: float = 0.5
     entropy_weight: float = 0.0
     last_entropy_weight: float = 0.0
@@ -162,6 +165,11 @@ class PPO:
         """Environment steps between two updates."""
         return self.settings.horizon * self.environment.count
 
+    @property
+    def stored(self) -> dict[str, Tensor]:
+        """The observations of the last collection, shape (horizon, n, ...); the next one overwrites them."""
+        return self._stored
+
     def begin_episodes(self, seed: int) -> None:
         """Starts a new episode in each environment."""
         self._observations = _tensors(self.environment.reset(seed))
@@ -216,7 +224,9 @@ class PPO:
         size = self.batch_size // settings.minibatches
         sums = np.zeros(5)
         count = 0
+        divergences: list[float] = []
         for _ in range(settings.epochs):
+            divergences.clear()
             order = torch.randperm(self.batch_size, generator=self.generator)
             for part in range(settings.minibatches):
                 rows = order[part * size : (part + 1) * size]
@@ -237,15 +247,19 @@ class PPO:
                     # the estimator with the least variance of http://joschu.net/blog/kl-approx.html
                     divergence = float((ratio - 1.0 - change).mean())
                     outside = float((ratio != clipped).float().mean())
-                self._follow(divergence)
+                divergences.append(divergence)
+                if not settings.rate_per_update:
+                    self._follow(divergence)
                 self.optimizer.step()
-                sums += (float(policy_loss), float(value_loss), float(entropy.mean()), divergence, outside)
+                sums += (policy_loss.item(), value_loss.item(), entropy.mean().item(), divergence, outside)
                 count += 1
+        if settings.rate_per_update:
+            self._follow(float(np.mean(divergences)))
         policy, value, mean_entropy, mean_divergence, share = (sums / count).tolist()
         return Update(policy, value, mean_entropy, mean_divergence, self.learning_rate, share)
 
     def _follow(self, divergence: float) -> None:
-        """Adapts the learning rate to the divergence of the minibatch."""
+        """Adapts the learning rate to the divergence of a minibatch or an update."""
         settings = self.settings
         if settings.target_divergence is not None:
             if divergence > 2.0 * settings.target_divergence:
