@@ -5,7 +5,7 @@ table also has the target and the time of the closed reference engine, recorded 
 file (``A2PERF_DATA_DIR`` or the cache) it uses the generated twin and names it.
 
     python perf/circuit.py                       everything, some minutes
-    python perf/circuit.py --only costs,growth   some parts: costs, environment, flat, growth, threads, memory, compile
+    python perf/circuit.py --only costs,growth   some parts, see ``PARTS``
     python perf/circuit.py --figure growth.png   also draws how congestion and wirelength grow
     python perf/circuit.py --json                one JSON object
 """
@@ -31,15 +31,17 @@ import gymnasium
 import numpy as np
 
 import a2perf.domains
+from a2perf.domains.circuit_training.batch import PlacementBatch, PlacementTask
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.designs import design_files
 from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.placement_features import PlacementState
 from a2perf.errors import AssetUnavailable
 from tests.domains.circuit_training import plain_costs
 
-PARTS = ("costs", "environment", "flat", "growth", "threads", "memory", "compile")
+PARTS = ("costs", "environment", "learning", "flat", "growth", "threads", "memory", "compile")
 # quantity: (target in ms, recorded closed engine in ms after one macro moved)
 REFERENCE = {
     "wirelength": (0.15, 0.32),
@@ -223,6 +225,41 @@ def measure_environment() -> list[dict[str, object]]:
     return rows
 
 
+def measure_learning() -> list[dict[str, object]]:
+    """Times what a placement policy learns from: features of all cells, and whole episodes of a batch."""
+    _, (netlist, placement) = files()
+    kwargs = {"netlist_file": str(netlist), "init_placement": str(placement)}
+    with gymnasium.make("CircuitTraining-Ariane-v0", disable_env_checker=True, **kwargs) as env:
+        task = PlacementTask(env)
+        state = PlacementState(task.design, task.start)
+        batch = PlacementBatch([task], 2)
+
+        def features() -> None:
+            state.table()
+            state.summary()
+
+        def macros() -> list[int]:
+            state.reset()
+            while not state.done:
+                features()
+                state.place(first_free(state.mask))
+            return state.placed
+
+        def episodes() -> None:
+            observations, before = batch.reset(0), batch.episodes
+            while batch.episodes == before:
+                observations = batch.step(observations["mask"].argmax(axis=1)).observations
+
+        cells, count = macros(), len(task.design.order)
+        state.reset()
+        return [
+            {"what": "features of all cells", "ms": best_ms(features, 60)},
+            {"what": "batched step without the end", "ms": best_ms(macros, 10) / count},
+            {"what": "end of an episode", "ms": best_ms(lambda: task.finish(cells), 10)},
+            {"what": "episode of a batch", "ms": best_ms(episodes, 10) / 2},
+        ]
+
+
 def measure_flat() -> list[dict[str, object]]:
     """Times the costs of a flat netlist of 90,000 nets."""
     plc = engine(design_files("generated", FLAT))
@@ -299,6 +336,7 @@ mean_of_largest(np.arange(10.0), 2)
 print(peak(), flush=True)
 """
 MEMORY_LOAD = """
+from a2perf.domains.circuit_training.batch import PlacementBatch, PlacementTask
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 plc = create_placement_cost(netlist_file=sys.argv[1], init_placement=sys.argv[2])
 plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()
@@ -326,6 +364,7 @@ def measure_memory() -> list[dict[str, object]]:
 COMPILE = """
 import time
 start = time.process_time()
+from a2perf.domains.circuit_training.batch import PlacementBatch, PlacementTask
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.starting_point import starting_point
 imported = time.process_time()
@@ -404,6 +443,7 @@ def main() -> None:
     measures = {
         "costs": measure_costs,
         "environment": measure_environment,
+        "learning": measure_learning,
         "flat": measure_flat,
         "growth": measure_growth,
         "threads": measure_threads,
@@ -414,7 +454,10 @@ def main() -> None:
     for part in (part for part in PARTS if part in wanted):
         result[part] = measured = measures[part]()  # type: ignore[operator]
         if not arguments.json and isinstance(measured, list):
-            print_rows(f"{part} (design: {result['design']})" if part in ("costs", "environment") else part, measured)
+            print_rows(
+                f"{part} (design: {result['design']})" if part in ("costs", "environment", "learning") else part,
+                measured,
+            )
         elif not arguments.json and part == "growth":
             print("\ngrowth: size, ms")
             for name, points in measured.items():
