@@ -154,8 +154,10 @@ def test_phases_divide_the_run(spawn, tmp_path):
     sampler = Sampler(directory=tmp_path, settings=PLACE, with_codecarbon=False)
     sampler.prepare()
     process = spawn(WAIT + "\n" + BURN.format(seconds=0.4) + "print('burnt', flush=True)")
+    before = time.perf_counter()
     sampler.attach(process.pid)
     sampler.mark("load")
+    unmarked_s = time.perf_counter() - before  # belongs to no phase, and grows with the load of the machine
     assert process.stdout.readline() == b"up\n"
     time.sleep(0.2)
     sampler.mark("train")
@@ -165,11 +167,12 @@ def test_phases_divide_the_run(spawn, tmp_path):
     report = sampler.stop()
     assert list(report.phases) == ["load", "train"]
     load, train = report.phases["load"], report.phases["train"]
-    assert load.wall_s + train.wall_s == pytest.approx(report.wall_s, abs=0.02)
+    assert load.wall_s + train.wall_s == pytest.approx(report.wall_s, abs=0.02 + unmarked_s)
     assert load.wall_s >= 0.2
     assert train.cpu_seconds >= 0.25
-    assert load.cpu_seconds + train.cpu_seconds == pytest.approx(report.cpu_seconds, abs=0.02)
-    assert load.energy_gross_kwh + train.energy_gross_kwh == pytest.approx(report.energy.gross_kwh, rel=0.05)
+    assert load.cpu_seconds + train.cpu_seconds == pytest.approx(report.cpu_seconds, abs=0.02 + unmarked_s)
+    share = 0.05 + unmarked_s / report.wall_s
+    assert load.energy_gross_kwh + train.energy_gross_kwh == pytest.approx(report.energy.gross_kwh, rel=share)
     assert {row["phase"] for row in rows(tmp_path / "system_trace.csv")} >= {"load", "train"}
 
 
