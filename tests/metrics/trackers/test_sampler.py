@@ -246,7 +246,8 @@ def test_a_tracker_that_hangs_does_not_hold_the_run_up(spawn, tmp_path, monkeypa
     monkeypatch.setattr(sampler_module, "STOP_TIMEOUT_S", 0.3)
     release = threading.Event()
     hanging = Odd(None)
-    hanging.sample = lambda tick: release.wait(30) if tick.elapsed_s > 0.05 else None
+    calls = itertools.count()
+    hanging.sample = lambda tick: release.wait(30) if next(calls) else None
     report = run(spawn, tmp_path, BURN.format(seconds=0.3), trackers=[hanging])
     assert [failure.tracker for failure in report.failures] == ["sampler"]
     assert report.samples >= 1
