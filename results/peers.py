@@ -2,19 +2,24 @@
 
     python results/peers.py [NAME ...] [--seeds N] [--workers N]     runs what is missing, then prints the table
     python results/peers.py --table                                  prints the table of the finished runs
+    python results/peers.py --bare                                   compares a short run with and without a2perf
 
 The programs are installed from the package index into `runs/peers/venv` and are not modified; the runs are in the store
 `runs/peers/store`. A run takes 1.5 to 4 minutes of one processor. The same command resumes: finished runs are kept.
-`docs/reference/peers.md` shows the table and says how each number is defined.
+`docs/reference/peers.md` has the table and the definition of each number.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +33,7 @@ from a2perf.metrics.trackers.energy import JOULES_PER_KWH
 from a2perf.records import Manifest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
+from a2perf.runs.event_files import event_files_below, read_event_file
 from a2perf.runs.stored_run import StoredRun
 from a2perf.runs.tracking_record import read_tracking
 from a2perf.storage import read_record
@@ -132,12 +138,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="number of seeds from 1 on, by default 3 or 5")
     parser.add_argument("--workers", type=int, default=1, help="runs at the same time")
     parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("--bare", action="store_true", help="compare a short run of CleanRL with and without a2perf")
     given = parser.parse_args()
     known = {peer.name: peer for peer in PEERS}
     if unknown := [name for name in given.names if name not in known]:
         sys.exit(f"{unknown[0]} is not a peer; there are {', '.join(known)}")
     peers = [known[name] for name in given.names or known]
     status = 0
+    if given.bare:
+        install()
+        sys.exit(compare_with_bare())
     if not given.table:
         install()
         status = max(run(peer, given.seeds or peer.seeds, given.workers) for peer in peers)
@@ -170,6 +180,46 @@ def run(peer: Peer, seeds: int, workers: int) -> int:
     done = subprocess.run(command, cwd=WORK, env=environment, check=False)
     shutil.rmtree(WORK / "runs", ignore_errors=True)  # CleanRL's own copies of the logs, which the store has collected
     return done.returncode
+
+
+def compare_with_bare() -> int:
+    """Runs CleanRL for 50,000 steps by itself and in the matrix; returns 0 if every logged value is equal."""
+    words = [PYTHON, "-m", "cleanrl.ppo", "--cuda", "False", "--total-timesteps", "50000"]
+    cell = ["--env-id", "CartPole-v1", "--seed", "1"]
+    with tempfile.TemporaryDirectory() as folder:
+        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [str(WORK / PYTHON), *words[1:], *cell], cwd=folder, check=True, capture_output=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        bare = values_of(Path(folder))
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"by itself: {wall:.1f} s, {processor:.1f} processor s")
+    with tempfile.TemporaryDirectory(dir=WORK) as store:
+        command = [
+            sys.executable, "-m", "a2perf", "benchmark", "--command", shlex.join(words), "--exp-name", "bare",
+            "--env-ids", cell[1], "--num-seeds", "1", "--workers", "1", "--no-auto-tag", "--store", store,
+        ]  # fmt: skip
+        subprocess.run(command, cwd=WORK, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        (found,) = Store(Path(store)).runs()
+        wall, processor, joules = cost(found)
+        print(f"in the matrix: {wall:.1f} s, {processor:.1f} processor s, {joules:.0f} J ({found.energy_quality})")
+        here = values_of(found.path)
+    different = sorted(tag for tag in bare.keys() | here.keys() if bare.get(tag) != here.get(tag))
+    count = sum(map(len, bare.values()))
+    print(f"{count} values in {len(bare)} curves; different: {', '.join(different) or 'none'}")
+    return 1 if different or not count else 0
+
+
+def values_of(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Returns the steps and values of every logged curve except the speed."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for file in event_files_below(folder):
+        for tag, series in read_event_file(file).scalars.items():
+            if tag != "charts/SPS":
+                curves.setdefault(tag, []).extend(zip(series.steps.tolist(), series.values.tolist(), strict=True))
+    return curves
 
 
 def table(peers: Sequence[Peer]) -> list[str]:
