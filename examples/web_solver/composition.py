@@ -8,8 +8,9 @@ levels 1 and 2, and from levels 1 to 3, as in the three composed environments; a
 of the CSV file that exist are not measured again. The policies run in this process without confinement.
 
 ``cloned`` is the network of ``examples/tf_agents_bc``, trained on levels 1 to 3, in NumPy; it reads all profile keys.
-``cloned-16`` reads 16 of them, as the submission itself does. ``--export-cloned ARTIFACTS`` takes the weights of
-another training run; this needs TensorFlow.
+``cloned-16`` reads 16 of them, as the submission itself does. ``learned`` is ``examples/torch_ppo_web``, learned from
+scratch: the shipped policy of the hardest level, or that of a training run. ``--export-cloned ARTIFACTS`` takes the
+weights of another cloning; this needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ DEPTHS = (1, 2, 4, 8)
 """Numbers of websites per episode."""
 ORDERS = ("given", "reversed")
 POLICIES = ("random", "solver", "cloned", "cloned-16", "learned")
+ENVIRONMENTS = {"Composed-01": ("1", 2), "Composed-02": ("1 2", 4), "Composed-03": ("1 2 3", 8)}
+"""Levels and number of websites of each environment."""
 DESIGNS = 20  # of each level
 DESIGN_SEED = 887_000
 EPISODE_SEED = 886_000
@@ -102,13 +105,21 @@ def export_cloned(artifacts: Path) -> Path:
     return HERE / "cloned.npz"
 
 
-def submission_policy(folder: Path, artifacts: Path) -> Callable[[gymnasium.Env[Any, Any]], Act]:
-    """Returns what loads the ``inference.py`` of a submission for an environment."""
+def submission_policy(
+    folder: Path, artifacts: Path | None = None, **arguments: str
+) -> Callable[[gymnasium.Env[Any, Any]], Act]:
+    """Returns what loads the ``inference.py`` of a submission for an environment.
+
+    Args:
+        folder: the submission.
+        artifacts: what its training run left, if it has one.
+        **arguments: participant arguments.
+    """
 
     def load(env: gymnasium.Env[Any, Any]) -> Act:
         assert env.spec is not None
         # Its weights are found there; its task is that of the environment.
-        os.environ.update(ROOT_DIR=str(artifacts), A2PERF_ENV_ID=env.spec.id, A2PERF_ENV_KWARGS="{}")
+        os.environ.update(ROOT_DIR=str(artifacts or folder), A2PERF_ENV_ID=env.spec.id, A2PERF_ENV_KWARGS="{}")
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         spec = importlib.util.spec_from_file_location(f"{folder.name}_inference", folder / "inference.py")
@@ -116,7 +127,7 @@ def submission_policy(folder: Path, artifacts: Path) -> Callable[[gymnasium.Env[
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        policy = module.load_policy(env)
+        policy = module.load_policy(env, **arguments)
         return lambda observation, info: int(module.infer_once(policy, module.preprocess_observation(observation)))
 
     return load
@@ -186,6 +197,18 @@ def write_rows(path: Path, rows: dict[tuple[str, str, int, str], dict[str, Any]]
 # --- Results
 
 
+def summary(rows: dict[tuple[str, str, int, str], dict[str, Any]]) -> str:
+    """Returns a table in Markdown: success on single websites of levels 1 to 3, and on the three environments."""
+    heads = [f"{name}, {order}" for name in ENVIRONMENTS for order in ORDERS]
+    lines = ["| policy | one website | " + " | ".join(heads) + " |", "| --- " * (2 + len(heads)) + "|"]
+    for policy in POLICIES:
+        found = [rows.get((policy, *where, order)) for where in ENVIRONMENTS.values() for order in ORDERS]
+        if any(found):
+            cells = [_cell(rows.get((policy, LEVELS[-1], 1, ORDERS[0]))), *map(_cell, found)]
+            lines.append(f"| {policy} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def table(rows: dict[tuple[str, str, int, str], dict[str, Any]]) -> str:
     """Returns the table in Markdown: a row per policy and levels, a column per number of websites."""
     lines = ["| policy | levels | order | " + " | ".join(f"{depth}" for depth in DEPTHS) + " |"]
@@ -222,17 +245,20 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "composition.csv"
     folder, _, artifacts = given.learned.partition("=")
-    learned = Path(folder).resolve()
+    learned = functools.partial(submission_policy, Path(folder).resolve())
     loaders = {
         "random": random_policy,
-        "solver": submission_policy(HERE, HERE),
+        "solver": submission_policy(HERE),
         "cloned": functools.partial(cloned_policy, fields=None),
         "cloned-16": cloned_policy,
-        "learned": submission_policy(learned, Path(artifacts).resolve() if artifacts else learned),
     }
     rows: dict[tuple[str, str, int, str], dict[str, Any]] = dict(read_rows(path))
     designs: dict[str, list[dict[str, Any]]] = {}
     for levels in LEVELS:
+        # The shipped policies of that example were trained on one level each; the one of the hardest level is taken.
+        loaders["learned"] = (
+            learned(Path(artifacts).resolve()) if artifacts else learned(weights=f"level_{levels.split()[-1]}")
+        )
         for websites in DEPTHS:
             for order in ORDERS if websites > 1 else ORDERS[:1]:
                 for policy in given.policies:
@@ -245,10 +271,10 @@ def main() -> None:
                     rows[key] = dict(zip(COLUMNS, key, strict=False)) | measured
                     write_rows(path, rows)
                     print(json.dumps(rows[key]), flush=True)
-    print(table(rows))
+    print(summary(rows), table(rows), sep="\n\n")
     from composition_chart import draw
 
-    for drawn in draw(rows, given.out):
+    for drawn in draw(rows, ENVIRONMENTS, given.out):
         print(drawn)
 
 

@@ -17,14 +17,18 @@ LABELS = {
     "cloned-16": "cloned, 16 profile keys",
     "learned": "learned from scratch",
 }
-ENVIRONMENTS = {("1", 2): "Composed-01", ("1 2", 4): "Composed-02", ("1 2 3", 8): "Composed-03"}
 
 
-def draw(rows: Mapping[tuple[str, str, int, str], Mapping[str, Any]], folder: Path) -> list[Path]:
+def draw(
+    rows: Mapping[tuple[str, str, int, str], Mapping[str, Any]],
+    environments: Mapping[str, tuple[str, int]],
+    folder: Path,
+) -> list[Path]:
     """Writes ``composition.svg`` and ``composition.png``.
 
     Args:
         rows: measured cells by policy, levels, number of websites and order.
+        environments: levels and number of websites of the environments that are marked.
         folder: where to.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,7 +48,7 @@ def draw(rows: Mapping[tuple[str, str, int, str], Mapping[str, Any]], folder: Pa
         axes.set_xlabel("websites per episode")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color=INK["rule"], linewidth=0.6)
-        for (of_levels, websites), name in ENVIRONMENTS.items():
+        for name, (of_levels, websites) in environments.items():
             if of_levels == levels:
                 axes.axvline(websites, color=INK["rule"], linewidth=6, zorder=0)
                 axes.text(websites, 0.5, name, rotation=90, ha="center", va="center", fontsize=7, color=INK["muted"])

@@ -61,7 +61,7 @@ def test_every_composition_is_solved_from_its_observations(solver, depth: int, o
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_hundreds_of_compositions_are_solved_from_their_observations(composition, depth: int, order: str) -> None:
     designs = [design.as_record() for level in range(1, depth + 1) for design in shipped_designs(level)[::5]]
-    load = composition.submission_policy(composition.HERE, composition.HERE)
+    load = composition.submission_policy(composition.HERE)
     assert composition.measure(load, designs, 2**depth, order, 300)["solved"] == 300
 
 

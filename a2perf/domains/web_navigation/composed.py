@@ -261,7 +261,7 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         return [design for design in found if design is not None], fixed
 
     def _check_limits(self, designs: Sequence[WebsiteDesign]) -> None:
-        """Refuses designs some of whose compositions need more profile rows or more steps than there are."""
+        """Refuses designs if a composition of them needs more profile rows or more steps than there are."""
         keys = {key for design in designs for key in design.fields}
         if len(keys) + 1 > self.sizes.fields:
             raise ConfigError(
