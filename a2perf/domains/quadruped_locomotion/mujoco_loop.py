@@ -1,7 +1,7 @@
 """A control step in MuJoCo in one compiled call, with the GIL released; plain Python without Numba.
 
-Eleven sub-steps of 3 ms instead of 33 of 1 ms. The history of measurements then has one entry per sub-step, so
-latencies are given to the shared code divided by ``LATENCY_SCALE``.
+The number of sub-steps differs from PyBullet's 33. The history of measurements has one entry per sub-step, so latencies
+are given to the shared code in units of sub-steps (``TwinPhysics.latency_scale``).
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from a2perf.domains.compilation import NUMBA_AVAILABLE, compiled
-from a2perf.domains.quadruped_locomotion.mujoco_model import SUBSTEPS, TIME_STEP, TOUCH_MARGIN, UNSTABLE_SPEED
+from a2perf.domains.quadruped_locomotion.mujoco_model import TOUCH_MARGIN, UNSTABLE_SPEED
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, pd_torques
-from a2perf.domains.quadruped_locomotion.robot import TIME_STEP as HISTORY_TIME_STEP
-from a2perf.domains.quadruped_locomotion.robot import FloatArray, foot_positions, link_frames
+from a2perf.domains.quadruped_locomotion.robot import KD, FloatArray, foot_positions, link_frames
 from a2perf.domains.quadruped_locomotion.rotations import rotate
 from a2perf.domains.quadruped_locomotion.sensors import push_joints, write_base
 from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, ImitationTask, after_physics, before_physics
-
-LATENCY_SCALE = TIME_STEP / HISTORY_TIME_STEP
 
 
 class Simulation(NamedTuple):
@@ -32,6 +29,9 @@ class Simulation(NamedTuple):
         ctrl: joint torques (12).
         body_points: see ``mujoco_model.body_points``.
         body_radii: see ``mujoco_model.body_points``.
+        substeps: of a control step.
+        implicit_damping: whether the model contains the derivative gain of the motors.
+        start_scale: factor on the latency with which the action filter reads its first angles.
     """
 
     step: int
@@ -42,6 +42,9 @@ class Simulation(NamedTuple):
     ctrl: FloatArray
     body_points: FloatArray
     body_radii: FloatArray
+    substeps: int
+    implicit_damping: bool
+    start_scale: float
 
 
 # Importing native_calls fails without Numba.
@@ -93,10 +96,14 @@ def unstable(simulation: Simulation) -> bool:
 
 @compiled
 def prepare_substep(simulation: Simulation, actuation: Actuation, latency: float, substep: int) -> None:
-    """Writes the torques of a sub-step (0..10)."""
-    pd_torques(actuation, latency, (substep + 1) / SUBSTEPS)
+    """Writes the torques of a sub-step (from 0)."""
+    pd_torques(actuation, latency, (substep + 1) / simulation.substeps)
     for joint in range(12):
         simulation.ctrl[joint] = actuation.torques[joint]
+    if simulation.implicit_damping:
+        for joint in range(12):
+            # taken out here, because the integrator adds it at the end of the sub-step
+            simulation.ctrl[joint] += actuation.strength[joint] * KD[joint] * actuation.joints[1, joint]
 
 
 @compiled
@@ -132,9 +139,9 @@ if NUMBA_AVAILABLE:
     @compiled
     def run(simulation: Simulation, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
         """Runs a whole control step of the task; see ``backends.PhysicsBackend.run``."""
-        before_physics(task, latency, steps)
+        before_physics(task, latency * simulation.start_scale, steps)
         failed = False
-        for substep in range(SUBSTEPS):
+        for substep in range(simulation.substeps):
             prepare_substep(simulation, task.actuation, latency, substep)
             _simulate(simulation)
             failed = unstable(simulation)
@@ -148,9 +155,9 @@ def run_interpreted(
     simulate: Any, simulation: Simulation, task: ImitationTask, latency: float, steps: int, warm_up: bool
 ) -> None:
     """The same as ``run`` through MuJoCo's Python interface; ``simulate()`` runs one sub-step."""
-    before_physics(task, latency, steps)
+    before_physics(task, latency * simulation.start_scale, steps)
     failed = False
-    for substep in range(SUBSTEPS):
+    for substep in range(simulation.substeps):
         prepare_substep(simulation, task.actuation, latency, substep)
         simulate()
         failed = unstable(simulation)

@@ -7,14 +7,15 @@ a box. The frame of a body is that of its URDF link; only the chassis has its or
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
 
 import numpy as np
 
 from a2perf.domains.quadruped_locomotion import robot
-from a2perf.domains.quadruped_locomotion.robot import FloatArray, kinematic_tree
+from a2perf.domains.quadruped_locomotion.robot import CONTROL_STEP, KD, FloatArray, kinematic_tree
+from a2perf.errors import ConfigError
 
 SUBSTEPS = 11
-TIME_STEP = 0.033 / SUBSTEPS  # s; with fewer sub-steps the stiff joints begin to swing
 # No motor moves a joint this fast (rad/s): the integration has become unstable, which extreme random actions can cause.
 UNSTABLE_SPEED = 400.0
 GROUND_FRICTION = 0.9  # Bullet multiplies 0.9 of the ground with 1.0 of the foot, MuJoCo takes the larger of two
@@ -41,6 +42,63 @@ _CHASSIS_HALF = (0.12, 0.09, 0.27)
 _LEG_COLOUR = "0.5 0.5 0.55 1"
 # A body counts as touching the ground a little above it, as Bullet's contact list does.
 TOUCH_MARGIN = 0.005  # m
+
+
+@dataclass(frozen=True)
+class TwinPhysics:
+    """Numerical and contact parameters of the MuJoCo model; the defaults are those of the registered ids.
+
+    Attributes:
+        substeps: of a control step of 0.033 s; with fewer than 11, explicit damping lets the stiff joints swing.
+        implicit_damping: leave the derivative gain of the motors to the integrator, which then stays stable with long
+            sub-steps. The motors' strength does not scale that part.
+        contact: time constant (s) and damping ratio of contacts (``solref``).
+        impedance: of contacts (``solimp``); empty: MuJoCo's.
+        friction: of the feet on the ground.
+        elliptic: exact friction cones instead of pyramids.
+        iterations: limit of the solver.
+        exact_start: start the action filter of an episode from the default pose, as in PyBullet, where the latency of
+            2 ms spans two sub-steps. With longer sub-steps it would start from a blend with the start state.
+        fused: merge the toes, which do not move, with the lower legs: fewer bodies, the same dynamics. Contacts differ
+            slightly, because their softness depends on the mass of the touching body.
+    """
+
+    substeps: int = SUBSTEPS
+    implicit_damping: bool = False
+    contact: str = CONTACT
+    impedance: str = ""
+    friction: float = GROUND_FRICTION
+    elliptic: bool = False
+    iterations: int = 10
+    exact_start: bool = False
+    fused: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        Raises:
+            ConfigError: ``substeps`` is not positive.
+        """
+        if self.substeps < 1:
+            raise ConfigError(f"substeps is {self.substeps!r}; it must be a positive integer")
+
+    @property
+    def time_step(self) -> float:
+        """Length of a sub-step, s."""
+        return CONTROL_STEP / self.substeps
+
+    @property
+    def latency_scale(self) -> float:
+        """The shared code's history has an entry per millisecond; it gets latencies divided by this."""
+        return self.time_step / robot.TIME_STEP
+
+    @property
+    def start_scale(self) -> float:
+        """Factor on a scaled latency with which the action filter starts."""
+        return self.latency_scale if self.exact_start else 1.0
+
+
+DEFAULT_PHYSICS = TwinPhysics()
 
 
 def link_inertia(link: int) -> FloatArray:
@@ -76,32 +134,38 @@ def body_points() -> tuple[FloatArray, FloatArray]:
     return np.array(rows), np.array(radii)
 
 
-def model_xml() -> str:
+def model_xml(physics: TwinPhysics = DEFAULT_PHYSICS) -> str:
     """Returns the model as MJCF text."""
     root = ElementTree.Element("mujoco", model="laikago")
-    ElementTree.SubElement(root, "compiler", angle="radian", autolimits="true", balanceinertia="true")
+    compiler = ElementTree.SubElement(root, "compiler", angle="radian", autolimits="true", balanceinertia="true")
+    if physics.fused:
+        compiler.set("fusestatic", "true")
     option = ElementTree.SubElement(
         root,
         "option",
-        timestep=str(TIME_STEP),
+        timestep=str(physics.time_step),
         gravity=f"0 0 {robot.GRAVITY}",
-        iterations="10",
+        iterations=str(physics.iterations),
         ls_iterations="10",
-        cone="pyramidal",
+        cone="elliptic" if physics.elliptic else "pyramidal",
         jacobian="dense",
     )
-    ElementTree.SubElement(option, "flag", eulerdamp="disable", filterparent="enable")
+    ElementTree.SubElement(
+        option, "flag", eulerdamp="enable" if physics.implicit_damping else "disable", filterparent="enable"
+    )
     default = ElementTree.SubElement(root, "default")
     # contype and conaffinity let robot parts meet the ground but not each other, as PyBullet loads a robot.
-    ElementTree.SubElement(
+    geometry = ElementTree.SubElement(
         default,
         "geom",
         contype="1",
         conaffinity="0",
         condim="3",
-        friction=f"{GROUND_FRICTION} 0.005 0.0001",
-        solref=CONTACT,
+        friction=f"{physics.friction} 0.005 0.0001",
+        solref=physics.contact,
     )
+    if physics.impedance:
+        geometry.set("solimp", physics.impedance)
     visual = ElementTree.SubElement(root, "visual")
     ElementTree.SubElement(visual, "global", offwidth="640", offheight="480")
     asset = ElementTree.SubElement(root, "asset")
@@ -122,7 +186,7 @@ def model_xml() -> str:
     ElementTree.SubElement(
         world, "geom", name="ground", type="plane", size="0 0 1", contype="0", conaffinity="1", material="ground"
     )
-    _add_robot(world)
+    _add_robot(world, physics)
     actuator = ElementTree.SubElement(root, "actuator")
     for link in robot.MOTOR_LINKS:
         ElementTree.SubElement(actuator, "motor", joint=f"joint{link}", ctrllimited="false")
@@ -133,7 +197,7 @@ def _text(values: FloatArray | tuple[float, ...]) -> str:
     return " ".join(repr(float(value)) for value in values)
 
 
-def _add_robot(world: ElementTree.Element) -> None:
+def _add_robot(world: ElementTree.Element, physics: TwinPhysics) -> None:
     tree = kinematic_tree()
     chassis = ElementTree.SubElement(
         world, "body", name="chassis", pos=_text(robot.DEFAULT_POSITION), quat=_text((0.5, 0.5, 0.5, 0.5))
@@ -149,7 +213,7 @@ def _add_robot(world: ElementTree.Element) -> None:
         bodies[link] = body
         motor = int(tree.motor[link])
         if motor >= 0:
-            ElementTree.SubElement(
+            joint = ElementTree.SubElement(
                 body,
                 "joint",
                 name=f"joint{link}",
@@ -157,6 +221,8 @@ def _add_robot(world: ElementTree.Element) -> None:
                 axis=_text(tree.axis[link]),
                 range=_text((robot.JOINT_LOWER[motor], robot.JOINT_UPPER[motor])),
             )
+            if physics.implicit_damping:
+                joint.set("damping", repr(float(KD[motor])))
         _inertial(body, tree.inertial[link], float(tree.mass[link + 1]), link_inertia(link))
         _add_shape(body, link)
 

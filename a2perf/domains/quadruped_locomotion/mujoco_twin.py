@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.quadruped_locomotion import mujoco_loop, mujoco_model
 from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend
 from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
+from a2perf.domains.quadruped_locomotion.mujoco_model import DEFAULT_PHYSICS, TwinPhysics
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
 from a2perf.domains.quadruped_locomotion.robot import (
     DEFAULT_JOINT_POSE,
@@ -56,7 +57,7 @@ def import_mujoco() -> Any:
 
 
 @functools.cache
-def _step_address(folder: str) -> int:
+def step_address(folder: str) -> int:
     """Address of ``mj_step`` in the library that the module has loaded."""
     library = next(Path(folder).glob("libmujoco*"))
     address = ctypes.cast(ctypes.CDLL(str(library)).mj_step, ctypes.c_void_p).value
@@ -67,14 +68,15 @@ def _step_address(folder: str) -> int:
 class MuJoCoBackend:
     """One robot on a plane in MuJoCo; implements ``backends.PhysicsBackend``."""
 
-    def __init__(self, physics_loop: str = "auto") -> None:
+    def __init__(self, physics_loop: str = "auto", physics: TwinPhysics = DEFAULT_PHYSICS) -> None:
         self._mujoco = mujoco = import_mujoco()
-        self._model = mujoco.MjModel.from_xml_string(mujoco_model.model_xml())
+        self._physics = physics
+        self._model = mujoco.MjModel.from_xml_string(mujoco_model.model_xml(physics))
         self._data = mujoco.MjData(self._model)
         self._compiled = NUMBA_AVAILABLE and physics_loop != "python"
         points, radii = mujoco_model.body_points()
         self._simulation = mujoco_loop.Simulation(
-            step=_step_address(str(Path(mujoco.__file__).parent)) if self._compiled else 0,
+            step=step_address(str(Path(mujoco.__file__).parent)) if self._compiled else 0,
             model=self._model._address,
             data=self._data._address,
             qpos=self._data.qpos,
@@ -82,6 +84,9 @@ class MuJoCoBackend:
             ctrl=self._data.ctrl,
             body_points=points,
             body_radii=radii,
+            substeps=physics.substeps,
+            implicit_damping=physics.implicit_damping,
+            start_scale=physics.start_scale,
         )
         self._tree = kinematic_tree()
         self._state = np.zeros(37)
@@ -116,7 +121,7 @@ class MuJoCoBackend:
 
     def run(self, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
         """See ``PhysicsBackend``."""
-        latency = latency / mujoco_loop.LATENCY_SCALE
+        latency = latency / self._physics.latency_scale
         if self._compiled:
             mujoco_loop.run(self._simulation, task, latency, steps, warm_up)
         else:
@@ -142,7 +147,7 @@ class MuJoCoBackend:
             model.body_inertia[body] = inertia
         if friction is not None:
             first = model.body_geomadr[body]
-            model.geom_friction[first, 0] = friction * mujoco_model.GROUND_FRICTION
+            model.geom_friction[first, 0] = friction * self._physics.friction
         if mass is not None or inertia is not None:
             # MuJoCo derives constants from the masses only once; contacts would keep using the old ones.
             self._mujoco.mj_setConst(self._model, self._data)
@@ -150,7 +155,7 @@ class MuJoCoBackend:
     def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
         """See ``PhysicsBackend``."""
         model, body = self._model, _FIRST_BODY + link
-        friction = float(model.geom_friction[model.body_geomadr[body], 0]) / mujoco_model.GROUND_FRICTION
+        friction = float(model.geom_friction[model.body_geomadr[body], 0]) / self._physics.friction
         return float(model.body_mass[body]), np.array(model.body_inertia[body]), friction
 
     def set_joint_friction(self, link: int, torque: float) -> None:
@@ -164,8 +169,11 @@ class MuJoCoBackend:
 class MuJoCoQuadrupedEnv(QuadrupedLocomotionEnv):
     """``QuadrupedLocomotionEnv`` with MuJoCo physics; takes the same arguments."""
 
+    physics: ClassVar[TwinPhysics] = DEFAULT_PHYSICS
+    """Parameters of the model; a subclass may set others, for experiments that are not ranked."""
+
     def _make_physics(self, physics_loop: str) -> PhysicsBackend:
-        return MuJoCoBackend(physics_loop)
+        return MuJoCoBackend(physics_loop, self.physics)
 
 
 _with_gin_bindings = completed_by_gin("build_mujoco_env", module="a2perf.quadruped_locomotion", home=__name__)

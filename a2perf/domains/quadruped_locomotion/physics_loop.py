@@ -75,7 +75,8 @@ def filter_action(actuation: Actuation, action: FloatArray, latency: float, firs
     if first_step:
         delayed_angles(actuation.history, latency, actuation.scratch)
         for row in range(4):
-            past[row, :] = actuation.scratch
+            for motor in range(12):
+                past[row, motor] = actuation.scratch[motor]
     for motor in range(12):
         target = (
             FILTER_B[0] * action[motor]

@@ -61,7 +61,8 @@ def default_pose() -> FloatArray:
 def reference_pose(clip: ClipData, placement: ClipPlacement, warm_up: bool, time: float, pose: FloatArray) -> None:
     """Writes the reference pose in the world at a motion time (s), shape (19,)."""
     if warm_up and time < 0.0:
-        pose[:] = placement.standing
+        for column in range(POSE_SIZE):
+            pose[column] = placement.standing[column]
     else:
         sample_pose(clip, time, pose)
     rotation = placement.rotation
@@ -118,7 +119,8 @@ def advance(
     # Negative times of a repeating clip wrap to the end of a cycle, so the phase also falls where a warm-up ends.
     if phase < previous_phase:
         if warm_up and time < 0.0:
-            pose[:] = placement.standing
+            for column in range(POSE_SIZE):
+                pose[column] = placement.standing[column]
         else:
             sample_pose(clip, time, pose)
         rotation = placement.rotation
@@ -175,6 +177,62 @@ def target_frames(
             out[start + column] = scratch[column]
 
 
+@compiled
+def begin_reference(
+    clip: ClipData,
+    placement: ClipPlacement,
+    offset: float,
+    warm_up: bool,
+    position: FloatArray,
+    facing: float,
+    clock: FloatArray,
+    pose: FloatArray,
+    velocity: FloatArray,
+) -> None:
+    """Starts an episode: puts the clip under the robot, turned to where the robot faces.
+
+    Args:
+        clip: the clip to follow.
+        placement: written.
+        offset: motion time at the start, s; a warm-up shifts it back by ``WARM_UP_TIME``.
+        warm_up: whether to stand before the motion starts.
+        position: of the robot's base, m, shape (3,).
+        facing: heading of the robot's base, rad.
+        clock: written, shape (4,).
+        pose: written, the reference pose, shape (19,).
+        velocity: written, the reference velocity, shape (18,).
+    """
+    time = offset - WARM_UP_TIME if warm_up else offset
+    clock[CLOCK_TIME] = time
+    clock[CLOCK_PHASE] = clip_phase(clip, time)
+    clock[CLOCK_OFFSET] = time
+    clock[CLOCK_START] = 0.0
+    standing, rotation = placement.standing, placement.rotation
+    for axis in range(3):
+        standing[axis] = DEFAULT_POSITION[axis]
+    for part in range(4):
+        standing[3 + part] = DEFAULT_ORIENTATION[part]
+    for joint in range(12):
+        standing[7 + joint] = DEFAULT_JOINT_POSE[joint]
+    sample_pose(clip, 0.0, pose)
+    turn = heading(pose[3], pose[4], pose[5], pose[6]) - heading(standing[3], standing[4], standing[5], standing[6])
+    sine, cosine = math.sin(0.5 * turn), math.cos(0.5 * turn)
+    standing[0], standing[1], standing[2] = rotate(0.0, 0.0, sine, cosine, standing[0], standing[1], standing[2])
+    standing[3], standing[4], standing[5], standing[6] = product(
+        0.0, 0.0, sine, cosine, standing[3], standing[4], standing[5], standing[6]
+    )
+    rotation[0], rotation[1], rotation[2], rotation[3] = 0.0, 0.0, 0.0, 1.0
+    placement.position[:] = 0.0
+    reference_pose(clip, placement, warm_up, time, pose)
+    # The shift is taken before the turn, as in the earlier implementation.
+    placement.position[0] = position[0] - pose[0]
+    placement.position[1] = position[1] - pose[1]
+    turn = facing - heading(pose[3], pose[4], pose[5], pose[6])
+    rotation[2], rotation[3] = math.sin(0.5 * turn), math.cos(0.5 * turn)
+    reference_pose(clip, placement, warm_up, time, pose)
+    reference_velocity(clip, placement, warm_up, time, velocity)
+
+
 class ReferenceMotion:
     """The clip of the current episode with its placement, time and phase; the arrays are shared with the task's step.
 
@@ -216,25 +274,9 @@ class ReferenceMotion:
             facing: heading of the robot's base, rad.
         """
         self.clip, self.warm_up = clip, warm_up
-        time = offset - WARM_UP_TIME if warm_up else offset
-        self.clock[:] = (time, clip_phase(clip.data, time), time, 0.0)
-        placement = self.placement
-        first = clip.pose(0.0)
-        standing = default_pose()
-        turn = float(heading(*first[3:7])) - float(heading(*standing[3:7]))
-        quaternion = (0.0, 0.0, math.sin(0.5 * turn), math.cos(0.5 * turn))
-        standing[:3] = rotate(*quaternion, *standing[:3])
-        standing[3:7] = product(*quaternion, *standing[3:7])
-        placement.standing[:] = standing
-        placement.rotation[:] = (0.0, 0.0, 0.0, 1.0)
-        placement.position[:] = 0.0
-        reference_pose(clip.data, placement, warm_up, time, self.pose)
-        # The shift is taken before the turn, as in the earlier implementation.
-        placement.position[:2] = position[:2] - self.pose[:2]
-        turn = facing - float(heading(*self.pose[3:7]))
-        placement.rotation[:] = (0.0, 0.0, math.sin(0.5 * turn), math.cos(0.5 * turn))
-        reference_pose(clip.data, placement, warm_up, time, self.pose)
-        reference_velocity(clip.data, placement, warm_up, time, self.velocity)
+        begin_reference(
+            clip.data, self.placement, offset, warm_up, position, float(facing), self.clock, self.pose, self.velocity
+        )
 
     @property
     def is_over(self) -> bool:
