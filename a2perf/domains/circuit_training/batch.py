@@ -69,7 +69,6 @@ class PlacementTask:
         self.macros: list[str] = self._core.macro_names
         self.design = PlacementDesign(env)
         self.start = PositionEstimate(self.design, self.design.start_x, self.design.start_y)
-        self.estimate = self.start
         self.mean_cost: float | None = None
 
     def finish(self, cells: Sequence[int]) -> tuple[float, tuple[float, float, float]]:
@@ -84,11 +83,6 @@ class PlacementTask:
         self._core.analytical_placer()
         cost, parts = self._core.get_cost_info(done=True)
         return float(cost), (parts["wirelength"], parts["congestion"], parts["density"])
-
-    def estimate_from_engine(self) -> PositionEstimate:
-        """Returns an estimate from where the last finished placement has its nodes."""
-        state = self._core.plc.state
-        return PositionEstimate(self.design, state.x, state.y)
 
 
 class PlacementBatch:
@@ -163,9 +157,9 @@ class PlacementBatch:
         task = self.tasks[number]
         known = self._states.get(slot)
         if known is not None and self._design[slot] == number:
-            known.reset(task.estimate)
+            known.reset(task.start)
         else:
-            self._states[slot] = PlacementState(task.design, task.estimate)
+            self._states[slot] = PlacementState(task.design, task.start)
         self._design[slot] = number
         self._observe(slot)
 

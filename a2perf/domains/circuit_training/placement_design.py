@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.cost_model import engine_settings
-from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL
+from a2perf.domains.circuit_training.netlist import KIND_PORT
+from a2perf.domains.circuit_training.starting_point import place_everything
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,7 +77,6 @@ class PlacementDesign:
         self.owner: Ints = np.where(netlist.owner >= 0, netlist.owner, np.arange(netlist.num_nodes)).astype(np.int64)
         self.soft: Ints = np.concatenate([state.soft, state.standard_cells])
         self.soft_area: float = float((self.box_width[self.soft] * self.box_height[self.soft]).sum())
-        self.is_cell = netlist.kind == KIND_STDCELL
         self.nets = self._macro_nets(netlist, state)
         weights = np.trunc(netlist.weight[netlist.net_pins[netlist.net_start[:-1]]]).sum()
         self.wire_scale = (self.canvas[0] + self.canvas[1]) * max(float(weights), 1.0)
@@ -105,9 +105,22 @@ class PlacementDesign:
         return (column + 0.5) * (self.canvas[0] / self.columns), (row + 0.5) * (self.canvas[1] / self.rows)
 
     def _start(self, core: Any) -> tuple[Floats, Floats]:
-        """Where each node is at the start: macros from the observation, the rest from the engine."""
-        static, macros = core.get_static_obs(), np.asarray(core.plc.get_macro_indices())
-        x, y = core.plc.state.x.copy(), core.plc.state.y.copy()
+        """Where each node is at the start: macros as observed, standard cells where the same forces put them."""
+        plc, static, macros = core.plc, core.get_static_obs(), np.asarray(core.plc.get_macro_indices())
+        cells = plc.state.standard_cells
+        x, y = plc.state.x.copy(), plc.state.y.copy()
+        if len(cells):
+            # The engine of the environment has them there only if its start was not in the cache.
+            own = type(plc)(plc.netlist, *self.spacing)
+            own.make_soft_macros_square()
+            own.set_canvas_size(*self.canvas)
+            own.set_placement_grid(self.columns, self.rows)
+            standing = np.concatenate([plc.state.ports, self.fixed_macros])
+            own.state.x[standing], own.state.y[standing] = x[standing], y[standing]
+            own.state.placed[standing] = own.state.fixed[standing] = 1
+            own.state.place_all_pins()
+            place_everything(own)
+            x[cells], y[cells] = own.state.x[cells], own.state.y[cells]
         scale = self.canvas[0] + self.canvas[1]
         x[macros] = static["locations_x"][: len(macros)].astype(np.float64) * scale
         y[macros] = static["locations_y"][: len(macros)].astype(np.float64) * scale

@@ -139,3 +139,15 @@ def test_an_episode_that_leaves_macros_over_costs_more_than_any_placement(task):
         observations = batch.step(np.array([np.flatnonzero(observations["mask"][0])[0]])).observations
     assert batch.finished[0].cost == INFEASIBLE_COST
     assert len(batch.finished[0].cells) < len(task.design.order)
+
+
+def test_standard_cells_start_at_the_same_place_whether_or_not_the_start_is_cached(monkeypatch, tmp_path):
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path))
+    starts = []
+    for _ in range(2):
+        with gymnasium.make("CircuitTraining-ToyMacro-v0", disable_env_checker=True) as toy:
+            design = PlacementDesign(toy)
+            starts.append(np.stack([design.start_x, design.start_y]))
+    assert len(design.soft) == 9
+    np.testing.assert_array_equal(starts[0][:, design.soft], starts[1][:, design.soft])
+    assert np.ptp(starts[0][0, design.soft]) > 1.0
