@@ -148,6 +148,6 @@ def test_standard_cells_start_at_the_same_place_whether_or_not_the_start_is_cach
         with gymnasium.make("CircuitTraining-ToyMacro-v0", disable_env_checker=True) as toy:
             design = PlacementDesign(toy)
             starts.append(np.stack([design.start_x, design.start_y]))
-    assert len(design.soft) == 9
+    assert len(design.soft) == 12
     np.testing.assert_array_equal(starts[0][:, design.soft], starts[1][:, design.soft])
     assert np.ptp(starts[0][0, design.soft]) > 1.0
