@@ -200,7 +200,7 @@ def write_rows(path: Path, rows: dict[tuple[str, str, int, str], dict[str, Any]]
 def summary(rows: dict[tuple[str, str, int, str], dict[str, Any]]) -> str:
     """Returns a table in Markdown: success on single websites of levels 1 to 3, and on the three environments."""
     heads = [f"{name}, {order}" for name in ENVIRONMENTS for order in ORDERS]
-    lines = ["| policy | one website | " + " | ".join(heads) + " |", "| --- " * (2 + len(heads)) + "|"]
+    lines = ["| policy | one website, levels 1 to 3 | " + " | ".join(heads) + " |", "| --- " * (2 + len(heads)) + "|"]
     for policy in POLICIES:
         found = [rows.get((policy, *where, order)) for where in ENVIRONMENTS.values() for order in ORDERS]
         if any(found):

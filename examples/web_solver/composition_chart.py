@@ -34,12 +34,12 @@ def draw(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 3.3), layout="constrained")
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(TITLES), sharey=True)
     for axes, (levels, title) in zip(panels, TITLES.items(), strict=True):
         for place, policy in enumerate(COLOURS):
-            _lines(axes, rows, policy, levels, shift=1.0 + 0.03 * (place - 1.5))
+            _lines(axes, rows, policy, levels, shift=1.06 ** (place - 2))
         axes.set_xscale("log", base=2)
         axes.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
         axes.minorticks_off()
@@ -50,11 +50,15 @@ def draw(
         axes.grid(axis="y", color=INK["rule"], linewidth=0.6)
         for name, (of_levels, websites) in environments.items():
             if of_levels == levels:
-                axes.axvline(websites, color=INK["rule"], linewidth=6, zorder=0)
-                axes.text(websites, 0.5, name, rotation=90, ha="center", va="center", fontsize=7, color=INK["muted"])
+                axes.axvline(websites, color=INK["band"], linewidth=26, zorder=0)
+                axes.text(websites, 0.36, name, rotation=90, ha="center", va="center", fontsize=8, color=INK["muted"])
     panels[0].set_ylabel("episodes solved")
+    muted = INK["muted"]
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8.5)
+    handles += panels[0].plot([], [], "s", color=muted, markerfacecolor="white", markersize=4.5)
+    handles += panels[0].plot([], [], ":", color=muted, linewidth=1)
+    labels += ["keys in reverse order", "independent websites"]
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8.5)
     written = [folder / f"composition.{ending}" for ending in ("svg", "png")]
     for path in written:
         figure.savefig(path, dpi=130, metadata={"Date": None} if path.suffix == ".svg" else {"Software": None})

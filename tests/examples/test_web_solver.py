@@ -99,6 +99,13 @@ def test_success_on_compositions_is_measured_and_drawn(
     composition.main()  # everything is there
 
 
+def test_the_page_shows_the_recorded_success_on_compositions(composition, repository: Path) -> None:
+    rows = composition.read_rows(composition.HERE / "composition.csv")
+    page = (repository / "docs" / "environments" / "web_navigation.md").read_text(encoding="utf-8")
+    assert composition.summary(rows) in page
+    assert all(row["solved"] == row["episodes"] for key, row in rows.items() if key[0] == "solver")
+
+
 def test_it_runs_as_a_submission(repository: Path, tmp_path: Path) -> None:
     folder = repository / "examples" / "web_solver"
     assert not problems(folder)
