@@ -1,7 +1,7 @@
 """Runs the programs of peers on their tasks through the benchmark matrix, and compares with what the peers published.
 
     python results/peers.py [NAME ...] [--seeds N] [--workers N]     runs what is missing, then prints the table
-    python results/peers.py --table                                  prints the table of the finished runs
+    python results/peers.py --table [--write]                        prints the table; --write updates the page
     python results/peers.py --bare                                   compares a short run with and without a2perf
 
 The programs are installed from the package index into `runs/peers/venv` and are not modified; the runs are in the store
@@ -45,6 +45,7 @@ STORE = WORK / "store"
 PYTHON = "venv/bin/python"
 """The peers' Python, relative to ``WORK``; the commands of the matrix are the same on every machine."""
 
+PAGE, BEGIN, END = HOUSE / "docs" / "reference" / "peers.md", "<!-- results -->", "<!-- end of results -->"
 CLEANRL = "cleanrl==1.2.0"
 HEAD = (
     "program", "environment", "steps", "seeds", "return here [95 %]", "published [95 %]", "overlap", "wall s",
@@ -138,6 +139,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="number of seeds from 1 on, by default 3 or 5")
     parser.add_argument("--workers", type=int, default=1, help="runs at the same time")
     parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("--write", action="store_true", help="replace the table of docs/reference/peers.md")
     parser.add_argument("--bare", action="store_true", help="compare a short run of CleanRL with and without a2perf")
     given = parser.parse_args()
     known = {peer.name: peer for peer in PEERS}
@@ -151,7 +153,10 @@ def main() -> None:
     if not given.table:
         install()
         status = max(run(peer, given.seeds or peer.seeds, given.workers) for peer in peers)
-    print("\n".join(table(peers)))
+    lines = table(peers)
+    print("\n".join(lines))
+    if given.write:
+        write(lines)
     sys.exit(status)
 
 
@@ -242,20 +247,27 @@ def table(peers: Sequence[Peer]) -> list[str]:
             )
             seeds = ", ".join(f"{run.seed}: {value:.2f}" for run, value in zip(runs, scores, strict=True))
             energy = ", ".join(sorted({run.energy_quality for run in runs}))
-            notes.append(f"{peer.name} on {published.env_id}, returns by seed: {seeds}; energy: {energy}")
+            notes.append(f"* `{peer.name}`, {published.env_id}: returns by seed {seeds}; energy {energy}")
     return [*lines, *notes]
 
 
 def cells(scores: Values, published: Published) -> list[str]:
     """Returns steps, seeds, both means with their intervals, and whether the intervals overlap."""
     there = published.interval()
-    here, overlap = f"{scores.mean():.2f}", "–"
+    here, overlap = f"{scores.mean():.2f}", "one seed"
     if len(scores) > 1:
         low, high = mean_interval(scores)
         here += f" [{low:.2f}, {high:.2f}]"
         overlap = "yes" if low <= there[1] and there[0] <= high else "no"
     published_here = f"{published.mean:.2f} [{there[0]:.2f}, {there[1]:.2f}]"
     return [f"{published.steps:,}", str(len(scores)), here, published_here, overlap]
+
+
+def write(lines: Sequence[str]) -> None:
+    """Replaces the table of the page by new lines."""
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    PAGE.write_text("\n\n".join([before + BEGIN, "\n".join(lines), END + after]), encoding="utf-8")
 
 
 def row(cells: Sequence[str]) -> str:

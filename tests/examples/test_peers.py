@@ -33,7 +33,7 @@ def test_intervals_are_those_of_the_published_spread_and_count(load) -> None:
     assert episodes.interval() == pytest.approx((-163.38, -150.62), abs=1e-2)
     assert peers.cells(np.array([485.0, 489.0, 492.0]), runs)[-1] == "yes"
     assert peers.cells(np.array([400.0, 402.0, 401.0]), runs)[-1] == "no"
-    assert peers.cells(np.array([500.0]), runs)[-1] == "–"  # one seed has no interval
+    assert peers.cells(np.array([500.0]), runs)[-1] == "one seed"  # which has no interval
 
 
 def test_only_the_episodes_of_an_evaluation_are_kept(load, tmp_path: Path) -> None:
