@@ -2,7 +2,7 @@
 
 An episode costs what the environment says: at its end the engine of the design places the soft macros by forces and
 computes the cost. Between, only the features of the next macro are computed, without the environment's observations.
-The rewards are relative to what the same design has cost before, so that designs of different difficulty mix.
+Rewards are relative to the running mean cost of the same design; designs of different difficulty can then be mixed.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class PlacementDesign:
         settings = engine_settings()
         self.spacing = (settings.macro_macro_x_spacing, settings.macro_macro_y_spacing)
         self.blockages: Floats = np.array(plc.get_blockages(), np.float64).reshape(-1, 5)
-        # Macros that are fixed stay where they are in every episode.
+        # Fixed macros keep their places in every episode.
         self.fixed_macros: Ints = self.hard[state.fixed[self.hard] == 1]
         self.start_x, self.start_y = self._start(core)
         self.known: NDArray[np.uint8] = (netlist.kind == KIND_PORT).astype(np.uint8)
