@@ -19,7 +19,7 @@ from a2perf.domains.arguments import integer_of_at_least
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.quadruped_locomotion import mujoco_model
 from a2perf.domains.quadruped_locomotion.arguments import resolve_clips
-from a2perf.domains.quadruped_locomotion.mujoco_batch_arrays import Worker, World, new_robots, new_shown
+from a2perf.domains.quadruped_locomotion.mujoco_batch_arrays import Worker, World, new_robots, new_step_arrays
 from a2perf.domains.quadruped_locomotion.mujoco_model import DEFAULT_PHYSICS, TwinPhysics
 from a2perf.domains.quadruped_locomotion.mujoco_twin import import_mujoco, step_address
 from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
@@ -51,8 +51,7 @@ class Variation:
         push_interval: mean steps between two pushes.
         start_noise: largest change of each joint angle of a start state, rad.
         longest: steps after which an episode is cut off.
-        mixed_ages: the first episodes of all robots are cut off at different steps, so that later ones do not end
-            together.
+        mixed_ages: cut off the first episodes of the robots at different steps; otherwise they end together.
     """
 
     dynamics: int = 0
@@ -69,7 +68,7 @@ class BatchResult:
 
     Attributes:
         observations: ``policy``, float32, shape (n, 148) or (n, 160), see ``ResidualControl.observe``, and
-            ``privileged``, float32, shape (n, 20); of a robot whose episode ended, those of its next episode.
+            ``privileged``, float32, shape (n, 20); if an episode ended, those of the next one.
         rewards: float32, shape (n,).
         terminated: bool, shape (n,).
         truncated: bool, shape (n,): cut off, and not terminated as well.
@@ -164,7 +163,7 @@ class MuJoCoBatch:
         )
         self._robots = new_robots(count)
         seen = DIFFERENCES_SIZE if control.differences else OBSERVATION_SIZE
-        self._shown = new_shown(count, seen)
+        self._shown = new_step_arrays(count, seen)
         threads = min(threads, count)
         self._data = [mujoco.MjData(self._models[0]) for _ in range(threads)]
         self._workers = [

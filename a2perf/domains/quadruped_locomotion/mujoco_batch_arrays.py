@@ -141,7 +141,7 @@ class World(NamedTuple):
     start_noise: float
 
 
-class Shown(NamedTuple):
+class StepArrays(NamedTuple):
     """What a step returns; the arrays are written in place.
 
     Attributes:
@@ -165,13 +165,13 @@ class Shown(NamedTuple):
     lengths: IntArray
 
 
-def new_shown(count: int, seen: int) -> Shown:
+def new_step_arrays(count: int, seen: int) -> StepArrays:
     """Returns zeroed memory for what a step returns; ``seen`` numbers are for the policy."""
 
     def zeros(size: int) -> NDArray[np.float32]:
         return np.zeros((count, size), np.float32)
 
-    return Shown(
+    return StepArrays(
         policy=zeros(seen),
         privileged=zeros(PRIVILEGED_SIZE),
         final_policy=zeros(seen),

@@ -20,6 +20,15 @@ from a2perf.learning.torch.ppo import (
 pytestmark = pytest.mark.group("sb3")
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Threads cost more than they save on tensors of this size."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 class Corridor:
     """Walk right from 0 to 4 within 8 steps: reward 1 there; every other episode ends by the limit."""
 
