@@ -58,7 +58,7 @@ def main() -> None:
     seen = {checked_design(record) for record in json.loads(shown.read_text())} if shown.is_file() else set()
     artifacts = given.artifacts.resolve()
     sys.path.insert(0, str(given.submission.resolve()))
-    print("level  designs  episodes  solved               return")
+    print("level  designs  episodes  solved                    return")
     for level in given.levels:
         designs = [design.as_record() for design in unseen(level, given.seed + level, given.designs, seen)]
         os.environ.update(
@@ -83,7 +83,7 @@ def main() -> None:
         share = float(solved.mean())
         low, high = wilson_interval(share, given.episodes)
         print(
-            f"{level:5d}  {len(designs):7d}  {given.episodes:8d}  {share:.2f} [{low:.2f}, {high:.2f}]"
+            f"{level:5d}  {len(designs):7d}  {given.episodes:8d}  {share:.3f} [{low:.3f}, {high:.3f}]"
             f"  {returns.mean():10.3f}",
             flush=True,
         )
