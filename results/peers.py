@@ -201,7 +201,7 @@ def compare_with_bare() -> int:
         bare = values_of(Path(folder))
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(f"by itself: {wall:.1f} s, {processor:.1f} processor s")
-    with tempfile.TemporaryDirectory(dir=WORK) as store:
+    with tempfile.TemporaryDirectory() as store:
         command = [
             sys.executable, "-m", "a2perf", "benchmark", "--command", shlex.join(words), "--exp-name", "bare",
             "--env-ids", cell[1], "--num-seeds", "1", "--workers", "1", "--no-auto-tag", "--store", store,
