@@ -9,8 +9,8 @@ of the CSV file that exist are not measured again. The policies run in this proc
 
 ``cloned`` is the network of ``examples/tf_agents_bc``, trained on levels 1 to 3, in NumPy; it reads all profile keys.
 ``cloned-16`` reads 16 of them, as the submission itself does. ``learned`` is ``examples/torch_ppo_web``, learned from
-scratch: the shipped policy of the hardest level, or that of a training run. ``--export-cloned ARTIFACTS`` takes the
-weights of another cloning; this needs TensorFlow.
+scratch on levels 1 to 3: the shipped policy, or that of a training run. ``--export-cloned ARTIFACTS`` takes the weights
+of another cloning; this needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -251,14 +251,11 @@ def main() -> None:
         "solver": submission_policy(HERE),
         "cloned": functools.partial(cloned_policy, fields=None),
         "cloned-16": cloned_policy,
+        "learned": learned(Path(artifacts).resolve()) if artifacts else learned(weights="level_3"),
     }
     rows: dict[tuple[str, str, int, str], dict[str, Any]] = dict(read_rows(path))
     designs: dict[str, list[dict[str, Any]]] = {}
     for levels in LEVELS:
-        # The shipped policies of that example were trained on one level each; the one of the hardest level is taken.
-        loaders["learned"] = (
-            learned(Path(artifacts).resolve()) if artifacts else learned(weights=f"level_{levels.split()[-1]}")
-        )
         for websites in DEPTHS:
             for order in ORDERS if websites > 1 else ORDERS[:1]:
                 for policy in given.policies:
