@@ -27,7 +27,7 @@ class CandidateChooser:
         self._scorer, self._reader = scorer, PairReader()
 
     def choose(self, observation) -> int:
-        """Returns the action for an observation; the first one where a page has no candidate."""
+        """Returns the action for an observation; action 0 if a page has no candidate."""
         table = self._reader.table(observation)
         return int(table.actions[self._scorer.scores(table).argmax()]) if len(table.actions) else 0
 

@@ -56,7 +56,7 @@ class Settings:
         time_budget_s: of this call.
     """
 
-    total_steps: int = learning.may_change(250_000)
+    total_steps: int = learning.may_change(160_000)
     curriculum: tuple[int, ...] = ()
     advance_at: float = 0.95
     designs: int = 500
