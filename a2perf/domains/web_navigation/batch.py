@@ -29,7 +29,7 @@ _CHOICES = max(len(gold) for gold in GOLD.values())
 _SOLVED = 2  # End.SOLVED
 
 
-class BatchResult(NamedTuple):
+class WebBatchStep(NamedTuple):
     """What a step of all episodes returns; the fields are those of ``a2perf.learning.torch.ppo.BatchStep``."""
 
     observations: dict[str, NDArray[Any]]
@@ -143,7 +143,7 @@ class WebBatch:
         self._show()
         return self.observations
 
-    def step(self, actions: NDArray[Any]) -> BatchResult:
+    def step(self, actions: NDArray[Any]) -> WebBatchStep:
         """Steps each episode; those that ended begin again.
 
         Args:
@@ -181,7 +181,7 @@ class WebBatch:
         if ended.any():
             self._begin(np.flatnonzero(ended).tolist(), None)
         self._show()
-        return BatchResult(self.observations, rewards.astype(np.float32), ended, np.zeros(self.count, np.bool_))
+        return WebBatchStep(self.observations, rewards.astype(np.float32), ended, np.zeros(self.count, np.bool_))
 
     def finished(self) -> FinishedEpisodes:
         """Returns the episodes that ended since the last call, in the order of their ends, and forgets them."""
