@@ -2,7 +2,7 @@
 
     python compare.py --tasks ariane_twin,ariane,toy_macro_stdcell --seeds 1,2,3 --seconds 600 --output DIR
 
-Each placement ends in the registered environment, whose reward is the cost of the first convention. Results are
+Each placement ends in the registered environment. Its reward is the cost of the first convention, negated. Results are
 added to ``DIR/results.json``; the same command computes what is missing and prints the table. Pictures of the
 placements lie beside it.
 

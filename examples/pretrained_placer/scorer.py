@@ -12,7 +12,7 @@ from a2perf.domains.circuit_training.placement_features import FEATURES, Placeme
 
 SHIPPED = Path(__file__).parent / "weights.npz"
 SHARPNESS = 6.0
-"""Factor from weights that choose best-scored cells to weights whose draws are nearly as good."""
+"""Factor of the weights where cells are drawn; with it, drawn cells are nearly as good as the best-scored ones."""
 NAMES = ("weight_1", "bias_1", "weight_2", "bias_2", "weight_3", "skip")
 
 

@@ -19,7 +19,7 @@ from a2perf.domains.arguments import integer_of_at_least
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.quadruped_locomotion import mujoco_model
 from a2perf.domains.quadruped_locomotion.arguments import resolve_clips
-from a2perf.domains.quadruped_locomotion.mujoco_batch_arrays import Worker, World, new_robots, new_step_arrays
+from a2perf.domains.quadruped_locomotion.mujoco_batch_arrays import SimulationThread, World, new_robots, new_step_arrays
 from a2perf.domains.quadruped_locomotion.mujoco_model import DEFAULT_PHYSICS, TwinPhysics
 from a2perf.domains.quadruped_locomotion.mujoco_twin import import_mujoco, step_address
 from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
@@ -63,7 +63,7 @@ class Variation:
 
 
 @dataclass(frozen=True)
-class BatchResult:
+class RobotStep:
     """What a step returns; the arrays are written again by the next step.
 
     Attributes:
@@ -85,7 +85,7 @@ class BatchResult:
 
 
 @dataclass
-class Episodes:
+class CompletedEpisodes:
     """Complete episodes since they were last taken."""
 
     returns: list[float] = field(default_factory=list)
@@ -134,7 +134,7 @@ class MuJoCoBatch:
         self.count = count
         self.control = control or ResidualControl()
         self.variation = variation or Variation()
-        self.episodes = Episodes()
+        self.episodes = CompletedEpisodes()
         self._loop, self._autoreset = loop, autoreset
         self._xml = mujoco_model.model_xml(physics)
         self._models = [mujoco.MjModel.from_xml_string(self._xml) for _ in range(max(1, self.variation.dynamics))]
@@ -167,7 +167,7 @@ class MuJoCoBatch:
         threads = min(threads, count)
         self._data = [mujoco.MjData(self._models[0]) for _ in range(threads)]
         self._workers = [
-            Worker(data._address, data.qpos, data.qvel, data.qacc_warmstart, data.ctrl) for data in self._data
+            SimulationThread(data._address, data.qpos, data.qvel, data.qacc_warmstart, data.ctrl) for data in self._data
         ]
         bounds = np.linspace(0, count, threads + 1).astype(int).tolist()
         self._shares = list(zip(self._workers, itertools.pairwise(bounds), strict=True))
@@ -213,10 +213,10 @@ class MuJoCoBatch:
         )
         if self.variation.mixed_ages:
             self._robots.limit[:] = generator.integers(1, self.variation.longest + 1, self.count)
-        self.episodes = Episodes()
+        self.episodes = CompletedEpisodes()
         return self.observations
 
-    def step(self, actions: NDArray[Any]) -> BatchResult:
+    def step(self, actions: NDArray[Any]) -> RobotStep:
         """Steps each robot.
 
         Args:
@@ -237,7 +237,7 @@ class MuJoCoBatch:
         final = None
         if len(rows):
             final = {"policy": shown.final_policy[rows], "privileged": shown.final_privileged[rows]}
-        return BatchResult(self.observations, shown.rewards, shown.terminated, cut_off, final, rows)
+        return RobotStep(self.observations, shown.rewards, shown.terminated, cut_off, final, rows)
 
     def close(self) -> None:
         """Ends the threads."""

@@ -184,7 +184,7 @@ def new_step_arrays(count: int, seen: int) -> StepArrays:
     )
 
 
-class Worker(NamedTuple):
+class SimulationThread(NamedTuple):
     """The ``MjData`` of a thread: its address and its memory."""
 
     data: int

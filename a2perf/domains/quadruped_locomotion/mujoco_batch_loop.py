@@ -19,7 +19,7 @@ from a2perf.domains.quadruped_locomotion.imitation import (
     MAX_ROOT_DISTANCE_SQUARED,
     relative_heading,
 )
-from a2perf.domains.quadruped_locomotion.mujoco_batch_arrays import Robots, StepArrays, Worker, World
+from a2perf.domains.quadruped_locomotion.mujoco_batch_arrays import Robots, StepArrays, SimulationThread, World
 from a2perf.domains.quadruped_locomotion.mujoco_loop import Simulation, measure, run
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
 from a2perf.domains.quadruped_locomotion.reference import (
@@ -143,7 +143,7 @@ def _simulation(
 
 
 @compiled_part
-def _begin(robots: Robots, world: World, worker: Worker, shown: StepArrays, row: int, phase: float) -> None:
+def _begin(robots: Robots, world: World, worker: SimulationThread, shown: StepArrays, row: int, phase: float) -> None:
     """Begins an episode as ``QuadrupedLocomotionEnv.reset`` does; a negative phase stands for a random state."""
     task = robot_task(robots, world, row)
     qpos, qvel = robots.qpos[row], robots.qvel[row]
@@ -275,7 +275,7 @@ def _privileged(robots: Robots, row: int, out: NDArray[np.float32]) -> None:
 
 @compiled_without_allocation
 def begin_all(
-    robots: Robots, world: World, worker: Worker, shown: StepArrays, first: int, last: int, phases: FloatArray
+    robots: Robots, world: World, worker: SimulationThread, shown: StepArrays, first: int, last: int, phases: FloatArray
 ) -> None:
     """Begins an episode of each robot in [first, last); ``phases`` may be empty."""
     for row in range(first, last):
@@ -298,7 +298,7 @@ def _ended(robots: Robots, world: World, row: int) -> bool:
 def step_all(
     robots: Robots,
     world: World,
-    worker: Worker,
+    worker: SimulationThread,
     shown: StepArrays,
     first: int,
     last: int,
