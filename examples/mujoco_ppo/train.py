@@ -22,7 +22,7 @@ from evaluation import evaluate_in_pybullet, evaluate_in_twin, twin_physics
 from model import RobotPolicy
 
 from a2perf import learning
-from a2perf.domains.quadruped_locomotion.mujoco_batch import BatchResult, MuJoCoBatch, Variation
+from a2perf.domains.quadruped_locomotion.mujoco_batch import MuJoCoBatch, RobotStep, Variation
 from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
 from a2perf.learning.torch.ppo import PPO, PPOSettings, Update
 from a2perf.submission.participant.adapters.origin import record_environment
@@ -111,7 +111,7 @@ class TrainingRobots(MuJoCoBatch):
 
     reward_scale = 1.0
 
-    def step(self, actions: Any) -> BatchResult:
+    def step(self, actions: Any) -> RobotStep:
         """Steps each robot."""
         result = super().step(actions)
         np.multiply(result.rewards, np.float32(self.reward_scale), out=result.rewards)
