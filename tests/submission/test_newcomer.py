@@ -30,6 +30,7 @@ OF_A_FRAMEWORK = (
     "a2perf.domains.quadruped_locomotion.agents.",
     "a2perf.learning.tf_agents.",
     "a2perf.learning.sb3.",
+    "a2perf.learning.torch.",
 )
 
 

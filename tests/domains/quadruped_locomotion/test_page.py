@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "environments"
 @pytest.mark.parametrize("block", range(2))
 def test_code_on_the_page_runs(block):
     blocks = re.findall(
-        r"^```python\n(.*?)^```", (DOCS / "quadruped_locomotion.md").read_text(), re.DOTALL | re.MULTILINE
+        r"(?<!-->\n)^```python\n(.*?)^```", (DOCS / "quadruped_locomotion.md").read_text(), re.DOTALL | re.MULTILINE
     )
     assert len(blocks) == 2
     exec(compile(blocks[block], f"block {block}", "exec"), {})

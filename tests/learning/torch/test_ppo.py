@@ -4,9 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch", reason="needs PyTorch")
-
 import torch
 
 from a2perf.learning.torch.ppo import (
