@@ -82,6 +82,15 @@ SMALL = ("--protocol", "v1-small")
 TF_AGENTS = ".venv-tf/bin/python"
 """Created by `make frameworks`: TensorFlow requires an older NumPy than the other packages."""
 
+TORCH = TF_AGENTS
+"""The same Python has PyTorch, Stable-Baselines3 and MuJoCo."""
+
+
+def _batch(seconds: int) -> str:
+    """Returns the arguments of a training of `mujoco_ppo` on one core."""
+    return f"threads=1,time_budget_s={seconds}"
+
+
 _TEN_WEBSITES = tuple(f"difficulty_level_{level}_num_websites_10" for level in (1, 2, 3))
 _PLACEMENTS = ("toy_macro_stdcell", "ariane", "ariane_twin")
 _BASELINES = (
@@ -92,6 +101,14 @@ _BASELINES = (
     Recording("small", "annealing_placer", _PLACEMENTS, (*SMALL, "--participant-args", _ANNEALING)),
     Recording("small", "numpy_ars", _DOGS, (*SMALL, "--participant-args", _LEARNER)),
     Recording("small", "sb3_ppo", ("dog_pace",), SMALL),
+    *(
+        Recording("small", "mujoco_ppo", (f"dog_{gait}",), (*SMALL, "--participant-args", _batch(seconds)), TORCH, gait)
+        for gait, seconds in (("spin", 420), ("pace", 660), ("trot", 1000))
+    ),
+    Recording("small", "torch_ppo_web", _TEN_WEBSITES, SMALL, TORCH),
+    Recording("small", "pretrained_placer", _PLACEMENTS, SMALL),
+    Recording("small", "sb3_masked_dqn", (*_TEN_WEBSITES[:1], "toy_macro_stdcell"), SMALL, TORCH),
+    Recording("small", "tf_agents_sac", ("dog_pace",), SMALL, TF_AGENTS),
     Recording("small", "tf_agents_ddqn", ("toy_macro_stdcell",), SMALL, TF_AGENTS),
     Recording("small", "tf_agents_ddqn", _TEN_WEBSITES[:1], SMALL, TF_AGENTS, "web"),
     Recording("small", "tf_agents_ppo", ("toy_macro_stdcell",), SMALL, TF_AGENTS),
@@ -106,6 +123,8 @@ RECORDINGS = (
     Recording("circuit_training", "annealing_placer", _CIRCUITS, (*ALONE, "--participant-args", _ANNEALING)),
     Recording("web_navigation", "minimal", _WEBSITES, ALONE),
     Recording("web_navigation", "web_solver", _WEBSITES, ALONE),
+    Recording("web_navigation", "torch_ppo_web", _WEBSITES, ALONE, TORCH),
+    Recording("circuit_training", "pretrained_placer", _CIRCUITS, ALONE),
     Recording("learning", "minimal", ("synthetic_trot",), ALONE),
     Recording(
         "learning", "numpy_ars", ("synthetic_trot",),
