@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from a2perf.metrics.submitted import FILE, Submitted
+from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.records import Episode, Manifest, RolloutResults
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import record_files
@@ -184,7 +184,7 @@ def ship(source: Path, packed: Path) -> None:
 def copy_stripped(source: Path, target: Path) -> None:
     """Copies the files of a submission's folder that scoring needs."""
     target.mkdir()
-    found = read_record(source / FILE, Submitted)
+    found = read_record(source / FILE, ProtocolRecord)
     for run in found.runs:
         strip(source / run.path, target / run.path)
         run.manifest_sha256 = sha256_of(target / run.path / "manifest.json")
