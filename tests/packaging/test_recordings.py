@@ -1,0 +1,45 @@
+"""The list of recordings (``results/record.py``) and what is shipped agree with each other and with the protocols."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from a2perf.metrics import protocol as protocols
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted(path.stem for path in (REPOSITORY / "results").glob("*.py"))
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "results"))
+    spec = importlib.util.spec_from_file_location(f"recording_scripts.{name}", REPOSITORY / "results" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_of_the_results_can_be_imported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(name, monkeypatch).__doc__
+
+
+def test_every_shipped_recording_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load("record", monkeypatch)
+    shipped = {path.relative_to(script.SHIPPED).with_suffix("").as_posix() for path in script.SHIPPED.rglob("*.zip")}
+    assert shipped <= {recording.name for recording in script.RECORDINGS}
+
+
+def test_every_recording_names_an_example_and_tasks_of_its_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load("record", monkeypatch)
+    for recording in script.RECORDINGS:
+        assert (REPOSITORY / "examples" / recording.example / "train.py").is_file(), recording.name
+        name = recording.flags[recording.flags.index("--protocol") + 1] if "--protocol" in recording.flags else "v1"
+        assert set(recording.tasks) <= set(protocols.load(name).tasks), recording.name
