@@ -71,8 +71,26 @@ class Failure(Record, kw_only=True):
     outside: bool = False
 
 
+class ActionRecord(Record, kw_only=True):
+    """The actions of an episode in compact form; see ``submission.evaluator.action_record`` for the rules.
+
+    Attributes:
+        sha256: hash over the exact actions.
+        bins: number of bins per dimension of a continuous action space; None for a discrete one.
+        sequence: one integer per step: the action, or a number that stands for its bins; empty if the space has no
+            such number or the episode is too long.
+        histograms: per dimension the number of steps in each bin; empty for a space with one integer, whose
+            distribution follows from the sequence.
+    """
+
+    sha256: str
+    bins: int | None = None
+    sequence: list[int] = msgspec.field(default_factory=list)
+    histograms: list[list[int]] = msgspec.field(default_factory=list)
+
+
 class Episode(Record, kw_only=True):
-    """One rollout, as recorded by the evaluator; the participant contributes only its actions.
+    """One rollout, as recorded by the evaluator; the participant contributes its actions and its confidence.
 
     Attributes:
         index: position in the run, from 0.
@@ -87,6 +105,13 @@ class Episode(Record, kw_only=True):
         reward_terms: mean over the steps of each reward term that the environment reports.
         success: whether the episode succeeded, if the environment reports it.
         final_info: scalar and short-vector entries of the last ``info``.
+        task_index: position of the seed among the seeds of the run; None in older records, where it is ``index``.
+        repeat: number of the repetition with this seed, from 0.
+        perturbation: name of the perturbation of the environment; empty for the environment as it is.
+        confidence: what the policy reported after the episode, in [0, 1]; None if it reports none.
+        policy_cpu_s: processor time of the participant's process tree, from the first step to the last; None unless
+            the run has repeats or perturbations.
+        actions: None unless the run has repeats or perturbations.
     """
 
     index: int
@@ -101,6 +126,12 @@ class Episode(Record, kw_only=True):
     reward_terms: dict[str, float] = msgspec.field(default_factory=dict)
     success: bool | None = None
     final_info: dict[str, Any] = msgspec.field(default_factory=dict)
+    task_index: int | None = None
+    repeat: int = 0
+    perturbation: str = ""
+    confidence: float | None = None
+    policy_cpu_s: float | None = None
+    actions: ActionRecord | None = None
 
 
 class LatencySummary(Record, kw_only=True):
@@ -160,7 +191,9 @@ class RolloutResults(Record, kw_only=True):
     """``metrics/rollouts.json``: the episodes of one task and their summary.
 
     Attributes:
+        episodes: the scored episodes, each seed once.
         costs: mean costs of their steps; None if not measured, and those of the last attempt if there were several.
+        further: episodes for reliability only: the same seeds again, or with a perturbation of the environment.
     """
 
     schema: int = SCHEMA
@@ -168,6 +201,7 @@ class RolloutResults(Record, kw_only=True):
     env_id: str
     episodes: list[Episode]
     costs: StepCosts | None = None
+    further: list[Episode] = msgspec.field(default_factory=list)
 
 
 class LatencyResults(Record, kw_only=True):
@@ -405,3 +439,5 @@ class Manifest(Record, kw_only=True):
     inventory_version: int = 1
     inventory: dict[str, InventoryItem] = msgspec.field(default_factory=dict)
     a2perf_sha256: str = ""
+    repeats: int = 1
+    perturbations: list[str] = msgspec.field(default_factory=list)

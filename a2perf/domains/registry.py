@@ -94,6 +94,24 @@ class HeldOutTask:
 
 
 @dataclass(frozen=True)
+class Perturbation:
+    """A change of the environments of a domain under which the evaluator plays episodes again.
+
+    The task stays solvable, the spaces stay the same, and an episode depends only on its seed and the actions.
+
+    Attributes:
+        name: the name that ``--perturbations`` takes.
+        wrapper: ``"module:function"``: takes a made environment, which it owns from then on, and returns the changed
+            one. See ``perturbation.SeededWrapper``.
+        summary: what changes, with the range.
+    """
+
+    name: str
+    wrapper: str
+    summary: str
+
+
+@dataclass(frozen=True)
 class Domain:
     """A family of environments with its tasks, assets and extra dependencies.
 
@@ -121,6 +139,7 @@ class Domain:
         candidates: ``"module:class"`` that reads its observations as tables of `candidates`.
         settable: keyword arguments of its environments that a submission's own gin file may set beside those of a
             task, each with the values that it may have.
+        perturbations: changes of its environments for measuring robustness.
     """
 
     name: str
@@ -141,6 +160,22 @@ class Domain:
     variables: Mapping[str, str] = field(default_factory=dict)
     candidates: str | None = None
     settable: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    perturbations: tuple[Perturbation, ...] = ()
+
+    def perturbation(self, name: str) -> Perturbation:
+        """Returns the perturbation of that name.
+
+        Raises:
+            ConfigError: no such perturbation; the message lists those that exist.
+        """
+        for known in self.perturbations:
+            if known.name == name:
+                return known
+        names = [known.name for known in self.perturbations]
+        raise ConfigError(
+            f"{name!r} is not a perturbation of {self.name}{did_you_mean(name, names)}",
+            hint=f"choose among: {', '.join(names)}" if names else f"{self.name} has no perturbations",
+        )
 
     def task(self, name: str) -> Task:
         """Returns the task of that name.

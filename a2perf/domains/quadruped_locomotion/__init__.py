@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from a2perf.assets import Asset, SourceArchiveMember
 from a2perf.domains.host_support import EVERY, NEWER, Support, tested_here
-from a2perf.domains.registry import Domain, Environment, Task
+from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 
 _ARCHIVE_SHA256 = "117da3105cb1d3fe39f5bc2ef257bd12f57bb93b0206d3ee3f2241fe1f6d4d9f"
 _MOTION_TERMS = "derived from motion capture labelled CC BY-NC 4.0; fetched by the user, never shipped"
@@ -106,6 +106,16 @@ def _task(environment: Environment, prefix: str) -> Task:
     return Task(name=name, env_id=environment.id, title=environment.title, summary=environment.summary)
 
 
+_PERTURBATIONS = tuple(
+    Perturbation(name, f"a2perf.domains.quadruped_locomotion.perturbations:{wrapper}", summary)
+    for name, wrapper, summary in (
+        ("sensor_noise", "NoisySensors", "uniform noise: tilt 0.05 rad, its rate 0.2 rad/s, motor angles 0.03 rad"),
+        ("sensor_delay", "late_sensors", "measurements are 20 to 40 ms old instead of 2 ms"),
+        ("friction", "other_friction", "friction of the feet from 0.5 to 1.25"),
+        ("mass", "other_masses", "masses of chassis and legs times 0.8 to 1.2, with their inertias"),
+    )
+)
+
 DOMAIN = Domain(
     name="quadruped_locomotion",
     title="Quadruped locomotion",
@@ -137,5 +147,6 @@ DOMAIN = Domain(
     ),
     demonstration="a2perf.domains.quadruped_locomotion.demonstration:demonstration_runs",
     data_commands={"clips": "a2perf.domains.quadruped_locomotion.commands:clips"},
+    perturbations=_PERTURBATIONS,
     settable={"mode": ("train", "test"), "num_parallel_envs": (1,)},
 )

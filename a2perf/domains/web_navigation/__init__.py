@@ -8,7 +8,7 @@ This file only describes the domain: its ids and tasks. Importing it loads neith
 from __future__ import annotations
 
 from a2perf.domains.host_support import Program, wheels_on_linux
-from a2perf.domains.registry import Domain, Environment, Task
+from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 
 LEVELS = (1, 2, 3)
 _DIFFICULTY = {1: "easy", 2: "medium", 3: "hard"}
@@ -79,6 +79,15 @@ _COMPOSED_TASKS = tuple(
     for order in ("given", "reversed")
 )
 
+_PERTURBATIONS = tuple(
+    Perturbation(name, f"a2perf.domains.web_navigation.perturbations:{wrapper}", summary)
+    for name, wrapper, summary in (
+        ("wording", "other_wording", "labels, placeholders and buttons say the same in other words of the vocabulary"),
+        ("order", "other_order", "the fields of each form and the parts around it stand in another order"),
+        ("layout", "other_layout", "other positions, widths and distances; labels below and parts below the form"),
+    )
+)
+
 DOMAIN = Domain(
     name="web_navigation",
     title="Web navigation",
@@ -95,4 +104,5 @@ DOMAIN = Domain(
     support=wheels_on_linux("web_navigation"),
     demonstration="a2perf.domains.web_navigation.demonstration:demonstration_runs",
     data_commands={"websites": "a2perf.domains.web_navigation.commands:websites"},
+    perturbations=_PERTURBATIONS,
 )

@@ -230,7 +230,7 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
             # Without a site for the key, any site refuses it.
             site = next((site for site in sites if key in site.fields), sites[0])
             profile |= checked_profile({key: value}, site)
-        subtasks = [Subtask(site, site.draw_texts(random)) for site in sites]
+        subtasks = [Subtask(self.changed(site), site.draw_texts(random)) for site in sites]
         rows: list[tuple[str, Value]] = [(DUMMY_KEY, None), *((key, profile[key]) for key in keys)]
         episode.start_chain(subtasks, profile, rows)
 

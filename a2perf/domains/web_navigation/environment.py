@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -86,6 +86,10 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         use_legacy_step: ``step`` returns four values.
         browser_args: settings of the browser.
         **unknown: refused with the nearest valid name; obsolete arguments are accepted and ignored.
+
+    Attributes:
+        change_site: replaces the sites of the episodes that follow by others with the same fields and slots; None for
+            the sites as designed. See ``perturbations``.
 
     Raises:
         ConfigError: an argument is unknown or out of its range, or a design has no solution.
@@ -172,6 +176,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         self._frame = new_frame(self.sizes, self.encoder.padding)
         self._episode = self.new_episode(self._backend, self._frame)
         self._masks = ActionMasks(self.sizes, self.conceptual)
+        self.change_site: Callable[[Site], Site] | None = None
         self._last_info: dict[str, Any] = {}
         if backend == "model":
             preload([self._build(design) for design in self.designs[:_PRELOADED]], self.encoder, self.sizes.elements)
@@ -356,7 +361,11 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         site, profile, texts = draw_episode(self.designs, random, self.rules.compat, chosen)
         if fixed:
             profile.update(checked_profile(fixed, site))
-        episode.start(site, profile, texts)
+        episode.start(self.changed(site), profile, texts)
+
+    def changed(self, site: Site) -> Site:
+        """Returns the site to show in place of one that was drawn: itself, unless ``change_site`` is set."""
+        return site if self.change_site is None else self.change_site(site)
 
     def _progress(self) -> dict[str, Any]:
         """What ``info`` holds besides its usual keys."""

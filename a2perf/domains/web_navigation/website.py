@@ -7,7 +7,7 @@ one has a submit button.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -193,7 +193,23 @@ def build_site(design: WebsiteDesign, compat: bool = False) -> Site:
         compat: the earlier rules: of several elements with one id only the first works, and a radio group with an
             underscore in its key cannot be chosen.
     """
+    return assembled_site(design, compat)
+
+
+def assembled_site(
+    design: WebsiteDesign, compat: bool = False, change: Callable[[list[PageNode]], None] | None = None
+) -> Site:
+    """Builds the tree of a design without keeping it.
+
+    Args:
+        design: what to build.
+        compat: as for ``build_site``.
+        change: called with the roots of the pages before their nodes are numbered; it may change texts and boxes and
+            reorder children, and must keep every control and button.
+    """
     pages = [_page(design, number) for number in range(design.pages)]
+    if change is not None:
+        change(pages)
     area = PageNode("div", "area", children=pages)
     wrap = PageNode("div", "wrap", min_h=PAGE_MIN_HEIGHT, children=[area])
     root = PageNode("body", w=PAGE_WIDTH, children=[wrap])
