@@ -189,8 +189,16 @@ def _skewness(values: Values) -> float:
 
 def freedom_of_mean(matrix: Values) -> float:
     """Returns the degrees of freedom of the error of a mean over tasks (Welch-Satterthwaite)."""
-    runs = matrix.shape[0]
-    variances = matrix.var(axis=0, ddof=1)
+    return freedom_of_sum(matrix.var(axis=0, ddof=1), matrix.shape[0])
+
+
+def freedom_of_sum(variances: Values, runs: int) -> float:
+    """Returns the degrees of freedom of the error of a sum over tasks (Welch-Satterthwaite).
+
+    Args:
+        variances: error variance of each term, shape ``(tasks,)``.
+        runs: runs behind each of them.
+    """
     total = float(variances.sum())
     return float(runs - 1) if total == 0.0 else float((runs - 1) / ((variances / total) ** 2).sum())
 

@@ -27,8 +27,18 @@ _SLACK = 1.05  # the participant's clock starts after the evaluator's and stops 
 _EVENLY = "points without a time are taken as spread evenly over the run"
 
 
-class _Reached(NamedTuple):
-    """Seconds and kWh until one run reached the threshold; ``why`` is the reason for a missing number."""
+class Reached(NamedTuple):
+    """What one run had used when its curve first reached the threshold.
+
+    Attributes:
+        seconds: since the start of training; None if it was not reached, or if no time was recorded.
+        kwh: cumulative gross energy; None if it was not reached, or if no energy was recorded.
+        quality: ``"measured"`` or ``"estimated"`` energy; ``""`` without energy.
+        evenly: whether the points were spread evenly over the run because they have no valid times.
+        reached: whether the threshold was reached.
+        why: why a number is missing, other than that the threshold was not reached.
+        steps: environment steps that the participant logged at this point.
+    """
 
     seconds: float | None = None
     kwh: float | None = None
@@ -36,6 +46,7 @@ class _Reached(NamedTuple):
     evenly: bool = False
     reached: bool = False
     why: str = ""
+    steps: float | None = None
 
 
 def first_reached(values: Values, threshold: float) -> int | None:
@@ -72,32 +83,34 @@ def _curve(run: Run) -> tuple[Values, Values]:
     return np.asarray(run.curve.steps, np.float64).ravel(), np.asarray(run.curve.values, np.float64).ravel()
 
 
-def _reached_by(runs: ScoredRuns, profile: Profile) -> list[_Reached]:
-    return [_reached(run, runs.threshold) for run in runs.runs if run.curve is not None]
+def _reached_by(runs: ScoredRuns, profile: Profile) -> list[Reached]:
+    if runs.threshold is None:
+        return [Reached() for run in runs.runs if run.curve is not None]
+    return [reached(run, runs.threshold) for run in runs.runs if run.curve is not None]
 
 
-def _reached(run: Run, threshold: float | None) -> _Reached:
-    if threshold is None:
-        return _Reached()
+def reached(run: Run, threshold: float) -> Reached:
+    """Returns what a training run with a curve had used when its trailing mean first reached the threshold."""
     steps, values = _curve(run)
     known = np.isfinite(steps) & np.isfinite(values)
     if np.count_nonzero(known) < WINDOW:
-        return _Reached(why=f"a curve has {np.count_nonzero(known)} point(s), needs {WINDOW}")
+        return Reached(why=f"a curve has {np.count_nonzero(known)} point(s), needs {WINDOW}")
     at = first_reached(values[known], threshold)
     if at is None:
-        return _Reached()
+        return Reached()
     course = _course(run)
     wall = _wall(run, course)
     logged = _elapsed(run, known, course, wall)
     evenly = logged is None
     if logged is None:
         if wall is None:
-            return _Reached(reached=True, why="neither the curve nor the trackers recorded a time")
+            why = "neither the curve nor the trackers recorded a time"
+            return Reached(reached=True, why=why, steps=float(steps[known][at]))
         span = float(np.max(steps[known]))
         logged = wall * steps[known] / span if span > 0 else np.full(np.count_nonzero(known), wall)
     seconds = float(logged[at])
     kwh, quality = _energy_until(seconds, run, course, wall)
-    return _Reached(seconds, kwh, quality, evenly, reached=True)
+    return Reached(seconds, kwh, quality, evenly, reached=True, steps=float(steps[known][at]))
 
 
 def _elapsed(run: Run, known: Any, course: EnergyCourse | None, wall: float | None) -> Values | None:
@@ -137,10 +150,10 @@ def _energy_until(
 
 
 def _over_runs(runs: ScoredRuns, profile: Profile, numbers: list[float | None], kinds: list[str]) -> MetricResult:
-    reached = runs.once(_reached_by, profile)
-    condition = _condition(runs, reached)
+    found = runs.once(_reached_by, profile)
+    condition = _condition(runs, found)
     if condition is not None:
-        count = sum(run.reached for run in reached)
+        count = sum(run.reached for run in found)
         return MetricResult(per_run=numbers, n=count, provenance="recorded", condition=condition)
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
@@ -149,24 +162,24 @@ def _over_runs(runs: ScoredRuns, profile: Profile, numbers: list[float | None], 
         )
     result = mean_over_runs(np.array(known, np.float64), profile)
     result.provenance = provenance_over_runs(
-        ["estimated" if run.evenly else kind for run, kind in zip(reached, kinds, strict=True)]
+        ["estimated" if run.evenly else kind for run, kind in zip(found, kinds, strict=True)]
     )
     result.method = "the participant's curve and times of logging; energy and wall clock by the evaluator"
     result.notes = [f"threshold {runs.threshold:.6g}, trailing mean over {WINDOW} points"]
-    result.notes += [_EVENLY] if any(run.evenly for run in reached) else []
+    result.notes += [_EVENLY] if any(run.evenly for run in found) else []
     return result
 
 
-def _condition(runs: ScoredRuns, reached: Sequence[_Reached]) -> str | None:
+def _condition(runs: ScoredRuns, found: Sequence[Reached]) -> str | None:
     """Returns why there is no number of any run, or None if every run reached the threshold."""
     if runs.threshold is None:
         return "the protocol names no threshold for this task"
-    if not reached:
+    if not found:
         return not_enough(0, 1, "training curves")
-    reason = next((run.why for run in reached if run.why), None)
+    reason = next((run.why for run in found if run.why), None)
     if reason is not None:
         return reason
-    count = sum(run.reached for run in reached)
+    count = sum(run.reached for run in found)
     if count == 0:
         return f"threshold {runs.threshold:.6g} never reached by {len(runs.runs)} run(s)"
     if count < len(runs.runs):
@@ -189,8 +202,8 @@ def _to_threshold(unit: str, label: str, formula: str, needs: str) -> Any:
 )  # fmt: skip
 def time_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Seconds of each run."""
-    reached = runs.once(_reached_by, profile)
-    return _over_runs(runs, profile, [run.seconds for run in reached], ["recorded"] * len(reached))
+    found = runs.once(_reached_by, profile)
+    return _over_runs(runs, profile, [run.seconds for run in found], ["recorded"] * len(found))
 
 
 @_to_threshold(
@@ -199,8 +212,8 @@ def time_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
 )  # fmt: skip
 def energy_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
     """Energy of each run."""
-    reached = runs.once(_reached_by, profile)
-    return _over_runs(runs, profile, [run.kwh for run in reached], [run.quality for run in reached])
+    found = runs.once(_reached_by, profile)
+    return _over_runs(runs, profile, [run.kwh for run in found], [run.quality for run in found])
 
 
 METRICS: tuple[Metric, ...] = (time_to_threshold, energy_to_threshold)

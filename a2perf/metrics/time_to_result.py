@@ -1,0 +1,320 @@
+"""Time to a result: one score over many workloads from the times at which submissions reached their targets.
+
+The construction of MLCommons' AlgoPerf (Dahl et al. 2023, "Benchmarking Neural Network Training Algorithms",
+section 5) on performance profiles (Dolan and Moré 2002): the performance ratio of a submission on a workload is its
+time divided by the shortest time of any submission, the profile rho(tau) is the share of workloads with a ratio of at
+most tau, and the score is the normalised integral of rho from 1 to ``R_MAX``. Times may be seconds, samples or joules.
+
+Arrays end in ``(submissions, workloads)``, or in ``(submissions, workloads, studies)``. Infinity stands for a target
+that was not reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from a2perf.arrays import Values
+from a2perf.metrics.bootstrap import freedom_of_sum, resample, small_sample_interval
+from a2perf.metrics.statistics import chunk_sizes
+
+R_MAX = 4.0
+"""Performance ratio from which on a workload adds nothing to a score."""
+GRID_POINTS = 100
+"""Points of the trapezoid rule behind the scores that AlgoPerf publishes."""
+REPETITIONS = 2000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class ScoreRules:
+    """How times become scores; the defaults are those of AlgoPerf's published scores.
+
+    Attributes:
+        r_max: upper end of the integral, above 1.
+        points: equally spaced points of the trapezoid rule; None for the exact integral of the step function. The two
+            differ by at most ``1 / (2 * (points - 1))``.
+        held_out: name of a held-out variant -> name of its base workload.
+        count_held_out: count the variants as workloads too; by default they only gate their base workloads.
+        held_out_limit: with held-out variants, a time beyond this multiple of the shortest time of its workload counts
+            as not reached before the variants gate; None for no limit.
+    """
+
+    r_max: float = R_MAX
+    points: int | None = GRID_POINTS
+    held_out: Mapping[str, str] = field(default_factory=dict)
+    count_held_out: bool = False
+    held_out_limit: float | None = R_MAX
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.r_max) and self.r_max > 1.0):
+            raise ValueError(f"r_max is {self.r_max}; it must be a finite number above 1")
+        if self.points is not None and self.points < 2:
+            raise ValueError(f"points is {self.points}; it must be at least 2, or None for the exact integral")
+        if self.held_out_limit is not None and not self.held_out_limit >= 1.0:
+            raise ValueError(f"held_out_limit is {self.held_out_limit}; it must be at least 1, or None")
+
+
+class ResultScore(msgspec.Struct, kw_only=True, frozen=True):
+    """The score of one submission.
+
+    Attributes:
+        submission: its name.
+        score: in [0, 1], by ``ScoreRules.points``.
+        exact: the exact integral of the step function, in [0, 1].
+        low: lower end of the 95 % interval of ``score`` over studies; None with one study.
+        high: upper end.
+        times: median time over studies by workload, None if not reached; held-out variants are included.
+        ratios: performance ratio by counted workload, None if it does not count: not reached, or a held-out variant
+            was not reached.
+    """
+
+    submission: str
+    score: float
+    exact: float
+    low: float | None = None
+    high: float | None = None
+    times: dict[str, float | None]
+    ratios: dict[str, float | None]
+
+
+def checked_times(times: ArrayLike) -> Values:
+    """Returns times as float64, same shape.
+
+    Raises:
+        ValueError: a time is NaN, zero, negative or minus infinity.
+    """
+    values = np.asarray(times, np.float64)
+    wrong = ~(values > 0)
+    if wrong.any():
+        first = values[wrong].flat[0]
+        count = int(np.count_nonzero(wrong))
+        raise ValueError(f"{count} of {values.size} times are not above zero, the first is {first:g}; inf: not reached")
+    return values
+
+
+def within_budget(times: ArrayLike, budgets: ArrayLike) -> Values:
+    """Returns the times with those over the budget of their workload as infinity.
+
+    Args:
+        times: shape ``(submissions, workloads, ...)``.
+        budgets: in the unit of the times, shape ``(workloads,)``; infinity for none.
+    """
+    values = np.asarray(times, np.float64)
+    limits = np.asarray(budgets, np.float64).reshape(-1, *([1] * (values.ndim - 2)))
+    return np.where(values <= limits, values, np.inf)
+
+
+def median_time(times: ArrayLike) -> Values:
+    """Returns the median over the last axis, the studies; a study that did not reach the target counts as infinity.
+
+    With an even number of studies it is the mean of the middle two, and infinity if one of these is.
+    """
+    return np.asarray(np.median(np.asarray(times, np.float64), axis=-1))
+
+
+def gated(times: ArrayLike, gates: Mapping[int, Sequence[int]], limit: float | None = R_MAX) -> Values:
+    """Returns the times with infinity on each base workload that has a held-out variant that was not reached.
+
+    Args:
+        times: shape ``(..., submissions, workloads)``.
+        gates: column of a base workload -> columns of its held-out variants. Nothing changes without any.
+        limit: times beyond this multiple of the shortest time of their workload count as not reached first; None for
+            no limit.
+    """
+    values = np.array(times, np.float64)
+    if not gates:
+        return values
+    if limit is not None:
+        with np.errstate(over="ignore"):
+            values[values > limit * values.min(axis=-2, keepdims=True)] = np.inf
+    for base, variants in gates.items():
+        failed = np.isinf(values[..., list(variants)]).any(axis=-1)
+        values[..., base][failed] = np.inf
+    return values
+
+
+def performance_ratios(times: ArrayLike) -> Values:
+    """Returns each time divided by the shortest one of its workload.
+
+    Args:
+        times: shape ``(..., submissions, workloads)``.
+
+    Returns:
+        The same shape: 1 for the fastest, infinity where the target was not reached, for all submissions on a workload
+        that none of them solved.
+    """
+    values = np.asarray(times, np.float64)
+    best = values.min(axis=-2, keepdims=True)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(np.isinf(values), np.inf, values / best)
+
+
+def shares_within(ratios: ArrayLike, taus: ArrayLike) -> Values:
+    """Returns the performance profile: the share of workloads with a ratio of at most each tau.
+
+    Args:
+        ratios: shape ``(..., submissions, workloads)``.
+        taus: shape ``(k,)``.
+
+    Returns:
+        Shape ``(..., submissions, k)``, in [0, 1].
+    """
+    levels = np.asarray(taus, np.float64)
+    return np.asarray((np.asarray(ratios, np.float64)[..., None] <= levels).mean(axis=-2))
+
+
+def profile_score(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = GRID_POINTS) -> Values:
+    """Returns the normalised integral of the performance profile from 1 to ``r_max``.
+
+    A workload that no submission solved has no finite ratio, and lowers the scores of all.
+
+    Args:
+        ratios: shape ``(..., submissions, workloads)``.
+        r_max: upper end of the integral.
+        points: as in ``ScoreRules``.
+
+    Returns:
+        Shape ``(..., submissions)``, in [0, 1].
+    """
+    return np.asarray(workload_scores(ratios, r_max, points).mean(axis=-1))
+
+
+def workload_scores(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = GRID_POINTS) -> Values:
+    """Returns what each workload adds to a score: the integral of its own step of the profile, in [0, 1].
+
+    The arguments are those of ``profile_score``, which is the mean of the result over workloads. The shape is that of
+    ``ratios``.
+    """
+    values = np.asarray(ratios, np.float64)
+    if points is None:
+        # The integral of a step from its ratio to r_max is the distance between the two.
+        return np.asarray(np.maximum((r_max - values) / (r_max - 1.0), 0.0))
+    grid = np.linspace(1.0, r_max, points)
+    # The trapezoid rule gives each point the weight 1, and the two end points one half.
+    weights = np.ones(points)
+    weights[[0, -1]] = 0.5
+    from_point = np.append(np.cumsum(weights[::-1])[::-1], 0.0) / (points - 1)
+    return np.asarray(from_point[np.searchsorted(grid, values, side="left")])
+
+
+def score_times(
+    times: ArrayLike,
+    submissions: Sequence[str],
+    workloads: Sequence[str],
+    rules: ScoreRules | None = None,
+    *,
+    repetitions: int = REPETITIONS,
+    seed: int = 0,
+) -> list[ResultScore]:
+    """Scores submissions by their times to the target.
+
+    The studies of each submission on each workload are resampled, and all scores are computed again, because the
+    fastest submission of a resample may be another one. The interval is that for few runs
+    (``bootstrap.small_sample_interval``): noisy times make the shortest one shorter, which lowers the scores of the
+    resamples, and a percentile interval of them can miss the score itself.
+
+    Args:
+        times: above zero, infinity if not reached; shape ``(submissions, workloads)``, or ``(submissions, workloads,
+            studies)`` with infinity for a study that was not finished.
+        submissions: their names.
+        workloads: their names, held-out variants included.
+        rules: by default those of AlgoPerf, without held-out variants.
+        repetitions: resamples.
+        seed: of the resamples; the same seed gives the same interval.
+
+    Returns:
+        One score per submission, in the order given.
+
+    Raises:
+        ValueError: a time is NaN, zero or negative; shape and names do not match; a held-out variant or its base is
+            not among the workloads, or no workload is left to count.
+    """
+    rules = rules or ScoreRules()
+    values = checked_times(times)
+    values = values[..., None] if values.ndim == 2 else values
+    if values.shape[:2] != (len(submissions), len(workloads)) or values.ndim != 3 or values.size == 0:
+        raise ValueError(
+            f"times have shape {np.shape(times)} for {len(submissions)} submissions and {len(workloads)} workloads"
+        )
+    plan = _plan(workloads, rules)
+    medians = median_time(values)
+    ratios = plan.ratios(medians)
+    scores = profile_score(ratios, rules.r_max, rules.points)
+    exact = profile_score(ratios, rules.r_max, None)
+    ends = _intervals(values, scores, plan, repetitions, seed)
+    return [
+        ResultScore(
+            submission=name,
+            score=float(scores[row]),
+            exact=float(exact[row]),
+            low=None if ends is None else ends[row][0],
+            high=None if ends is None else ends[row][1],
+            times=_finite(workloads, medians[row]),
+            ratios=_finite([workloads[column] for column in plan.counted], ratios[row]),
+        )
+        for row, name in enumerate(submissions)
+    ]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Columns of the workloads that count, and of the held-out variants that gate them."""
+
+    rules: ScoreRules
+    counted: tuple[int, ...]
+    gates: dict[int, list[int]]
+
+    def ratios(self, medians: Values) -> Values:
+        """Returns the ratios of the workloads that count; shape ``(..., submissions, counted)``."""
+        passed = gated(medians, self.gates, self.rules.held_out_limit)
+        return performance_ratios(passed[..., list(self.counted)])
+
+
+def _plan(workloads: Sequence[str], rules: ScoreRules) -> _Plan:
+    places = {name: place for place, name in enumerate(workloads)}
+    if len(places) < len(workloads):
+        raise ValueError("two workloads have the same name")
+    gates: dict[int, list[int]] = {}
+    for variant, base in rules.held_out.items():
+        for name in (variant, base):
+            if name not in places:
+                raise ValueError(f"held-out variant {variant!r} of {base!r}: {name!r} is not a workload")
+        if base in rules.held_out:
+            raise ValueError(f"held-out variant {variant!r} of {base!r}, which is a held-out variant itself")
+        gates.setdefault(places[base], []).append(places[variant])
+    counted = tuple(place for name, place in places.items() if rules.count_held_out or name not in rules.held_out)
+    return _Plan(rules, counted, gates)
+
+
+def _intervals(
+    values: Values, scores: Values, plan: _Plan, repetitions: int, seed: int
+) -> list[tuple[float, float]] | None:
+    """Returns the interval of each score; None with one study."""
+    submissions, workloads, studies = values.shape
+    if studies < 2:
+        return None
+    generator = np.random.default_rng(seed)
+    cells = submissions * workloads
+    flat = np.ascontiguousarray(values.reshape(cells, studies).T).ravel()
+    parts = []
+    for size in chunk_sizes(repetitions):
+        samples = resample(flat, (studies, cells), size, generator)
+        medians = median_time(np.moveaxis(samples, 1, -1)).reshape(size, submissions, workloads)
+        parts.append(workload_scores(plan.ratios(medians), plan.rules.r_max, plan.rules.points))
+    drawn = np.concatenate(parts)  # (repetitions, submissions, workloads that count)
+    sample, variances = drawn.mean(axis=-1), drawn.var(axis=0)
+    ends = []
+    for row in range(submissions):
+        freedom = freedom_of_sum(variances[row], studies)
+        low, high = small_sample_interval(sample[:, row], scores[row], studies, freedom, CONFIDENCE)
+        ends.append((max(0.0, float(low)), min(1.0, float(high))))
+    return ends
+
+
+def _finite(names: Sequence[str], values: Values) -> dict[str, float | None]:
+    return {name: float(value) if np.isfinite(value) else None for name, value in zip(names, values, strict=True)}
