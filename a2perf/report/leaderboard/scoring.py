@@ -135,7 +135,7 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
     scores: dict[str, dict[str, MetricValue]] = {}
     for mode in MODES:
         members = [(f, line) for f, line in zip(entry.folders, entry.lines, strict=True) if line.mode == mode]
-        read = [_read(folder, line) for folder, line in members if line.counts()]
+        read = [read_member(folder, line) for folder, line in members if line.counts()]
         runs = [run for run in read if run is not None]
         if runs:
             threshold = None if reference is None else reference.threshold
@@ -159,7 +159,7 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
     )  # fmt: skip
 
 
-def _read(folder: RunFolder, line: RunLine) -> Run | None:
+def read_member(folder: RunFolder, line: RunLine) -> Run | None:
     """Reads a run; returns None if it vanished or changed, without affecting the others."""
     try:
         run = read_run(folder)
