@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.assets import Asset, RepositoryFile
 from a2perf.domains.host_support import wheels_on_linux
-from a2perf.domains.registry import Domain, Environment, Task
+from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 
 if TYPE_CHECKING:
     from a2perf.domains.circuit_training.placement_cost import PlacementCost as PlacementCost
@@ -113,6 +113,15 @@ _ENVIRONMENTS = (
     ),
 )
 
+_PERTURBATIONS = tuple(
+    Perturbation(name, f"a2perf.domains.circuit_training.perturbations:{name}", summary)
+    for name, summary in (
+        ("rotated", "the design rotated by 90 degrees counter-clockwise"),
+        ("mirrored", "the design mirrored from left to right"),
+        ("rescaled", "the design with all lengths doubled and as many routes"),
+    )
+)
+
 DOMAIN = Domain(
     name="circuit_training",
     title="Circuit training",
@@ -132,6 +141,7 @@ DOMAIN = Domain(
     requires=("numba",),
     held_out="a2perf.domains.circuit_training.held_out:held_out_tasks",
     candidates="a2perf.domains.circuit_training.candidates:CircuitCandidates",
+    perturbations=_PERTURBATIONS,
     settable={"is_eval": (False,)},
     support=wheels_on_linux("circuit_training"),
     demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",

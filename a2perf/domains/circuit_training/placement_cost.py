@@ -40,6 +40,9 @@ class PlacementCost(EngineNodes):
         macro_macro_x_spacing: wanted horizontal distance between hard macros, um.
         macro_macro_y_spacing: wanted vertical distance, um.
 
+    Attributes:
+        nets_of_nodes: the nets at each node.
+
     Raises:
         NetlistError: the file is missing or is not a netlist.
     """
@@ -58,10 +61,15 @@ class PlacementCost(EngineNodes):
         self._fake_nets: list[tuple[float, tuple[int, ...]]] = []
         self._start_costs()
 
+    @property
+    def macro_spacing(self) -> tuple[float, float]:
+        """Wanted horizontal and vertical distance between hard macros, um."""
+        return self._spacing
+
     def _start_costs(self) -> None:
-        nets_of_nodes = NetsOfNodes(self.state.netlist)
-        self._wirelength = Wirelength(self.state, nets_of_nodes)
-        self._congestion = Congestion(self.state, nets_of_nodes)
+        self.nets_of_nodes = NetsOfNodes(self.state.netlist)
+        self._wirelength = Wirelength(self.state, self.nets_of_nodes)
+        self._congestion = Congestion(self.state, self.nets_of_nodes)
         self._density = Density(self.state)
 
     # --- costs -----------------------------------------------------------------------------------------------------
