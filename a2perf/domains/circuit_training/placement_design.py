@@ -110,7 +110,7 @@ class PlacementDesign:
         cells = plc.state.standard_cells
         x, y = plc.state.x.copy(), plc.state.y.copy()
         if len(cells):
-            # The engine of the environment has them there only if its start was not in the cache.
+            # The engine of the environment has them there only until the end of its first episode.
             own = type(plc)(plc.netlist, *self.spacing)
             own.make_soft_macros_square()
             own.set_canvas_size(*self.canvas)

@@ -19,6 +19,8 @@ from a2perf.domains.circuit_training.placement_cost import PlacementCost
 FORCE_DIRECTED_STEPS = (100, 100, 100)
 _MIXED_SIZE = {"factors": (1.0, 2.0, 2.0), "attract": (100.0, 1e-3, 1e-5), "repel": (0.0, 1e5, 1e6)}
 _SOFT_ONLY = {"factors": (1.0, 1.0, 1.0), "attract": (100.0, 1e-3, 1e-5), "repel": (0.0, 1e6, 1e7)}
+_MOVED = ("x", "y", "placed")
+"""Arrays of the engine's state that a force-directed run changes, pins included."""
 
 
 class SparseAdjacency(NamedTuple):
@@ -67,7 +69,10 @@ def place_everything(plc: PlacementCost, *, fixed_macros_stay: bool = True) -> N
 
 
 def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> StartingPoint:
-    """Returns the start positions and connections of a design; changes where its nodes are placed.
+    """Returns the start positions and connections of a design, and leaves every node where the forces put it.
+
+    The engine is in the same state whether the result was in the cache or not: a policy may read positions of standard
+    cells from it.
 
     Args:
         plc: the engine, set up.
@@ -77,14 +82,17 @@ def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> StartingPo
     def make() -> dict[str, NDArray[np.float64]]:
         adjacency = sparse_adjacency(plc)
         place_everything(plc, fixed_macros_stay=fixed_macros_stay)
-        macros = np.asarray(plc.get_macro_indices(), dtype=np.int64)
-        at = np.stack([plc.state.x[macros], plc.state.y[macros]], axis=1)
-        return {"locations": at, **{name: np.asarray(value) for name, value in adjacency._asdict().items()}}
+        nodes = {name: getattr(plc.state, name) for name in _MOVED}
+        return {**nodes, **{name: np.asarray(value) for name, value in adjacency._asdict().items()}}
 
     # The key is made from the state before `make` moves the nodes.
     found = cached_arrays(_key(plc, fixed_macros_stay), make)
+    for name in _MOVED:
+        getattr(plc.state, name)[:] = found[name]
+    plc.state.everything_changed()
+    macros = np.asarray(plc.get_macro_indices(), dtype=np.int64)
     adjacency = SparseAdjacency(found["i"], found["j"], found["weight"], found["clusters"])
-    return StartingPoint(found["locations"], adjacency)
+    return StartingPoint(np.stack([plc.state.x[macros], plc.state.y[macros]], axis=1), adjacency)
 
 
 def sparse_adjacency(plc: PlacementCost) -> SparseAdjacency:
@@ -125,7 +133,7 @@ def _run(
 def _key(plc: PlacementCost, fixed_macros_stay: bool) -> str:
     state = plc.state
     return digest(
-        "starting point",
+        "starting point with all nodes",
         (_MIXED_SIZE, FORCE_DIRECTED_STEPS, fixed_macros_stay),
         (plc.get_canvas_width_height(), plc.get_grid_num_columns_rows()),
         plc.netlist,

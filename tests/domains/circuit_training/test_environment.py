@@ -463,3 +463,15 @@ def test_partial_placements_are_written_on_request(crowded, tmp_path):
         env.reset()
         env.step(middle(env))
         assert target.is_file() == wanted
+
+
+def test_the_engine_is_in_the_same_state_with_a_cold_and_a_warm_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path))
+    cold, warm = toy(), toy()
+    assert len(list((tmp_path / "circuit_training").glob("*.npz"))) > 0
+    cells = cold.plc.state.standard_cells
+    assert len(cells) > 0
+    assert cold.plc.state.x[cells].std() > 0.0  # the forces have moved them
+    for name in ("x", "y", "placed", "fixed", "orientation"):
+        assert np.array_equal(getattr(cold.plc.state, name), getattr(warm.plc.state, name)), name
+    assert cold.plc.get_cost() == warm.plc.get_cost()
