@@ -210,17 +210,9 @@ class SequentialClaim:
         return min(found) if refutes else max(found)
 
     def _needed(self) -> int | None:
-        excess = self._excess(self._values)
-        refuting, confirming = (
-            [self._evidence.further(excess, level, above=above) for level, above in self._levels(margin, refutes=flag)]
-            for margin, flag in ((0.0, True), (self.margin, False))
-        )
-        counts = [count for count in refuting if count is not None]
-        known = [count for count in confirming if count is not None]
-        # A mean within the margin on both sides has to be proven on both.
-        if len(known) == len(confirming):
-            counts.append(max(known))
-        return min(counts, default=None)
+        refuting = self._levels(0.0, refutes=True)
+        ways = [*([level] for level in refuting), self._levels(self.margin, refutes=False)]
+        return self._evidence.further(self._excess(self._values), ways)
 
     def _summary(self, verdict: Verdict) -> ClaimResult:
         values = self._values

@@ -17,6 +17,7 @@ the Royal Statistical Society B 51, 1989). Its error rates are measured in ``per
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,10 +35,12 @@ _LARGEST_BET = 0.9
 _FIRST_LOOK, _GROWTH = 20, 1.5
 """With fewer values a long tail goes unseen: 9 % of honest claims of lognormal values were refuted from 5 on."""
 _FEWEST = 3
-_LIKELY = 0.84
-"""Standard errors that turn an even chance to be settled into one of 80 %."""
+_LIKELY = 0.8
+_FUTURES = 400
 _FARTHEST = 100
 """A forecast reaches at most so many times as far as the values at hand."""
+Ways = Sequence[Sequence[tuple[float, bool]]]
+"""Ways to settle a question, any of which is enough: levels and sides (True: above) that all have to be proven."""
 
 
 class Evidence(Protocol):
@@ -51,8 +54,8 @@ class Evidence(Protocol):
         """Returns the interval of the mean after all of the values."""
         ...
 
-    def further(self, values: Values, level: float, *, above: bool) -> int | None:
-        """Returns how many more values prove it in about eight of ten cases; None if no number can be named."""
+    def further(self, values: Values, ways: Ways) -> int | None:
+        """Returns how many more values settle it in eight of ten cases; None if no number can be named."""
         ...
 
 
@@ -94,20 +97,33 @@ class BettingEvidence:
         mean = float(values.mean())
         return self._end(values, mean, above=True), self._end(values, mean, above=False)
 
-    def further(self, values: Values, level: float, *, above: bool) -> int | None:
+    def further(self, values: Values, ways: Ways) -> int | None:
         """See ``Evidence``."""
         if values.size < LEAST_VALUES:
             return None
-        last = float(self._bets(values)[-1])
-        gains = self._won(values, level, above, np.full(values.size, last))
-        missing = self._enough - float(self._gains(values, level, above).sum())
-        drift, spread = float(gains.mean()), float(gains.std(ddof=1))
-        # A gain that may be chance says nothing about the future.
-        if drift <= spread / math.sqrt(values.size):
-            return None
-        root = (_LIKELY * spread + math.sqrt((_LIKELY * spread) ** 2 + 4.0 * drift * max(missing, 0.0))) / (2.0 * drift)
-        found = max(1, math.ceil(root**2))
-        return found if found <= _FARTHEST * values.size else None
+        rng = np.random.default_rng(0)
+        guess = rng.standard_normal(_FUTURES)
+        settled = np.min(
+            [np.max([self._times(values, *target, guess, rng) for target in way], axis=0) for way in ways], 0
+        )
+        return _forecast(settled, values.size)
+
+    def _times(self, values: Values, level: float, above: bool, guess: Values, rng: np.random.Generator) -> Values:
+        """Returns how many more values prove it in each possible future, infinity where they never do.
+
+        The logarithm of the capital is a random walk, which reaches a height after a time with an inverse Gaussian
+        distribution. ``guess`` is the error of the present mean in standard errors, shape ``(futures,)``.
+        """
+        gains = self._won(values, level, above, np.full(values.size, float(self._bets(values)[-1])))
+        missing = max(self._enough - float(self._gains(values, level, above).sum()), 0.0)
+        spread = float(gains.std(ddof=1))
+        drift = float(gains.mean()) + (guess if above else -guess) * spread / math.sqrt(values.size)
+        times = np.full(drift.shape, np.inf)
+        moving = drift > 0.0
+        times[moving] = missing / drift[moving]
+        if spread > 1e-9 and missing:
+            times[moving] = rng.wald(times[moving], (missing / spread) ** 2)
+        return times
 
     def _end(self, values: Values, mean: float, *, above: bool) -> float:
         """Returns the level between the bound and the mean that is just not rejected."""
@@ -171,10 +187,10 @@ class PairedEvidence:
         """See ``Evidence``."""
         return self.bets.interval(self._differences(values))
 
-    def further(self, values: Values, level: float, *, above: bool) -> int | None:
+    def further(self, values: Values, ways: Ways) -> int | None:
         """See ``Evidence``."""
         differences = self._differences(values)
-        found = self.bets.further(differences, level, above=above)
+        found = self.bets.further(differences, ways)
         if found is None or differences.size + found > self.sample.size:
             return None
         return (differences.size + found) * self.block - values.size
@@ -195,9 +211,9 @@ class JointEvidence:
         ends = [part.interval(values) for part in self.parts]
         return max(low for low, _ in ends), min(high for _, high in ends)
 
-    def further(self, values: Values, level: float, *, above: bool) -> int | None:
+    def further(self, values: Values, ways: Ways) -> int | None:
         """See ``Evidence``."""
-        found = [part.further(values, level, above=above) for part in self.parts]
+        found = [part.further(values, ways) for part in self.parts]
         return min((count for count in found if count is not None), default=None)
 
 
@@ -230,20 +246,25 @@ class RepeatedIntervals:
             return -math.inf, math.inf
         return self._ends(values[: looks[-1]], len(looks))
 
-    def further(self, values: Values, level: float, *, above: bool) -> int | None:
+    def further(self, values: Values, ways: Ways) -> int | None:
         """See ``Evidence``."""
         if values.size < LEAST_VALUES:
             return None
-        sample = 0.0 if self.sample is None else float(self.sample.mean())
-        distance = (float(values.mean()) - sample - level) * (1.0 if above else -1.0)
         spread = 0.0 if np.ptp(values) == 0.0 else float(values.std(ddof=1))
-        fixed = _squared_error(self.sample)
-        if distance <= math.hypot(spread / math.sqrt(values.size), math.sqrt(fixed)):
-            return None
+        mean = float(values.mean()) - (0.0 if self.sample is None else float(self.sample.mean()))
+        guess = np.random.default_rng(0).standard_normal(_FUTURES)
         for number, count in enumerate(_looks(_FARTHEST * values.size), 1):
-            error = math.sqrt(spread**2 / count + fixed)
-            reach = -small_sample_ends(0.0, error, 0.0, count, count - 1, 1.0 - self._level(number))[0]
-            if count > values.size and distance >= reach + _LIKELY * spread / math.sqrt(count):
+            if count <= values.size:
+                continue
+            # Variance of the later mean if the present one is known with its standard error.
+            later = mean + guess * spread * math.sqrt((count - values.size) / (values.size * count))
+            error = math.sqrt(spread**2 / count + _squared_error(self.sample))
+            low, high = small_sample_ends(0.0, error, 0.0, count, count - 1, 1.0 - self._level(number))
+            proven = [
+                np.all([later + low > level if above else later + high < level for level, above in way], axis=0)
+                for way in ways
+            ]
+            if np.any(proven, axis=0).mean() >= _LIKELY:
                 return count - values.size
         return None
 
@@ -278,6 +299,12 @@ class RepeatedIntervals:
 def _welch_freedom(ours: float, theirs: float, count: int, others: int) -> float:
     """Returns Welch's degrees of freedom from the squared errors and numbers of values of both sides."""
     return (ours + theirs) ** 2 / (ours**2 / (count - 1) + theirs**2 / (others - 1)) if ours + theirs else math.inf
+
+
+def _forecast(times: Values, size: int) -> int | None:
+    """Returns the number of values that is enough in eight of ten futures; None if it is out of sight."""
+    found = float(np.quantile(times, _LIKELY, method="higher"))
+    return max(1, math.ceil(found)) if found <= _FARTHEST * size else None
 
 
 def _looks(most: int) -> list[int]:

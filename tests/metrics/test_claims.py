@@ -86,6 +86,19 @@ def test_a_perfect_score_can_be_claimed_and_a_tiny_one_is_not_confirmed_by_its_m
     assert never.verdict == "REFUTED"
 
 
+def test_a_forecast_names_reruns_that_settle_it_and_none_from_few_values() -> None:
+    rng, settled, named = np.random.default_rng(7), 0, 0
+    for _ in range(40):
+        claim = SequentialClaim(0.9, bounds=(0.0, 1.0))
+        claim.extend(DRAWS["success"](rng, 2))
+        assert claim.result().needed is None
+        if claim.extend(DRAWS["success"](rng, 100)) is None and (needed := claim.result().needed) is not None:
+            named += 1
+            settled += claim.extend(DRAWS["success"](rng, needed)) is not None
+    assert named >= 20
+    assert named > settled >= 0.6 * named
+
+
 def test_a_claim_with_too_few_episodes_says_so() -> None:
     rng = np.random.default_rng(3)
     claim = SequentialClaim(1.0 * (rng.random(20) < 0.5), bounds=(0.0, 1.0), max_reruns=300)
