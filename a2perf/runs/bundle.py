@@ -41,7 +41,10 @@ __all__ = [
     "record_end", "record_files", "validate", "write_manifest",
 ]  # fmt: skip
 
-_IDENTITY = ("mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256")
+_IDENTITY = (
+    "mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256",
+    "repeats", "perturbations",
+)  # fmt: skip
 
 
 @dataclass

@@ -26,7 +26,9 @@ CHOICES = {
 }
 """The valid values of enumerated settings."""
 
-_AT_LEAST_ONE = ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations")
+_AT_LEAST_ONE = ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations", "repeats")
+ALL_PERTURBATIONS = "all"
+"""Stands for every perturbation of the domain."""
 
 
 def option(
@@ -68,6 +70,10 @@ class Submission:
         num_warmup_steps: number of untimed calls before them.
         num_inference_episodes: episodes in inference mode.
         num_generalization_episodes: episodes per task in generalization mode.
+        repeats: number of times that each scored episode is played, with the same seed. The first one is scored; the
+            others measure consistency.
+        perturbations: names of perturbations of the domain, or ``["all"]``. Each episode is played once more under
+            each of them, for robustness.
         time_participant_code: whether to measure latency.
         measure_emissions: whether to write the classic emissions file, and codecarbon's own files if
             ``track_emissions_decorator`` asks for them. Time, memory, power and energy are always in the bundle.
@@ -141,6 +147,12 @@ class Submission:
     num_warmup_steps: int = 10
     num_inference_episodes: int = 1
     num_generalization_episodes: int = 1
+    repeats: int = option(
+        1, "Play each scored episode this many times with the same seed, to measure consistency.", metavar="N"
+    )
+    perturbations: Sequence[str] = option(
+        (), "Play each episode under this perturbation too, or under all; repeatable.", metavar="NAME"
+    )
     time_participant_code: bool = True
     measure_emissions: bool = False
     inference_data: str = "fresh"
@@ -228,6 +240,7 @@ class Submission:
                     f"Submission.{name} = {given!r} is not valid{did_you_mean(given, valid)}",
                     hint=f"use {valid[0]!r} or {valid[1]!r}",
                 )
+        object.__setattr__(self, "perturbations", _perturbations(str(self.domain), self.perturbations))
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", hint="use 1 or more")
@@ -253,6 +266,18 @@ def _mode(given: BenchmarkMode | str) -> BenchmarkMode:
             hint=f"choose one of: {', '.join(names)}",
         )
     return BenchmarkMode(given.lower())
+
+
+def _perturbations(domain_name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of the perturbations in the order of the domain."""
+    domain = get_domain(domain_name)
+    if twice := sorted({name for name in given if given.count(name) > 1}):
+        raise ConfigError(f"Submission.perturbations lists {twice[0]!r} twice", hint="list each perturbation once")
+    for name in given:
+        if name != ALL_PERTURBATIONS:
+            domain.perturbation(name)
+    every = ALL_PERTURBATIONS in given
+    return tuple(known.name for known in domain.perturbations if every or known.name in given)
 
 
 def _choices(kind: type[enum.Enum]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 class BadAnswer(ValueError):
     """An answer has an invalid shape or impossible times; in the message "it" is the participant."""
@@ -25,6 +27,21 @@ class Answer:
     preprocess_ns: int
     infer_ns: int
     round_trip_ns: int
+
+
+def confidence(reply: tuple[Any, ...]) -> float:
+    """Returns the confidence in a reply ``("ok", value)``.
+
+    Raises:
+        BadAnswer: the value is not a number from 0 to 1.
+    """
+    value: Any = reply[1] if len(reply) == 2 else None
+    if isinstance(value, np.ndarray | np.generic) and value.size == 1:
+        value = value.item()
+    if type(value) not in (int, float) or not 0.0 <= value <= 1.0:  # comparisons with NaN are false
+        shown = f"{value:g}" if type(value) is float else f"a value of type {type(value).__name__}"
+        raise BadAnswer(f"its confidence is {shown}; expected a number from 0 to 1")
+    return float(value)
 
 
 def word_of(reply: Any) -> str | None:

@@ -138,6 +138,8 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         configuration=configuration.record(),
         state=RunState.RUNNING,
         attempts=[],
+        repeats=settings.repeats if episodes else 1,
+        perturbations=list(settings.perturbations) if episodes else [],
         python={
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),

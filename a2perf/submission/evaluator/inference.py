@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
 from a2perf.storage import Journal, read_record, write_record
 from a2perf.submission.evaluator import artifacts, latency, media, results, step_account
+from a2perf.submission.evaluator.action_record import ActionRecorder
+from a2perf.submission.evaluator.episode_plan import PerturbedEnvironments, episode_plan, studies_reliability
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
@@ -27,6 +29,8 @@ from a2perf.submission.evaluator.step_account import StepAccount
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
+
+_SCORED, _FURTHER = "episode", "further episode"  # kinds of entries of the journal
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -118,41 +122,56 @@ def play(
     Returns:
         The actions of the episodes to render, by episode.
     """
-    done = {episode.index: episode for episode in completed_episodes(journal)}
-    progress.phase(f"rollouts on {task.name}", len(seeds))
-    progress.advance(len(done))
+    plan, studied = episode_plan(settings, seeds), studies_reliability(settings)
+    scored, further = _by_index(completed_episodes(journal)), _by_index(further_episodes(journal))
+    progress.phase(f"rollouts on {task.name}", len(plan))
+    progress.advance(len(scored) + len(further))
     pictured = max(1 if settings.record_frames else 0, settings.record_videos) if pictures else 0
     actions: dict[int, list[Any]] = {}
     account: StepAccount | None = None
     costs: StepCosts | None = None
     try:
-        for index, seed in enumerate(seeds):
-            if index in done:
-                continue
-            if account is not None and settings.fresh_policy == "episode":
-                account.pause()
-            participant = participants.of_episode(index)
-            account = account or StepAccount(participant, settings.call_timeout_s)
-            account.follow(participant)
-            taken = actions.setdefault(index, []) if index < pictured else None
-            before = account.calls
-            episode = rollout(
-                env, account, index=index, seed=seed, clip_actions=settings.clip_actions,
-                on_step=None if taken is None else _keep_action(taken),
-            )  # fmt: skip
-            fault_point("evaluator: episode played")
-            costs = account.costs()
-            entry = {"kind": "episode", "episode": msgspec.to_builtins(episode), "steps": account.steps(before)}
-            journal.append(entry)
-            fault_point("evaluator: episode recorded")
-            done[index] = episode
-            progress.advance(len(done), f"last return {episode.episode_return:.2f}")
+        with PerturbedEnvironments(task, env) as environments:
+            for planned in plan:
+                index = planned.index
+                if index in scored or index in further:
+                    continue
+                if account is not None and settings.fresh_policy == "episode":
+                    account.pause()
+                world = environments.of(planned.perturbation)
+                participant = participants.of_episode(index, repeat=planned.repeat)
+                account = account or StepAccount(participant, settings.call_timeout_s)
+                account.follow(participant)
+                taken = actions.setdefault(index, []) if index < min(pictured, len(seeds)) else None
+                recorder = ActionRecorder(world.action_space) if studied else None
+                before = account.calls
+                episode = rollout(
+                    world, account, index=index, seed=planned.seed, clip_actions=settings.clip_actions,
+                    on_step=_on_step(taken, recorder),
+                )  # fmt: skip
+                fault_point("evaluator: episode played")
+                episode.task_index, episode.repeat = planned.task_index, planned.repeat
+                episode.perturbation = planned.perturbation
+                episode.confidence = participant.confidence(settings.call_timeout_s)
+                steps = account.steps(before)
+                if recorder is not None:
+                    episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
+                if planned.is_scored:
+                    costs = account.costs()
+                    journal.append({"kind": _SCORED, "episode": msgspec.to_builtins(episode), "steps": steps})
+                    scored[index] = episode
+                else:
+                    journal.append({"kind": _FURTHER, "episode": msgspec.to_builtins(episode)})
+                    further[index] = episode
+                fault_point("evaluator: episode recorded")
+                progress.advance(len(scored) + len(further), f"last return {episode.episode_return:.2f}")
     finally:
-        episodes = [done[index] for index in sorted(done)]
         _compare_with_timed(costs, metrics, participants.process.warnings)
         write_record(
             metrics / ROLLOUTS_FILE,
-            RolloutResults(task=task.name, env_id=task.env_id, episodes=episodes, costs=costs),
+            RolloutResults(
+                task=task.name, env_id=task.env_id, episodes=_in_order(scored), costs=costs, further=_in_order(further)
+            ),
         )
         step_account.write_steps(metrics / STEPS_FILE, journal.entries())
     return actions
@@ -170,17 +189,39 @@ def _compare_with_timed(costs: StepCosts | None, metrics: Path, warnings: list[s
         warnings.append(text)
 
 
-def _keep_action(taken: list[Any]) -> Callable[[Any, Any], None]:
-    return lambda observation, action: taken.append(action)
+def _on_step(taken: list[Any] | None, recorder: ActionRecorder | None) -> Callable[[Any, Any], None] | None:
+    """Returns what is called with each observation and action of an episode."""
+    if taken is None:
+        return recorder
+
+    def keep(observation: Any, action: Any) -> None:
+        taken.append(action)
+        if recorder is not None:
+            recorder(observation, action)
+
+    return keep
 
 
 def completed_episodes(journal: Journal) -> list[Episode]:
-    """Returns the episodes in a journal, ordered by index."""
-    episodes = {
-        entry["episode"]["index"]: msgspec.convert(entry["episode"], Episode)
-        for entry in journal.entries()
-        if entry.get("kind") == "episode"
-    }
+    """Returns the scored episodes in a journal, ordered by index."""
+    return _journalled(journal, _SCORED)
+
+
+def further_episodes(journal: Journal) -> list[Episode]:
+    """Returns the repeated and perturbed episodes in a journal, ordered by index."""
+    return _journalled(journal, _FURTHER)
+
+
+def _journalled(journal: Journal, kind: str) -> list[Episode]:
+    found = [msgspec.convert(entry["episode"], Episode) for entry in journal.entries() if entry.get("kind") == kind]
+    return _in_order(_by_index(found))
+
+
+def _by_index(episodes: Sequence[Episode]) -> dict[int, Episode]:
+    return {episode.index: episode for episode in episodes}
+
+
+def _in_order(episodes: dict[int, Episode]) -> list[Episode]:
     return [episodes[index] for index in sorted(episodes)]
 
 

@@ -59,6 +59,7 @@ class ParticipantProcess:
         first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
         warnings: warnings for the record of the run.
         ending: how the process ended; ``None`` while it runs.
+        reports_confidence: whether the loaded submission defines ``report_confidence``.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class ParticipantProcess:
         self.first_inference: Answer | None = None
         self.warnings: list[str] = []
         self.ending: Ending | None = None
+        self.reports_confidence = False
         self._spec = spec
         self._submission = spec.submission.absolute()
         self._python = os.fspath(spec.python or sys.executable)
@@ -196,7 +198,19 @@ class ParticipantProcess:
         Raises:
             ParticipantFailure: it failed, or did not return in time.
         """
-        self._ask("load_policy", timeout_s, dict(args))
+        reply = self._ask("load_policy", timeout_s, dict(args))
+        self.reports_confidence = len(reply) > 2 and reply[2] is True
+
+    def confidence(self, timeout_s: float | None = None) -> float | None:
+        """Returns the policy's confidence, in [0, 1], in the episode that has just ended; ``None`` if it reports none.
+
+        Raises:
+            ParticipantFailure: it failed, did not answer in time, or its answer is not a number from 0 to 1.
+        """
+        if not self.reports_confidence:
+            return None
+        reply = self._ask("report_confidence", timeout_s)
+        return self._read("report_confidence", lambda: answers.confidence(reply))
 
     def infer(self, observation: Any, timeout_s: float | None = None) -> Answer:
         """Requests the action for one observation.
@@ -281,8 +295,8 @@ class ParticipantProcess:
             raise RuntimeError("the participant process was not started")
         return self._confined
 
-    def _ask(self, operation: str, timeout_s: float | None, *values: Any) -> None:
-        """Sends one request and waits for the reply ``"ok"``."""
+    def _ask(self, operation: str, timeout_s: float | None, *values: Any) -> tuple[Any, ...]:
+        """Sends one request and returns the reply, which begins with ``"ok"``."""
         connection = self._connection
         if connection is None:
             raise RuntimeError("the participant process is not running")
@@ -298,7 +312,7 @@ class ParticipantProcess:
         except BaseException:
             self.kill()
             raise
-        self._read(operation, lambda: self._accepted(reply, operation))
+        return self._read(operation, lambda: self._accepted(reply, operation))
 
     def _read(self, where: str, read: Callable[[], T]) -> T:
         """Calls ``read`` on a reply; any exception in it becomes a failure of the participant."""

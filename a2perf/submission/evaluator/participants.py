@@ -29,6 +29,7 @@ from a2perf.submission.evaluator.identity import RunTask, participant_environmen
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.tracking import attach
 from a2perf.submission.settings import Submission
 
@@ -126,8 +127,12 @@ class Participants:
         self._manifest.timings_s["load_policy"] = self._load()
         return self.process
 
-    def of_episode(self, index: int) -> ParticipantProcess:
+    def of_episode(self, index: int, *, repeat: int = 0) -> ParticipantProcess:
         """Returns the process for an episode, a new one if ``fresh_policy`` is ``'episode'``.
+
+        Args:
+            index: number of the episode.
+            repeat: number of the repetition; a new process gets another ``SEED`` in each.
 
         Raises:
             ParticipantFailure: the new process did not load its policy.
@@ -136,7 +141,9 @@ class Participants:
             if self.sampler is not None:
                 self.sampler.detach()
             self._of_process.close()
-            self._prepare(self._of_one_episode(f"episode_{index:03d}"))
+            seeds = RunSeeds.recorded(self._manifest.root_seed, self._manifest.seeds)
+            seed = seeds.draw("participant", repeat + 1)[repeat] if repeat else None
+            self._prepare(self._of_one_episode(f"episode_{index:03d}"), seed=seed)
             self._episodes_s.append(self._load())
             mean_s = sum(self._episodes_s) / len(self._episodes_s)
             self._manifest.timings_s["load_policy_per_episode"] = mean_s
@@ -160,16 +167,18 @@ class Participants:
         root_dir = artifacts if run.root_dir == run.artifacts else run.root_dir
         return dataclasses.replace(run, root_dir=root_dir, artifacts=artifacts, logs=run.logs / name)
 
-    def _prepare(self, folders: ParticipantFolders) -> None:
+    def _prepare(self, folders: ParticipantFolders, *, seed: int | None = None) -> None:
         """Prepares a process: chooses its Python and its sandbox and records both in the manifest."""
-        self.process = self._of_process.enter_context(self._prepared(folders))
+        self.process = self._of_process.enter_context(self._prepared(folders, seed))
 
     @contextmanager
-    def _prepared(self, folders: ParticipantFolders) -> Iterator[ParticipantProcess]:
+    def _prepared(self, folders: ParticipantFolders, seed: int | None) -> Iterator[ParticipantProcess]:
         settings, task, manifest = self.settings, self._task, self._manifest
         with participant_python(settings, folders.logs) as chosen:
             manifest.python_env = chosen.record
             environment = participant_environment(settings, task, manifest, root_dir=folders.root_dir)
+            if seed is not None:
+                environment["SEED"] = str(seed)
             confined = confinement(settings, environment)
             _refuse_uncovered(manifest, confined.sandbox.level)
             spec = ParticipantSpec(

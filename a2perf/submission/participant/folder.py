@@ -14,6 +14,7 @@ from a2perf.submission.participant.signatures import (
     INFER_ONCE,
     LOAD_POLICY,
     PREPROCESS,
+    REPORT_CONFIDENCE,
     TRAIN,
     ContractError,
     accepted_args,
@@ -31,9 +32,11 @@ class InferenceFunctions:
 
     Attributes:
         load_policy: called with the environment and the participant arguments.
+        report_confidence: called with the policy after an episode; None if the submission does not define it.
     """
 
     load_policy: Callable[[Any, Mapping[str, str]], Any]
+    report_confidence: Callable[[Any], Any] | None
     _preprocess: Callable[..., Any]
     _takes_time_step_spec: bool
     _infer_once: Callable[..., Any]
@@ -102,7 +105,8 @@ class SubmissionCode:
         module = importlib.import_module("inference")
         found: dict[str, Callable[..., Any]] = {}
         errors: list[ContractError] = []
-        for role in (LOAD_POLICY, PREPROCESS, INFER_ONCE):
+        optional = (REPORT_CONFIDENCE,) if hasattr(module, REPORT_CONFIDENCE.names[0]) else ()
+        for role in (LOAD_POLICY, PREPROCESS, INFER_ONCE, *optional):
             try:
                 found[role.names[0]] = find(module, role)
             except ContractError as error:
@@ -122,5 +126,10 @@ class SubmissionCode:
         preprocess = found["preprocess_observation"]
         names = None if call.policy is None or call.observation is None else (call.policy, call.observation)
         return InferenceFunctions(
-            load_policy, preprocess, check_preprocess(signature_of(preprocess)), infer_once, names
+            load_policy,
+            found.get(REPORT_CONFIDENCE.names[0]),
+            preprocess,
+            check_preprocess(signature_of(preprocess)),
+            infer_once,
+            names,
         )

@@ -203,6 +203,18 @@ def check_preprocess(signature: inspect.Signature) -> bool:
     )
 
 
+def check_report_confidence(signature: inspect.Signature) -> None:
+    """Accepts ``report_confidence(policy)``.
+
+    Raises:
+        ContractError: it has no positional parameter, or requires further ones.
+    """
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise _wrong("report_confidence", REPORT_CONFIDENCE.expected, signature, str(error)) from None
+
+
 TRAIN = Role("train.py", ("train",), "train(**participant_args)", check_train)
 LOAD_POLICY = Role(
     "inference.py", ("load_policy", "load_model"), "load_policy(env, **participant_args)", check_load_policy
@@ -210,6 +222,8 @@ LOAD_POLICY = Role(
 PREPROCESS = Role("inference.py", ("preprocess_observation",), "preprocess_observation(observation)", check_preprocess)
 INFER_ONCE = Role("inference.py", ("infer_once",), "infer_once(policy, observation)", check_infer_once)
 ROLES = (TRAIN, LOAD_POLICY, PREPROCESS, INFER_ONCE)
+REPORT_CONFIDENCE = Role("inference.py", ("report_confidence",), "report_confidence(policy)", check_report_confidence)
+"""Optional. It is called after each scored episode and returns the probability that the episode succeeded."""
 
 
 def find(module: object, role: Role) -> Callable[..., Any]:

@@ -56,12 +56,14 @@ class Worker:
         self._participant: SubmissionCode | None = None
         self._preprocess: Callable[[Any], Any] | None = None
         self._infer_once: Callable[[Any], Any] | None = None
+        self._report_confidence: Callable[[], Any] | None = None
         self._where = "start"
         self._calls = 0
         self._handlers: dict[str, Callable[..., tuple[Any, ...]]] = {
             "infer": self.infer,
             "train": self.train,
             "load_policy": self.load_policy,
+            "report_confidence": self.report_confidence,
         }
 
     def serve(self) -> None:
@@ -92,7 +94,10 @@ class Worker:
         return ("ok", time.perf_counter_ns() - started)
 
     def load_policy(self, args: Mapping[str, str]) -> tuple[Any, ...]:
-        """Imports inference.py and calls ``load_policy``; answers with the wall time of the call in nanoseconds."""
+        """Imports inference.py and calls ``load_policy``.
+
+        Answers with the wall time of the call in nanoseconds, and whether the submission reports a confidence.
+        """
         self._where = "import inference.py"
         inference = self._loaded("inference.py").inference()
         self._where = "load_policy"
@@ -100,7 +105,17 @@ class Worker:
         policy = inference.load_policy(LazyEnvironment.from_variables(), args)
         elapsed = time.perf_counter_ns() - started
         self._preprocess, self._infer_once = inference.bind(policy)
-        return ("ok", elapsed)
+        report = inference.report_confidence
+        self._report_confidence = None if report is None else lambda: report(policy)
+        return ("ok", elapsed, report is not None)
+
+    def report_confidence(self) -> tuple[Any, ...]:
+        """Answers with the policy's confidence in the episode that has just ended."""
+        self._where = "report_confidence"
+        if self._report_confidence is None:
+            raise ContractError("inference.py does not define report_confidence")
+        value = self._report_confidence()
+        return ("ok", _array(value) if type(value) not in _PLAIN and hasattr(value, "__array__") else value)
 
     def infer(self, observation: Any) -> tuple[Any, ...]:
         """Answers with the action and the nanoseconds of ``preprocess_observation`` and of ``infer_once``."""
