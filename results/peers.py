@@ -29,7 +29,7 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.statistics import student_quantile
-from a2perf.metrics.trackers.energy import JOULES_PER_KWH
+from a2perf.metrics.trackers.uncertainty import JOULES_PER_KWH
 from a2perf.records import Manifest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store

@@ -99,7 +99,6 @@ _BASELINES = (
     Recording("small", "web_solver", _TEN_WEBSITES, SMALL),
     Recording("small", "greedy_placer", _PLACEMENTS, SMALL),
     Recording("small", "annealing_placer", _PLACEMENTS, (*SMALL, "--participant-args", _ANNEALING)),
-    Recording("small", "numpy_ars", _DOGS, (*SMALL, "--participant-args", _LEARNER)),
     Recording("small", "sb3_ppo", ("dog_pace",), SMALL),
     *(
         Recording("small", "mujoco_ppo", (f"dog_{gait}",), (*SMALL, "--participant-args", _batch(seconds)), TORCH, gait)

@@ -18,8 +18,8 @@ from a2perf.runs.inventory import read_manifest
 from a2perf.runs.pack import pack, unpack
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
-from tests.shipped_runs import SHIPPED
 
+SHIPPED = Path(__file__).resolve().parents[2] / "results" / "recorded"
 PACKED = sorted(SHIPPED.glob("*/*.zip"))
 FOLDERS = [path / path.stem for path in PACKED]
 each_submission = pytest.mark.parametrize("folder", FOLDERS, ids=[f"{path.parent.name}-{path.stem}" for path in PACKED])

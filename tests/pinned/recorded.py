@@ -1,4 +1,4 @@
-"""Finds the shipped results, as folders or as packed files, and runs command lines in this process."""
+"""Finds the recorded submissions of the tests, as folders or packed, and runs command lines in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(os.environ.get("A2PERF_PINNED_REPOSITORY", Path(__file__).resolve().parents[2]))
-RECORDED = REPOSITORY / "results" / "recorded"
+RECORDED = REPOSITORY / "tests" / "recorded"
 
 
 @dataclass(frozen=True)
