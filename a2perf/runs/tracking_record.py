@@ -12,9 +12,33 @@ import functools
 import math
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
+
+
+class EnergyUncertainty(msgspec.Struct, kw_only=True):
+    """Uncertainty of an energy after the GUM (JCGM 100:2008); all values include the PUE.
+
+    The contributions are standard uncertainties. In a record of an older version all values are NaN: unknown, not 0.
+
+    Attributes:
+        expanded_kwh: the coverage factor times the root of the sum of squares of the contributions.
+        coverage_factor: 2, about 95 % of a normal distribution.
+        resolution_kwh: of one step of the counter or clock.
+        sampling_kwh: of delays between a counter's update and its reading, and of time without a reading.
+        attribution_kwh: of the process tree's share in the energy of a machine or device, and of its idle draw.
+        model_kwh: of the instrument or power model itself. This contribution and ``attribution_kwh`` are taken as
+            common to all runs on the same instrument: a mean over runs does not reduce them.
+    """
+
+    expanded_kwh: float = 0.0
+    coverage_factor: float = 2.0
+    resolution_kwh: float = 0.0
+    sampling_kwh: float = 0.0
+    attribution_kwh: float = 0.0
+    model_kwh: float = 0.0
 
 
 class ComponentEnergy(msgspec.Struct, kw_only=True):
@@ -29,6 +53,8 @@ class ComponentEnergy(msgspec.Struct, kw_only=True):
         scope: ``"tree"``, ``"machine"`` or ``"device"``: the extent of the gross energy.
         account: source of the tree's share: ``"control group"``, ``"kernel task clock"``,
             ``"process tree sampling"`` or ``"device"``.
+        gross_uncertainty: of ``gross_kwh``.
+        net_uncertainty: of ``net_kwh``.
     """
 
     gross_kwh: float = 0.0
@@ -40,6 +66,8 @@ class ComponentEnergy(msgspec.Struct, kw_only=True):
     quality: str = "none"
     scope: str = "none"
     account: str = ""
+    gross_uncertainty: EnergyUncertainty = msgspec.field(default_factory=EnergyUncertainty)
+    net_uncertainty: EnergyUncertainty = msgspec.field(default_factory=EnergyUncertainty)
 
 
 class TrackedEnergy(msgspec.Struct, kw_only=True):
@@ -48,6 +76,8 @@ class TrackedEnergy(msgspec.Struct, kw_only=True):
     Attributes:
         method: the components' methods, ``"cpu=rapl;gpu=nvml;ram=ram_model:rss"``.
         quality: ``"measured"`` if every component that drew power was measured, otherwise ``"estimated"``.
+        gross_uncertainty: of ``gross_kwh``; those of the components, taken as independent.
+        net_uncertainty: of ``net_kwh``.
     """
 
     cpu: ComponentEnergy = msgspec.field(default_factory=ComponentEnergy)
@@ -60,6 +90,8 @@ class TrackedEnergy(msgspec.Struct, kw_only=True):
     pue: float = 1.0
     method: str = "none"
     quality: str = "none"
+    gross_uncertainty: EnergyUncertainty = msgspec.field(default_factory=EnergyUncertainty)
+    net_uncertainty: EnergyUncertainty = msgspec.field(default_factory=EnergyUncertainty)
 
 
 class IdleBaseline(msgspec.Struct, kw_only=True):
@@ -105,7 +137,13 @@ class Emissions(msgspec.Struct, kw_only=True):
 
 
 class Gpu(msgspec.Struct, kw_only=True):
-    """The selected GPUs together."""
+    """The selected GPUs together.
+
+    Attributes:
+        tree_share: part of the devices' energy above idle that the tree's processes caused, 0..1; None if unknown.
+        integral_over_counter: the integral of the power sensors over the energy counters, 1 if both agree; None
+            if the devices do not have both.
+    """
 
     count: int = 0
     model: str = ""
@@ -114,6 +152,8 @@ class Gpu(msgspec.Struct, kw_only=True):
     utilization_mean_percent: float = 0.0
     utilization_peak_percent: float = 0.0
     tree_utilization_mean_percent: float | None = None
+    tree_share: float | None = None
+    integral_over_counter: float | None = None
 
 
 class HostConditions(msgspec.Struct, kw_only=True):
@@ -237,6 +277,29 @@ def read_tracking(content: Any, problems: list[str] | None = None) -> TrackingRe
         problems: receives one sentence per value that was left out because of its type.
     """
     return _lenient(content, TrackingReport, "", [] if problems is None else problems)
+
+
+CONTRIBUTIONS = ("resolution_kwh", "sampling_kwh", "attribution_kwh", "model_kwh")
+"""Fields of ``EnergyUncertainty`` that are standard uncertainties by cause."""
+_COMMON = ("attribution_kwh", "model_kwh")
+
+
+def combined_uncertainty(parts: Sequence[EnergyUncertainty], *, same_instrument: bool = False) -> EnergyUncertainty:
+    """Returns the uncertainty of a sum of energies.
+
+    Args:
+        parts: of the energies.
+        same_instrument: the energies are of one instrument at different times. What it gets wrong is then wrong in all
+            of them and adds up; different instruments are taken as independent.
+    """
+    total = EnergyUncertainty()
+    for name in CONTRIBUTIONS:
+        values = [getattr(part, name) for part in parts]
+        setattr(total, name, sum(values) if same_instrument and name in _COMMON else math.hypot(*values))
+    if len(parts) == 1:
+        total.coverage_factor = parts[0].coverage_factor
+    total.expanded_kwh = total.coverage_factor * math.hypot(*(getattr(total, name) for name in CONTRIBUTIONS))
+    return total
 
 
 def nothing_tracked() -> TrackingReport:

@@ -102,15 +102,16 @@ def _programs() -> Iterator[Finding]:
 
 def _measurement() -> Iterator[Finding]:
     from a2perf.metrics.trackers.nvml import Nvml
-    from a2perf.metrics.trackers.rapl import POWERCAP, Rapl
+    from a2perf.metrics.trackers.power_domains import POWERCAP, PowerDomains
 
-    packages = Rapl.open().packages
-    hidden = not packages and any(POWERCAP.glob("intel-rapl*:*"))
+    found = PowerDomains().readable
+    hidden = not found and any(POWERCAP.glob("*rapl*:*"))
+    counted = ", ".join(f"{count} x {kind}" for kind, count in found.items())
     yield Finding(
         "measurement",
         "RAPL counters",
-        bool(packages),
-        f"{len(packages)} processor packages" if packages else "not readable" if hidden else "not on this machine",
+        bool(found),
+        counted or ("not readable" if hidden else "not on this machine"),
         "measured processor energy; it is estimated from a power model otherwise",
         "chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (as root)" if hidden else None,
     )

@@ -1,13 +1,14 @@
 """NVIDIA GPUs through the management library (NVML): energy, power, memory and utilisation.
 
 Energy comes from the counter of the device (Volta and later), else from its power sensor, integrated over time;
-both are measured, and both are of the whole device. Memory and utilisation are also read for the tree's own
-processes, as far as the driver shows their pids in this pid namespace.
+both are measured, and both are of the whole device. Where both exist, the integral checks the counter. Memory and
+utilisation are also read for the tree's own processes, as far as the driver shows their pids in this pid namespace.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from a2perf.errors import MissingDependency
+
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""Inode of the host's first pid namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class GpuSample:
         memory_used_bytes: device memory in use by anyone.
         utilization_percent: mean over devices of the share of time that a kernel ran, 0..100.
         tree_utilization_percent: the part of it by the tree's processes, ``None`` where not known.
+        tree_share: part of the devices' work since the last sample that the tree did, 0..1; ``None`` where not known.
     """
 
     joules: float
@@ -36,11 +41,19 @@ class GpuSample:
     memory_used_bytes: int
     utilization_percent: float
     tree_utilization_percent: float | None
+    tree_share: float | None = None
 
 
 @dataclass
 class Device:
-    """One open device."""
+    """One open device.
+
+    Attributes:
+        counted_j: energy by the counter since opening.
+        integral_j: energy by the trapezoids under the power sensor since opening.
+        changed_j: half of the area between the largest and the smallest power of each trapezoid.
+        sampled_j: ``joules`` at the last sample.
+    """
 
     index: int
     uuid: str
@@ -50,8 +63,17 @@ class Device:
     last_mj: int = 0
     last_time_s: float = 0.0
     last_power_w: float = 0.0
-    joules: float = 0.0
+    counted_j: float = 0.0
+    integral_j: float = 0.0
+    changed_j: float = 0.0
+    sampled_j: float = 0.0
+    sensor: bool = True
     utilization_since_us: int = 0
+
+    @property
+    def joules(self) -> float:
+        """Energy since opening, by the counter where there is one."""
+        return self.counted_j if self.counter else self.integral_j
 
 
 @dataclass
@@ -65,13 +87,17 @@ class Nvml:
     library: Any
     devices: list[Device] = field(default_factory=list)
     clock: Callable[[], float] = time.perf_counter
+    shows_pids: bool = True
 
     @classmethod
-    def open(cls, gpu_ids: Sequence[int | str] | str | None = None) -> Nvml | None:
+    def open(
+        cls, gpu_ids: Sequence[int | str] | str | None = None, *, clock: Callable[[], float] = time.perf_counter
+    ) -> Nvml | None:
         """Opens the library and the devices.
 
         Args:
             gpu_ids: indices or (starts of) UUIDs, as a sequence or comma-separated; ``None`` selects all.
+            clock: seconds, for the integral of power.
 
         Returns:
             ``None`` without an NVIDIA driver.
@@ -89,7 +115,7 @@ class Nvml:
             pynvml.nvmlInit()
         except pynvml.NVMLError:
             return None
-        nvml = cls(pynvml)
+        nvml = cls(pynvml, clock=clock, shows_pids=_in_first_pid_namespace())
         wanted = _wanted(gpu_ids)
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
@@ -105,7 +131,8 @@ class Nvml:
             device.last_mj = int(self.library.nvmlDeviceGetTotalEnergyConsumption(handle))
         except self.library.NVMLError:
             device.counter = False
-        device.last_power_w = self._power_w(device)
+        power = self._sensor_w(device)
+        device.sensor, device.last_power_w = power is not None, power or 0.0
         return device
 
     @property
@@ -129,26 +156,58 @@ class Nvml:
             pynvml.NVMLError: a device has gone.
         """
         tree = frozenset(pids)
-        power = memory = used = 0.0
+        memory = used = 0.0
         utilization: list[float] = []
         tree_utilization: list[float] = []
+        shares: list[tuple[float, float | None]] = []
         for device in self.devices:
-            power += self._advance(device)
+            before = device.sampled_j
+            self._advance(device)
+            device.sampled_j = device.joules
             used += self._optional("nvmlDeviceGetMemoryInfo", device, lambda info: float(info.used))
             utilization.append(self._optional("nvmlDeviceGetUtilizationRates", device, lambda rates: float(rates.gpu)))
             memory += self._tree_memory(device, tree)
-            share = self._tree_utilization(device, tree)
-            if share is not None:
-                tree_utilization.append(share)
+            busy = self._process_utilization(device)
+            own = None if busy is None else sum(percent for pid, percent in busy.items() if pid in tree)
+            if own is not None:
+                tree_utilization.append(own)
+            shares.append((device.joules - before, self._share(device, busy, own, tree)))
         count = max(1, len(self.devices))
         return GpuSample(
-            joules=sum(device.joules for device in self.devices),
-            power_w=power,
+            joules=self.joules,
+            power_w=sum(device.last_power_w for device in self.devices),
             memory_bytes=int(memory),
             memory_used_bytes=int(used),
             utilization_percent=sum(utilization) / count,
             tree_utilization_percent=sum(tree_utilization) / count if tree_utilization else None,
+            tree_share=_weighted(shares),
         )
+
+    def read(self) -> float:
+        """Reads counters and power sensors alone and returns ``joules``.
+
+        Raises:
+            pynvml.NVMLError: a device has gone.
+        """
+        for device in self.devices:
+            self._advance(device)
+        return self.joules
+
+    @property
+    def joules(self) -> float:
+        """Energy of all devices since opening."""
+        return sum(device.joules for device in self.devices)
+
+    @property
+    def integral_error_j(self) -> float:
+        """What the trapezoids may miss on devices without a counter, as a half-width in joules."""
+        return sum(device.changed_j for device in self.devices if not device.counter)
+
+    def integral_over_counter(self) -> float | None:
+        """Returns the integral of power over the energy counted, ``None`` if no device has counter and sensor."""
+        both = [device for device in self.devices if device.counter and device.sensor]
+        counted = sum(device.counted_j for device in both)
+        return sum(device.integral_j for device in both) / counted if counted > 0 else None
 
     def close(self) -> None:
         """Gives the library back."""
@@ -157,20 +216,23 @@ class Nvml:
         except self.library.NVMLError:
             return
 
-    def _advance(self, device: Device) -> float:
-        now, power = self.clock(), self._power_w(device)
+    def _advance(self, device: Device) -> None:
+        now, power = self.clock(), self._sensor_w(device) or 0.0
         if device.counter:
             total = int(self.library.nvmlDeviceGetTotalEnergyConsumption(device.handle))
             # The counter starts over when the driver is loaded again.
-            device.joules += max(0, total - device.last_mj) / 1e3
+            device.counted_j += max(0, total - device.last_mj) / 1e3
             device.last_mj = total
-        else:
-            device.joules += (now - device.last_time_s) * (power + device.last_power_w) / 2
+        elapsed = now - device.last_time_s
+        device.integral_j += elapsed * (power + device.last_power_w) / 2
+        device.changed_j += elapsed * abs(power - device.last_power_w) / 2
         device.last_time_s, device.last_power_w = now, power
-        return power
 
-    def _power_w(self, device: Device) -> float:
-        return self._optional("nvmlDeviceGetPowerUsage", device, float) / 1e3
+    def _sensor_w(self, device: Device) -> float | None:
+        try:
+            return int(self.library.nvmlDeviceGetPowerUsage(device.handle)) / 1e3
+        except self.library.NVMLError:
+            return None
 
     def _tree_memory(self, device: Device, tree: frozenset[int]) -> int:
         held: dict[int, int] = {}
@@ -185,14 +247,37 @@ class Nvml:
                     held[process.pid] = max(held.get(process.pid, 0), process.usedGpuMemory or 0)
         return sum(held.values())
 
-    def _tree_utilization(self, device: Device, tree: frozenset[int]) -> float | None:
+    def _process_utilization(self, device: Device) -> dict[int, float] | None:
+        """Returns the share of time in percent that kernels of each process ran since the last call."""
         try:
             samples = self.library.nvmlDeviceGetProcessUtilization(device.handle, device.utilization_since_us)
         except self.library.NVMLError:
             return None
         device.utilization_since_us = max([device.utilization_since_us, *(int(s.timeStamp) for s in samples)])
-        latest = {int(sample.pid): float(sample.smUtil) for sample in samples}
-        return sum(percent for pid, percent in latest.items() if pid in tree)
+        by_pid: dict[int, list[float]] = {}
+        for sample in samples:
+            by_pid.setdefault(int(sample.pid), []).append(float(sample.smUtil))
+        return {pid: sum(values) / len(values) for pid, values in by_pid.items()}
+
+    def _share(
+        self, device: Device, busy: dict[int, float] | None, own: float | None, tree: frozenset[int]
+    ) -> float | None:
+        if not self.shows_pids:
+            return None
+        everyone = sum(busy.values()) if busy is not None else 0.0
+        if own is not None and everyone > 0:
+            return min(1.0, own / everyone)
+        # Without an account of their work: all of it to the only ones on the device, nothing to those who are not.
+        holders = self._holders(device)
+        if holders is None or not holders:
+            return None
+        return 1.0 if holders <= tree else None if holders & tree else 0.0
+
+    def _holders(self, device: Device) -> set[int] | None:
+        try:
+            return {int(process.pid) for process in self.library.nvmlDeviceGetComputeRunningProcesses(device.handle)}
+        except self.library.NVMLError:
+            return None
 
     def _optional(self, query: str, device: Device, convert: Callable[[Any], float]) -> float:
         """Asks what not every device answers; 0 where it does not."""
@@ -209,6 +294,24 @@ def _has_driver() -> bool:
     except OSError:
         return False
     return True
+
+
+def _in_first_pid_namespace() -> bool:
+    """Whether the driver's pids, which are those of the host, mean anything here."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def _weighted(shares: Sequence[tuple[float, float | None]]) -> float | None:
+    """Returns the mean share weighted by energy, ``None`` if that of a device that drew energy is not known."""
+    drawn = [(joules, share) for joules, share in shares if joules > 0] or list(shares)
+    known = [(joules, share) for joules, share in drawn if share is not None]
+    if not known or len(known) < len(drawn):
+        return None
+    whole = sum(joules for joules, _ in known)
+    return sum(joules * share for joules, share in known) / whole if whole > 0 else known[0][1]
 
 
 def _text(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -12,12 +13,14 @@ import msgspec
 from a2perf.metrics.trackers.carbon_factors import codecarbon_version
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.emissions_tracker import EmissionsTracker
-from a2perf.metrics.trackers.energy import JOULES_PER_KWH, CpuEnergy, GpuEnergy, RamEnergy
+from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
+from a2perf.metrics.trackers.gpu_energy import GpuEnergy
 from a2perf.metrics.trackers.host import HostTracker, describe_host
 from a2perf.metrics.trackers.process_tree import TreeSample
 from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
 from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
 from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
+from a2perf.metrics.trackers.uncertainty import JOULES_PER_KWH, short_run_notes
 from a2perf.runs.layout import TRACE_FILE, emissions_file
 from a2perf.runs.tracking_record import (
     Account,
@@ -26,6 +29,7 @@ from a2perf.runs.tracking_record import (
     TrackedEnergy,
     TrackerFailure,
     TrackingReport,
+    combined_uncertainty,
 )
 
 Shares = list[tuple[str, float]]
@@ -79,6 +83,11 @@ class Recorder:
         self._unaccounted: Unaccounted | None = None
         self._memory_method = ""
         self._last_row = (0.0, {"cpu": 0.0, "gpu": 0.0, "ram": 0.0})
+
+    @property
+    def polled(self) -> list[Callable[[], bool]]:
+        """What reads the counters between two samples, one function per component that has some."""
+        return [part.poll for part in (self._cpu, self._ram, self._gpu) if part.polled]
 
     @property
     def net_kwh(self) -> float:
@@ -209,8 +218,7 @@ class Recorder:
         report.gpu = self._gpu.gpu()
         report.host = self._host.conditions()
         report.files = {name: file.path.name for name, file in self._files.items()} | self._emissions.log_files
-        if report.emissions.note:
-            report.notes = [report.emissions.note]
+        report.notes = [note for note in (report.emissions.note, *short_run_notes(report)) if note]
         return report
 
     def copy(self, *, wall_s: float, interval_s: float) -> TrackingReport:
@@ -219,7 +227,12 @@ class Recorder:
         return msgspec.msgpack.decode(msgspec.msgpack.encode(report), type=TrackingReport)
 
     def _energy(self, wall_s: float) -> TrackedEnergy:
-        parts = {"cpu": self._cpu.energy(), "gpu": self._gpu.energy(), "ram": self._ram.energy()}
+        missing_s = self._report.account.cpu_not_accounted_max_s or 0.0
+        parts = {
+            "cpu": self._cpu.energy(unaccounted_s=missing_s),
+            "gpu": self._gpu.energy(),
+            "ram": self._ram.energy(),
+        }
         parts["cpu"].account = ACCOUNTS.get(self._report.cpu_method, "")
         parts["ram"].account = "machine" if parts["ram"].scope == "machine" else "resident sets, sampled"
         parts["gpu"].account = "device"
@@ -235,6 +248,8 @@ class Recorder:
             pue=self._settings.pue,
             method=";".join(f"{name}={part.method}" for name, part in parts.items()),
             quality="measured" if drawing and all(part.quality == "measured" for part in drawing) else "estimated",
+            gross_uncertainty=combined_uncertainty([part.gross_uncertainty for part in parts.values()]),
+            net_uncertainty=combined_uncertainty([part.net_uncertainty for part in parts.values()]),
         )
 
     def _idle(self) -> IdleBaseline:

@@ -8,6 +8,7 @@ The first samples are taken at short intervals: even a run of half a second then
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -18,6 +19,7 @@ from resource import struct_rusage
 from types import TracebackType
 
 from a2perf.metrics.trackers import procfs
+from a2perf.metrics.trackers.cadence import Cadence
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.installed import installed_trackers
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
@@ -88,6 +90,8 @@ class Sampler:
         # append and popleft of a deque are atomic, so mark() never waits for the lock.
         self._marks: deque[tuple[float, str]] = deque()
         self._phase = ""
+        self._cadences: list[Cadence] = []
+        self._polled = 0
         self._thread: threading.Thread | None = None
         self._began_s = 0.0
         self._own_s = 0.0
@@ -295,9 +299,23 @@ class Sampler:
             self._own_s = time.thread_time() - began
             if last:
                 return
-            due_s = self._next_due_s(now_s)
-            self._wake.wait(max(0.0, due_s - (time.perf_counter() - self._began_s)))
+            self._wait_until(self._next_due_s(now_s))
             self._wake.clear()
+
+    def _wait_until(self, due_s: float) -> None:
+        """Waits for the next sample or until something wakes the thread; reads the counters meanwhile."""
+        polled = self._recorder.polled
+        if len(polled) > self._polled:  # a driver may come up late
+            self._polled, self._cadences = len(polled), [Cadence(poll) for poll in polled]
+        while (left_s := due_s - (time.perf_counter() - self._began_s)) > 0:
+            reading_s = min((cadence.due_s for cadence in self._cadences), default=math.inf) - time.perf_counter()
+            if self._wake.wait(max(0.0, min(left_s, reading_s))):
+                return
+            for cadence in list(self._cadences):
+                try:
+                    cadence.run()
+                except Exception:  # the tracker meets the same error in its next sample, which reports it
+                    self._cadences.remove(cadence)
 
     def _next_due_s(self, now_s: float) -> float:
         for due in FIRST_SAMPLES_S:
