@@ -14,6 +14,9 @@ import msgspec
 
 SCHEMA = 1
 
+SCORED_EPISODE, FURTHER_EPISODE = "episode", "further episode"
+"""Kinds of the entries of a journal that hold an episode."""
+
 PUBLIC_SEEDS, KEYED_SEEDS = 1, 2
 """Schemes of ``Manifest.seeds``: derived from the root seed alone, or from a secret key too."""
 

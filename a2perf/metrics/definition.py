@@ -21,6 +21,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import mean_interval
+from a2perf.metrics.measurement import uncertainty_of_mean, widened
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import (
     PROFILES,
@@ -46,7 +47,7 @@ class Metric:
     Attributes:
         name: stable name; the enum's if the enum has it.
         label: name for people.
-        unit: ``""`` for the unit of the reward.
+        unit: ``""`` for the unit of the reward, ``"1"`` for a pure number.
         direction: ``"min"``: lower is better.
         provenance: of its numbers: ``"recorded"``, ``"measured"``, ``"estimated"`` or ``"as recorded"`` (each differs).
         formula: the computation in one sentence.
@@ -102,6 +103,7 @@ class Metric:
             method=result.method,
             condition=result.condition,
             notes=result.notes,
+            uncertainty=result.uncertainty,
         )
 
 
@@ -179,6 +181,7 @@ def numbers_over_runs(
     kinds = [number.provenance or default for number in known]
     result = mean_over_runs(np.array([number.value for number in known], np.float64), profile)
     result.per_run = [_recorded(number) for number in every]
+    add_uncertainty(result, known, profile)
     result.provenance = provenance_over_runs(kinds)
     result.method = " | ".join(dict.fromkeys(number.method for number in known if number.method)) or None
     if len(known) < len(every):
@@ -187,6 +190,13 @@ def numbers_over_runs(
         measured = kinds.count("measured")
         result.notes.append(f"MIXED: {measured} of {len(known)} runs measured, the others estimated; not to be ranked")
     return result
+
+
+def add_uncertainty(result: MetricResult, numbers: Sequence[RunNumber], profile: Profile) -> None:
+    """Adds the measurement uncertainty to a mean over runs and to its interval, if that of every run is known."""
+    result.uncertainty = uncertainty_of_mean(numbers)
+    if result.uncertainty is not None and result.value is not None and profile == "corrected":
+        result.interval = widened(result.value, result.interval, result.uncertainty)
 
 
 def mean_over_runs(values: Values, profile: Profile, *, over: str = "runs") -> MetricResult:

@@ -22,11 +22,21 @@ class ScoredRuns:
         runs: seeds of one another.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``; what a run recorded in another mode is left out.
         threshold: return from which on the task counts as learned; None if it has none.
+        success_return: least return of a successful episode where the environment reports no success; None if there
+            is no such return.
     """
 
-    def __init__(self, runs: Sequence[Run], mode: str = "", *, threshold: float | None = None) -> None:
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        mode: str = "",
+        *,
+        threshold: float | None = None,
+        success_return: float | None = None,
+    ) -> None:
         self.runs = [in_mode(run, mode) for run in runs]
         self.threshold = threshold
+        self.success_return = success_return
         self._known: dict[tuple[object, Profile], object] = {}
 
     def once(self, function: Callable[[ScoredRuns, Profile], T], profile: Profile) -> T:
@@ -61,11 +71,13 @@ def scored_runs(runs: Sequence[Run], mode: str, *, threshold: float | None = Non
         mode: as for ``ScoredRuns``.
         threshold: by default that of the latest protocol that knows the task.
     """
-    if threshold is None and mode == "train" and runs:
+    if threshold is None and mode in ("train", "inference") and runs:
         identity = runs[0].identity
         task = protocol.load().task_of(identity.task, identity.fingerprint)
         threshold = task.threshold_return() if task is not None and task.has_references() else None
-    return ScoredRuns(runs, mode, threshold=threshold if mode == "train" else None)
+    if mode == "train":
+        return ScoredRuns(runs, mode, threshold=threshold)
+    return ScoredRuns(runs, mode, success_return=threshold if mode == "inference" else None)
 
 
 def in_mode(run: Run, mode: str) -> Run:

@@ -27,6 +27,8 @@ _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
     "kWh": ((1.0, 1.0, "kWh"), (1e-3, 1e-3, "Wh"), (1e-7, 1e-6, "mWh"), (0.0, 1 / 3.6e6, "J")),
     "bytes": ((2.0**30, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "bytes")),
 }
+DIMENSIONLESS = "1"
+"""Unit of a pure number, which is printed without it."""
 _SMALL, _LARGE = 0.01, 1e7
 _DIGITS, _MEASURED_DIGITS = (4, 6), (3, 4)
 """Most significant digits without and beside a spread; an instrument's numbers carry fewer."""
@@ -100,7 +102,7 @@ def row_scale(values: Iterable[float], unit: str) -> Scale:
     """
     magnitudes = sorted(abs(value) for value in values if math.isfinite(value) and abs(value) > _ZERO)
     if not magnitudes:
-        return Scale(1.0, unit)
+        return Scale(*_scale(0.0, unit))
     middle = magnitudes[len(magnitudes) // 2]
     factor, name = _scale(middle, unit)
     if _SMALL <= middle / factor < _LARGE:
@@ -185,7 +187,7 @@ def normalised_text(score: float | None) -> str:
 
 def _scale(value: float, unit: str) -> tuple[float, str]:
     if unit not in _SCALES:
-        return 1.0, unit
+        return 1.0, "" if unit == DIMENSIONLESS else unit
     if value == 0:
         return 1.0, unit
     for least, factor, name in _SCALES[unit]:

@@ -20,7 +20,7 @@ from a2perf.plain_text import plain_text
 from a2perf.report.labels import Label, title_of
 from a2perf.report.numbers_text import Scale, Written, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
-from a2perf.report.ranks import leaders
+from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import normalised_score, protocol_task
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.layout import MODES
@@ -35,12 +35,15 @@ HEADLINES = (
     NORMALISED, "returns", "success_rate", "generalization",
     "IqrAcrossRuns", "IqrWithinRuns", "LowerCVaROnDiffs", "LowerCVaROnDrawdown", "LowerCVarOnAcross",
     "MedianPerfDuringTraining", "IqrAcrossRollouts", "LowerCVaRAcrossRollouts",
+    "outcome_consistency", "trajectory_consistency_distribution", "trajectory_consistency_sequence",
+    "resource_consistency", "pass_all_8", "robustness", "calibration", "discrimination",
     "energy_gross", "power_mean", "power_gpu_mean", "memory_rss_mean", "memory_rss_peak", "memory_gpu_peak",
     "wall_clock", "latency_round_trip_median", "latency_round_trip_p99", "latency_infer_once_median",
     "latency_processor_time_mean",
     "energy_to_threshold", "time_to_threshold", "training_sample_cost",
 )  # fmt: skip
-"""Rows of the short table: those of the earlier platform's tables, success, and latency as quantiles."""
+"""Rows of the short table: those of the earlier platform's tables, success, reliability of the policy, and latency as
+quantiles."""
 _MODES = ("inference", "generalization", "train")
 """Order of the modes on a page: how good the policy is comes before how it was trained."""
 
@@ -297,7 +300,9 @@ def _best(values: Mapping[str, MetricValue]) -> tuple[set[str], str]:
         return set(), "not ranked: measured and estimated" if different else "not ranked: different kinds of values"
     names = list(ranks)
     direction = next(iter(known.values())).direction
-    found = leaders([known[name].interval or (None, None) for name in names], "min" if direction == "min" else "max")
+    # The interval of a single run is not one over runs; it cannot show that an algorithm is better.
+    intervals = [(known[name].n > 1 and known[name].interval) or (None, None) for name in names]
+    found = leaders(intervals, "min" if direction == "min" else "max")
     return {names[index] for index in found}, ""
 
 

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from a2perf.arrays import Values, as_finite
 from a2perf.errors import UserError
-from a2perf.records import Episode, LatencyResults, Manifest, Record, RolloutResults, RunState, TrainResults
+from a2perf.records import (
+    FURTHER_EPISODE,
+    SCORED_EPISODE,
+    Episode,
+    LatencyResults,
+    Manifest,
+    Record,
+    RolloutResults,
+    RunState,
+    TrainResults,
+)
 from a2perf.runs import inventory, layout
 from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.emissions_tables import read_emissions
@@ -71,8 +81,10 @@ def read(folder: RunFolder) -> Run:
         run.tracking_by_task = _tracked_tasks(reader)
         tracking = summed(list(run.tracking_by_task.values())) or _of_trace(reader)
     run.tracking = tracking
-    for episodes, task in _rollouts(reader):
+    for episodes, further, task in _rollouts(reader):
         run.episodes[task] = episodes
+        if further:
+            run.further[task] = further
         returns = np.array([episode.episode_return for episode in episodes], np.float64)
         run.returns.setdefault(mode, {})[task] = returns
         if episodes and all(episode.success is not None for episode in episodes):
@@ -248,8 +260,8 @@ def _how_it_ended(manifest: Manifest) -> list[str]:
     return ["the run is not finished; what it had measured is scored"]
 
 
-def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], str]]:
-    """Yields the episodes by task; those of a killed run come from its journal."""
+def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], list[Episode], str]]:
+    """Yields scored and further episodes with their task; those of a killed run come from its journal."""
     manifest = reader.manifest
     folders = {"": layout.METRICS}
     for name in reader.below(layout.TASKS, (layout.ROLLOUTS_FILE, layout.JOURNAL)):
@@ -259,14 +271,15 @@ def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], str]]:
         name = task or (manifest.task if manifest is not None else "task")
         results = reader.record(f"{folder}/{layout.ROLLOUTS_FILE}", RolloutResults)
         if results is not None:
-            yield results.episodes, results.task or name
+            yield results.episodes, results.further, results.task or name
             continue
         journal = f"{folder}/{layout.JOURNAL}" if task else layout.JOURNAL
-        episodes = reader.tolerant(journal, lambda name: _journalled(reader.files, name))
-        if episodes:
+        found = reader.tolerant(journal, lambda name: _journalled(reader.files, name))
+        if found and any(found):
+            episodes, further = found
             missing = f"{folder}/{layout.ROLLOUTS_FILE} is not there"
             reader.conditions.append(f"{missing}; {len(episodes)} episode(s) of the journal")
-            yield episodes, name
+            yield episodes, further, name
 
 
 def _tracked_tasks(reader: BundleReader) -> dict[str, TrackingReport]:
@@ -279,17 +292,19 @@ def _tracked_tasks(reader: BundleReader) -> dict[str, TrackingReport]:
     return found
 
 
-def _journalled(files: BundleFiles, name: str) -> list[Episode]:
+def _journalled(files: BundleFiles, name: str) -> tuple[list[Episode], list[Episode]]:
+    """Returns the scored and the further episodes of a journal."""
     status = files.status(name)
     if status is None or status.size > MAX_JOURNAL_BYTES:
         raise ValueError(f"not a regular file of at most {MAX_JOURNAL_BYTES >> 30} GiB")
-    episodes: dict[int, Episode] = {}
+    by_kind: dict[str, dict[int, Episode]] = {SCORED_EPISODE: {}, FURTHER_EPISODE: {}}
     with files.open(name) as stream:
         for entry in journal_entries(stream):
-            if entry.get("kind") == "episode":
+            if entry.get("kind") in by_kind:
                 episode = msgspec.convert(entry.get("episode"), Episode)
-                episodes[episode.index] = episode
-    return [episodes[index] for index in sorted(episodes)]
+                by_kind[entry["kind"]][episode.index] = episode
+    scored, further = ([found[index] for index in sorted(found)] for found in by_kind.values())
+    return scored, further
 
 
 def _of_trace(reader: BundleReader) -> TrackingReport:

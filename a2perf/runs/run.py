@@ -160,6 +160,7 @@ class Run:
         wall_clock_s: seconds of the participant's phase, by the evaluator's clock.
         manifest: of a bundle; None in other layouts and if it cannot be read.
         episodes: the records behind ``returns`` by task; only bundles have them.
+        further: repeated and perturbed episodes by task; no score of returns or success counts them.
         datasets: notes of a training run about the offline datasets that it used.
         changed: whether the bundle was changed after the run; the conditions name the differences.
         info: description of its submission; empty without one.
@@ -180,6 +181,7 @@ class Run:
     wall_clock_s: float | None = None
     manifest: Manifest | None = None
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
+    further: dict[str, list[Episode]] = field(default_factory=dict)
     datasets: list[DatasetNote] = field(default_factory=list)
     changed: bool = False
     info: SubmissionInfo = field(default_factory=SubmissionInfo)

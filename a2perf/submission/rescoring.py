@@ -20,7 +20,7 @@ from a2perf.runs.layout import JOURNAL, LATENCY_FILE, MANIFEST, METRICS, ROLLOUT
 from a2perf.runs.run import EARLIER
 from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission.evaluator import results
-from a2perf.submission.evaluator.inference import completed_episodes
+from a2perf.submission.evaluator.inference import completed_episodes, further_episodes
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.settings import Submission
 
@@ -57,6 +57,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
         if rollouts.exists():
             record = read_record(rollouts, RolloutResults)
             record.episodes = completed_episodes(Journal(journal))
+            record.further = further_episodes(Journal(journal))
             write_record(rollouts, record)
     if (path / METRICS / LATENCY_FILE).exists():
         read_record(path / METRICS / LATENCY_FILE, LatencyResults)

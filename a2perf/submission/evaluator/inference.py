@@ -12,7 +12,15 @@ import msgspec
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
-from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, StepCosts
+from a2perf.records import (
+    FURTHER_EPISODE,
+    SCORED_EPISODE,
+    Episode,
+    LatencyResults,
+    Manifest,
+    RolloutResults,
+    StepCosts,
+)
 from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
 from a2perf.storage import Journal, read_record, write_record
@@ -29,8 +37,6 @@ from a2perf.submission.evaluator.step_account import StepAccount
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
-
-_SCORED, _FURTHER = "episode", "further episode"  # kinds of entries of the journal
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -158,10 +164,10 @@ def play(
                     episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
                 if planned.is_scored:
                     costs = account.costs()
-                    journal.append({"kind": _SCORED, "episode": msgspec.to_builtins(episode), "steps": steps})
+                    journal.append({"kind": SCORED_EPISODE, "episode": msgspec.to_builtins(episode), "steps": steps})
                     scored[index] = episode
                 else:
-                    journal.append({"kind": _FURTHER, "episode": msgspec.to_builtins(episode)})
+                    journal.append({"kind": FURTHER_EPISODE, "episode": msgspec.to_builtins(episode)})
                     further[index] = episode
                 fault_point("evaluator: episode recorded")
                 progress.advance(len(scored) + len(further), f"last return {episode.episode_return:.2f}")
@@ -204,12 +210,12 @@ def _on_step(taken: list[Any] | None, recorder: ActionRecorder | None) -> Callab
 
 def completed_episodes(journal: Journal) -> list[Episode]:
     """Returns the scored episodes in a journal, ordered by index."""
-    return _journalled(journal, _SCORED)
+    return _journalled(journal, SCORED_EPISODE)
 
 
 def further_episodes(journal: Journal) -> list[Episode]:
     """Returns the repeated and perturbed episodes in a journal, ordered by index."""
-    return _journalled(journal, _FURTHER)
+    return _journalled(journal, FURTHER_EPISODE)
 
 
 def _journalled(journal: Journal, kind: str) -> list[Episode]:

@@ -1,0 +1,349 @@
+"""Reliability of a policy: consistency over repeated episodes, robustness to perturbations, predictability.
+
+A task is one start of an episode: an environment with one episode seed, played several times. The formulas are in
+``consistency`` and ``predictability``; here they are applied to the recorded episodes of runs. An episode succeeds if
+the environment says so. Where the environment reports no success, it succeeds if its return reaches the threshold of
+the protocol.
+
+Every number is first computed of each run. The interval is that of the mean over runs; of a single run, it is that of
+the mean over its tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from a2perf.arrays import Values
+from a2perf.domains.registry import domains
+from a2perf.metrics import consistency, predictability
+from a2perf.metrics.bootstrap import mean_interval
+from a2perf.metrics.definition import Metric, metric, numbers_over_runs
+from a2perf.metrics.runs_in_mode import ScoredRuns
+from a2perf.metrics.values import Direction, MetricResult, Profile
+from a2perf.records import Episode
+from a2perf.runs.run import Run
+
+PREFIX = "robustness_"
+"""Begins the names of the metrics of single perturbations."""
+LARGEST_K = 8
+
+_PAPER = "arXiv 2602.16666"
+_NOT_REPEATED = "no episode was repeated; evaluate with --repeats"
+_NOT_PERTURBED = "no episode was perturbed; evaluate with --perturbations"
+_NO_SUCCESS = "the environment reports no success, and the protocol has no threshold for the task"
+_FEW_REPEATS = {k: f"fewer than {k} repeats" for k in range(1, LARGEST_K + 1)}
+_NO_CONFIDENCE = "the policy reports no confidence"
+
+Repeats: TypeAlias = list[Episode]
+OfTask: TypeAlias = Callable[[Repeats, Values], float]
+"""Computes the value of a task of its repeats and their successes (0, 1, or NaN if unknown); NaN for no value."""
+
+
+def tasks_of(run: Run) -> dict[Hashable, Repeats]:
+    """Returns the unperturbed episodes of each task of a run, in the order of the repetitions."""
+    found: dict[Hashable, Repeats] = {}
+    for episodes in (run.episodes, run.further):
+        for name, of_task in episodes.items():
+            for episode in of_task:
+                if not episode.perturbation:
+                    index = episode.index if episode.task_index is None else episode.task_index
+                    found.setdefault((name, index), []).append(episode)
+    return found
+
+
+def successes_of(episodes: Sequence[Episode], threshold: float | None) -> Values:
+    """Returns 1 for a success, 0 for a failure, and NaN if neither is known, shape ``(episodes,)``.
+
+    Args:
+        episodes: of one environment.
+        threshold: least return of a success in an environment that reports none; None if there is no such return.
+    """
+
+    def success(episode: Episode) -> float:
+        if episode.success is not None:
+            return float(episode.success)
+        return math.nan if threshold is None else float(episode.episode_return >= threshold)
+
+    return np.array([success(episode) for episode in episodes], np.float64)
+
+
+def _over_tasks(of_task: OfTask, reason: str, *, needs_success: bool = True) -> Callable[..., MetricResult]:
+    """Returns a metric over runs that is the mean over the repeated tasks of each run."""
+
+    def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
+        of_runs: list[Values] = []
+        repeated, unknown = 0, False
+        for run in runs.runs:
+            values = []
+            for episodes in tasks_of(run).values():
+                if len(episodes) < 2:
+                    continue
+                successes = successes_of(episodes, runs.success_return)
+                unknown |= needs_success and bool(np.isnan(successes).any())
+                values.append(math.nan if needs_success and np.isnan(successes).any() else of_task(episodes, successes))
+            repeated += bool(values)
+            of_runs.append(np.array(values, np.float64))
+        if not repeated:
+            return MetricResult(condition=_NOT_REPEATED)
+        # n of 0: a table does not list pass^k for every k that exceeds the number of repeats.
+        return _result(
+            of_runs, profile, _NO_SUCCESS if unknown else reason, 0 if reason in _FEW_REPEATS.values() else repeated
+        )
+
+    return over_runs
+
+
+def _result(of_runs: Sequence[Values], profile: Profile, reason: str, count: int) -> MetricResult:
+    """Returns the mean over runs of the means over tasks.
+
+    Args:
+        of_runs: values of the tasks of each run; NaN for a task without one.
+        profile: of the formulas.
+        reason: why there is no value, if there is none.
+        count: number of runs that have the data.
+    """
+    known = [values[~np.isnan(values)] for values in of_runs]
+    result = numbers_over_runs([consistency.mean_over_tasks(values) for values in of_runs], profile, "recorded")
+    if result.value is None:
+        return MetricResult(condition=reason, n=count)
+    tasks = sum(values.size for values in known)
+    left_out = sum(values.size for values in of_runs) - tasks
+    result.notes.append(f"{tasks} tasks" + (f"; {left_out} more without a value: {reason}" if left_out else ""))
+    of_one = [values for values in known if values.size]
+    if len(of_one) == 1 and of_one[0].size > 1 and profile == "corrected":
+        low, high = mean_interval(of_one[0])
+        result.interval = (max(low, 0.0), min(high, 1.0))
+        result.spread, result.spread_kind = float(of_one[0].std(ddof=1)), "standard deviation over tasks, ddof 1"
+        result.notes.append("one run: the interval is that of the mean over tasks")
+    return result
+
+
+# --- Consistency
+
+
+def _outcomes(episodes: Repeats, successes: Values) -> float:
+    return consistency.outcome_consistency(successes)
+
+
+def _distributions(episodes: Repeats, successes: Values) -> float:
+    recorded = [episode.actions for episode, won in zip(episodes, successes, strict=True) if won]
+    per_repeat: list[list[consistency.Distribution]] = []
+    for actions in recorded:
+        if actions is None or not (actions.histograms or actions.sequence):
+            return math.nan
+        if actions.histograms:
+            per_repeat.append([dict(enumerate(counts)) for counts in actions.histograms])
+        else:
+            values, counts = np.unique(actions.sequence, return_counts=True)
+            per_repeat.append([dict(zip(values.tolist(), counts.tolist(), strict=True))])
+    return consistency.trajectory_consistency_distributions(per_repeat)
+
+
+def _sequences(episodes: Repeats, successes: Values) -> float:
+    recorded = [episode.actions for episode, won in zip(episodes, successes, strict=True) if won]
+    sequences = [actions.sequence for actions in recorded if actions is not None and actions.sequence]
+    return consistency.trajectory_consistency_sequences(sequences) if len(sequences) == len(recorded) else math.nan
+
+
+def _resources(episodes: Repeats, successes: Values) -> float:
+    costs = [episode.policy_cpu_s for episode in episodes if episode.policy_cpu_s is not None]
+    resources = {
+        "time": [episode.wall_s for episode in episodes],
+        "actions": [float(episode.length) for episode in episodes],
+    }
+    if len(costs) == len(episodes):
+        resources["cost"] = costs
+    return consistency.resource_consistency(resources)
+
+
+def _pass_all(k: int) -> OfTask:
+    return lambda episodes, successes: consistency.pass_all_k(int(successes.sum()), successes.size, k)
+
+
+def _pass_any(k: int) -> OfTask:
+    return lambda episodes, successes: consistency.pass_at_k(int(successes.sum()), successes.size, k)
+
+
+_FEW_SUCCESSES = "fewer than two successes with recorded actions"
+
+
+def _repeated(
+    name: str, label: str, formula: str, of_task: OfTask, reason: str, *, source: str = _PAPER, needs: str = "",
+    needs_success: bool = True,
+) -> Metric:  # fmt: skip
+    made = metric(
+        name=name, label=label, category="reliability", unit="1", direction="max", source=source, across=True,
+        formula=f"{formula}; mean over tasks, then over runs", needs=needs or "2 repeats of 1 task",
+    )  # fmt: skip
+    return made(_over_tasks(of_task, reason, needs_success=needs_success))
+
+
+_CONSISTENCY = (
+    _repeated(
+        "outcome_consistency", "Outcome consistency",
+        "(2p - 1)^2 with p the success rate over the repeats of a task", _outcomes, _NO_SUCCESS,
+    ),
+    _repeated(
+        "trajectory_consistency_distribution", "Trajectory consistency (distribution)",
+        "1 - mean pairwise Jensen-Shannon divergence (base 2) of the action distributions of successful repeats",
+        _distributions, _FEW_SUCCESSES, needs="2 successful repeats of 1 task",
+    ),
+    _repeated(
+        "trajectory_consistency_sequence", "Trajectory consistency (sequence)",
+        "1 - mean pairwise Levenshtein distance of the actions of successful repeats, divided by the longer length",
+        _sequences, _FEW_SUCCESSES, needs="2 successful repeats of 1 task",
+    ),
+    _repeated(
+        "resource_consistency", "Resource consistency",
+        "exp(-mean coefficient of variation, ddof 1) over processor time, wall time and number of actions of repeats",
+        _resources, "no resource varies around a mean above 0", needs_success=False,
+    ),
+)  # fmt: skip
+_PASSES = tuple(
+    _repeated(
+        f"{kind}_{k}", label.format(k=k), formula.format(k=k), of_task(k), _FEW_REPEATS[k],
+        source=source, needs=f"{max(k, 2)} repeats of 1 task",
+    )
+    for kind, label, formula, of_task, source in (
+        (
+            "pass_all", "pass^{k}", "unbiased estimate C(c, {k}) / C(n, {k}) from c successes in n repeats", _pass_all,
+            "Yao et al. 2024, tau-bench; arXiv 2602.16666",
+        ),
+        (
+            "pass_any", "pass@{k}", "unbiased estimate 1 - C(n - c, {k}) / C(n, {k}) from c successes in n repeats",
+            _pass_any, "Chen et al. 2021, Evaluating Large Language Models Trained on Code",
+        ),
+    )
+    for k in range(1, LARGEST_K + 1)
+)  # fmt: skip
+
+
+# --- Robustness
+
+
+def _accuracies(run: Run, threshold: float | None) -> tuple[float, dict[str, float]]:
+    """Returns the success rates without and with each perturbation; NaN where a success is not known."""
+    perturbed: dict[str, Repeats] = {}
+    for episodes in run.further.values():
+        for episode in episodes:
+            if episode.perturbation:
+                perturbed.setdefault(episode.perturbation, []).append(episode)
+    plain = [episode for episodes in tasks_of(run).values() for episode in episodes]
+    rates = {name: float(successes_of(episodes, threshold).mean()) for name, episodes in perturbed.items()}
+    return float(successes_of(plain, threshold).mean()) if plain else math.nan, rates
+
+
+def _robustness(chosen: str | None) -> Callable[..., MetricResult]:
+    """Returns the metric of one perturbation, or of all that were played."""
+
+    def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
+        numbers: list[float] = []
+        ratios: dict[str, list[float]] = {}
+        reason, count = _NOT_PERTURBED, 0
+        for run in runs.runs:
+            accuracy, rates = _accuracies(run, runs.success_return)
+            found = {name: rate for name, rate in rates.items() if chosen in (None, name)}
+            if found:
+                count += 1
+                reason = _NO_SUCCESS if math.isnan(accuracy) else "no success without perturbation"
+            of_run = {name: consistency.robustness(rate, accuracy) for name, rate in found.items()}
+            for name, ratio in of_run.items():
+                ratios.setdefault(name, []).append(ratio)
+            numbers.append(float(np.mean(list(of_run.values()))) if of_run else math.nan)
+        result = numbers_over_runs(numbers, profile, "recorded")
+        if result.value is None:
+            return MetricResult(condition=reason, n=count)
+        if chosen is None:
+            listed = ", ".join(f"{name} {float(np.mean(values)):.3f}" for name, values in sorted(ratios.items()))
+            result.notes.append(f"mean over {len(ratios)} perturbations: {listed}")
+        return result
+
+    return over_runs
+
+
+def _robustness_metric(chosen: str | None, label: str, summary: str) -> Metric:
+    made = metric(
+        name="robustness" if chosen is None else f"{PREFIX}{chosen}", label=label, category="reliability", unit="1",
+        direction="max", source=_PAPER, across=True, needs="1 success, and 1 episode under the perturbation",
+        formula=f"min(success rate with perturbation / success rate without, 1), {summary}",
+    )  # fmt: skip
+    return made(_robustness(chosen))
+
+
+def _of_each_perturbation() -> list[Metric]:
+    summaries: dict[str, list[str]] = {}
+    for domain in domains().values():
+        for known in domain.perturbations:
+            summaries.setdefault(known.name, []).append(known.summary)
+    return [
+        _robustness_metric(name, f"Robustness ({name.replace('_', ' ')})", "; ".join(said))
+        for name, said in summaries.items()
+    ]
+
+
+# --- Predictability
+
+
+def _of_confidences(formula: Callable[[Values, Values], float]) -> Callable[..., MetricResult]:
+    """Returns a metric over runs of the confidences and successes of all unperturbed episodes of each run."""
+
+    def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
+        numbers: list[float] = []
+        reason, count = _NO_CONFIDENCE, 0
+        for run in runs.runs:
+            episodes = [episode for of_task in tasks_of(run).values() for episode in of_task]
+            confidences = np.array([math.nan if e.confidence is None else e.confidence for e in episodes], np.float64)
+            successes = successes_of(episodes, runs.success_return)
+            known = ~np.isnan(confidences) & ~np.isnan(successes)
+            if not np.isnan(confidences).all():
+                count += 1
+                reason = "all episodes succeeded, or all failed" if known.any() else _NO_SUCCESS
+            numbers.append(formula(confidences[known], successes[known]))
+        result = numbers_over_runs(numbers, profile, "recorded")
+        return MetricResult(condition=reason, n=count) if result.value is None else result
+
+    return over_runs
+
+
+def _predictability(
+    name: str, label: str, formula: str, of_episodes: Callable[[Values, Values], float], *,
+    direction: Direction = "max", source: str = _PAPER,
+) -> Metric:  # fmt: skip
+    made = metric(
+        name=name, label=label, category="reliability", unit="1", direction=direction, source=source, across=True,
+        formula=f"{formula}; of all unperturbed episodes of a run, then mean over runs",
+        needs="1 episode with a confidence",
+    )  # fmt: skip
+    return made(_of_confidences(of_episodes))
+
+
+_PREDICTABILITY = (
+    _predictability(
+        "calibration", "Calibration",
+        "1 - expected calibration error of the policy's confidence, 10 bins of equal width closed on the right",
+        lambda c, s: 1.0 - predictability.expected_calibration_error(c, s), source=f"{_PAPER}; Guo et al., ICML 2017",
+    ),
+    _predictability(
+        "discrimination", "Discrimination (AUROC)",
+        "probability that a success has a higher confidence than a failure, ties 1/2", predictability.auroc,
+    ),
+    _predictability(
+        "brier_reliability", "Brier reliability", "1 - mean squared difference of confidence and success",
+        lambda c, s: 1.0 - predictability.brier_score(c, s), source=f"{_PAPER}; Brier 1950",
+    ),
+    _predictability(
+        "risk_coverage_area", "Risk-coverage area",
+        "mean over k of the failure rate of the k episodes with the highest confidences; ties in expectation",
+        predictability.area_under_risk_coverage, direction="min", source="Geifman et al., ICLR 2019",
+    ),
+)  # fmt: skip
+
+
+def metrics() -> tuple[Metric, ...]:
+    """Returns every metric, those of the perturbations of all domains included."""
+    over_all = _robustness_metric(None, "Robustness", "mean over the perturbations of the run")
+    return (*_CONSISTENCY, *_PASSES, over_all, *_of_each_perturbation(), *_PREDICTABILITY)
