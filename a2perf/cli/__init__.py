@@ -45,6 +45,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Publish": {
         "competition": ("a2perf.cli.competition:competition", "Create, run and publish a competition."),
         "validate": ("a2perf.cli.validate:validate", "Check the files of recorded runs."),
+        "reproduce": ("a2perf.cli.reproduce:reproduce", "Repeat recorded runs and judge their claims."),
         "sign": ("a2perf.cli.sign:sign", "Sign recorded runs."),
         "verify": ("a2perf.cli.sign:verify", "Verify recorded runs and who signed them."),
         "export": ("a2perf.cli.export:export", "Export recorded runs to the formats of other tools."),

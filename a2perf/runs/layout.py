@@ -34,6 +34,7 @@ ROLLOUTS_FILE = "rollouts.json"
 LATENCY_FILE = "latency.json"
 LATENCY_VALUES_FILE = "latency.npz"
 STEPS_FILE = "rollout_steps.npz"
+ROLLOUT_TRACE_FILE = "rollout_trace.npz"
 TRAIN_FILE = "train.json"
 TRACE_FILE = "system_trace.csv"
 OUTCOME_FILE = "outcome.json"
@@ -44,6 +45,7 @@ ROLLOUTS = f"{METRICS}/{ROLLOUTS_FILE}"
 LATENCY = f"{METRICS}/{LATENCY_FILE}"
 LATENCY_VALUES = f"{METRICS}/{LATENCY_VALUES_FILE}"
 STEPS = f"{METRICS}/{STEPS_FILE}"
+ROLLOUT_TRACE = f"{METRICS}/{ROLLOUT_TRACE_FILE}"
 TRAIN = f"{METRICS}/{TRAIN_FILE}"
 TRACE = f"{METRICS}/{TRACE_FILE}"
 DATASET_NOTES = "a2perf_datasets"  # below ``artifacts``
@@ -54,6 +56,7 @@ SCORES = "scores.json"
 RUN_RECORD = "rlops.json"
 TAG_JOURNAL = "tags.jsonl"  # of a store
 ATTESTATION_SUFFIX = ".intoto.jsonl"  # after the name of the bundle
+REPRODUCTION_SUFFIX = ".reproduction.json"  # after the name of the bundle
 
 # The earlier platform's files below ``metrics``.
 INFERENCE_RESULTS_FILE = "inference_metrics_results.json"

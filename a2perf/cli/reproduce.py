@@ -1,0 +1,95 @@
+"""``a2perf reproduce``: repeats recorded evaluations and judges their claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.submission.options import normalised
+from a2perf.submission.run_options import RunOptions, run_options
+
+OPTIONS = (
+    "sandbox", "allow_weaker", "python_env", "python_env_find_links", "participant_python", "datasets_path",
+    "memory_limit_bytes",
+)  # fmt: skip
+"""Options of every run that belong to the host of a repetition; the record gives the others."""
+
+
+@click.command(context_settings=normalised())
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="BUNDLE|FOLDER...")
+@click.option(
+    "--claim", "claims", multiple=True, metavar="CLAIM",
+    help="Claim to check: 'return>=380', 'latency<=3 ms', or a quantity for its recorded value; repeatable. "
+    "Default: the recorded return and successes.",
+)  # fmt: skip
+@click.option("--train", is_flag=True, help="Repeat the training run too.")
+@click.option(
+    "--submission", "submissions", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR", help="Folder of the submission, or of several; repeatable. Default: the recorded path.",
+)  # fmt: skip
+@click.option(
+    "--allow-changed", is_flag=True, help="Use a submission of --submission whose files differ from the recorded ones."
+)
+@click.option(
+    "--trust-bundle", is_flag=True,
+    help="Accept arguments of an environment that no registered task has. Only for bundles from people you trust.",
+)  # fmt: skip
+@click.option("--entry", metavar="NAME[:TASK]", help="Only this entry of a leaderboard: a submission, on one task.")
+@click.option("--sample", "sample_size", metavar="SIZE", help="Check a random sample: 10%, or a number of bundles.")
+@click.option("--sample-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--max-reruns", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
+    help="Repetitions of a bundle after which an open claim is INCONCLUSIVE.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
+    help="Folder of the repetitions and verdicts. Default: PATH-reproduced, with verdicts beside unpacked bundles.",
+)  # fmt: skip
+@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Private key that signs the verdicts.")
+@click.option(
+    "--fail-on", type=click.Choice(["refuted", "inconclusive", "unchecked"]),
+    help="Exit status 1 on a refuted or changed bundle; also on an inconclusive one; also on an unchecked one.",
+)  # fmt: skip
+@run_options(*OPTIONS)
+@launch_options(
+    "launcher", "launcher_option", "workers", "cpus", "memory", "gpus", "time_limit", "force",
+    force={"help": "Repeat bundles that have a verdict; their earlier repetitions are archived."},
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+def reproduce(as_json: bool, fail_on: str | None, **given: Any) -> int:
+    """Check recorded results: repeat evaluations from their records and judge their claims.
+
+    \b
+    Examples:
+      a2perf reproduce runs/my_agent/inference
+      a2perf reproduce results/recorded --submission examples --sample 10%
+      a2perf reproduce runs/my_agent --claim 'return>=380' --claim 'latency<=3 ms'
+
+    A deterministic evaluation has to be bit-equal; the first difference is shown. Otherwise a sequential test gives
+    CONFIRMED, REFUTED or INCONCLUSIVE. Conditions that changed are listed first. Run the same command again to resume.
+
+    Exit status: 0 done, 1 a verdict named by --fail-on, 2 usage or configuration, 3 infrastructure, 130 interrupted.
+    """  # noqa: D301
+    from a2perf.experiments.reproduce.reproduction import reproduce as repeat
+    from a2perf.experiments.reproduce.request import FAIL_ON, request_of
+    from a2perf.experiments.reproduce.text import as_json as verdicts_json
+    from a2perf.experiments.reproduce.text import summary_table, verdict_text
+
+    launch = LaunchOptions.taken_from(given)
+    options = RunOptions.taken_from(given)
+    request = request_of(**given, options=options, resources=launch.resources(), force=launch.given["force"])
+    show = (lambda found: None) if as_json else (lambda found: click.echo(verdict_text(found)))
+    with launch.conductor(live=not as_json) as conductor:
+        result = repeat(request, conductor, on_verdict=show)
+    if as_json:
+        click.echo(json.dumps(verdicts_json(result), indent=2))
+    else:
+        from a2perf.cli.experiment import plain_console
+
+        plain_console().print(summary_table(result))
+        click.echo(f"verdicts and repetitions: {request.folder}")
+    return result.exit_code(FAIL_ON.get(fail_on or "", ()))

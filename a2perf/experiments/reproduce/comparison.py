@@ -1,0 +1,284 @@
+"""Compares a repetition with the recorded run: every recorded value of every episode, and the conditions of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.registry import find_environment
+from a2perf.errors import ConfigError
+from a2perf.experiments.reproduce.selection import RecordedBundle
+from a2perf.plain_text import plain_text
+from a2perf.records import Episode, Manifest
+from a2perf.runs import layout
+from a2perf.runs.bundle_reading import read_arrays
+from a2perf.runs.files import BundleFiles, files_of
+from a2perf.runs.reproduction import ChangedCondition, FirstDifference
+from a2perf.runs.run import Run
+from a2perf.storage import MAX_RECORD_BYTES, parse_json
+from a2perf.stranger_files import printable
+
+UNKNOWN = "not recorded"
+_NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")
+_TIMES = ("runtime", "time", "wall", "latency", "duration")
+"""Words in the name of an entry of ``final_info`` that is a time, which no repetition repeats."""
+_STEP_ARRAYS = ("observation", "action", "reward")
+_HOST = {
+    "processor": "cpu_model", "processors": "cpu_usable", "memory": "memory_bytes", "kernel": "kernel", "system": "os",
+    "GPUs": "gpus",
+}  # fmt: skip
+_LONGEST = 80
+
+
+@dataclass(frozen=True)
+class EpisodeComparison:
+    """The result of comparing the episodes of two runs.
+
+    Attributes:
+        episodes: number of recorded episodes.
+        equal: number of those that were repeated bit for bit.
+        values: names of the compared values.
+        first: the first difference; None without one.
+    """
+
+    episodes: int
+    equal: int
+    values: tuple[str, ...]
+    first: FirstDifference | None
+
+    @property
+    def bit_equal(self) -> bool:
+        """Whether there are episodes and all are equal."""
+        return self.episodes > 0 and self.equal == self.episodes
+
+
+def compare_episodes(recorded: Run, repeated: Run) -> EpisodeComparison:
+    """Compares everything that both bundles record per episode, and per step where they record steps.
+
+    Values that the record does not contain are not compared: an older version did not know them, or they were removed
+    before the bundle was published.
+    """
+    first: FirstDifference | None = None
+    count, equal = 0, 0
+    values: dict[str, None] = {}
+    for task, episodes in recorded.episodes.items():
+        steps = [_steps_of(run, task) for run in (recorded, repeated)]
+        known = _recorded_names(recorded, task)
+        found = {episode.index: episode for episode in repeated.episodes.get(task, [])}
+        for episode in episodes:
+            count += 1
+            difference = _difference(task, episode, found.get(episode.index), steps, known, values)
+            if difference is None:
+                equal += 1
+            first = first or difference
+    return EpisodeComparison(count, equal, tuple(values), first)
+
+
+def paired_differences(recorded: Run, repeated: Run, quantity: str) -> NDArray[np.float64]:
+    """Returns repeated minus recorded per episode of the same seed, meaned over the tasks.
+
+    Args:
+        recorded: the recorded run.
+        repeated: its repetition.
+        quantity: ``"return"`` or ``"success"``.
+    """
+    by_task = []
+    for task, episodes in recorded.episodes.items():
+        found = {episode.seed: episode for episode in repeated.episodes.get(task, [])}
+        pairs = [(episode, found[episode.seed]) for episode in episodes if episode.seed in found]
+        by_task.append([_value(after, quantity) - _value(before, quantity) for before, after in pairs])
+    most = min((len(values) for values in by_task), default=0)
+    return np.mean([values[:most] for values in by_task], axis=0) if most else np.empty(0)
+
+
+def changed_conditions(
+    recorded: Manifest, repeated: Mapping[str, Any], submission_sha256: str, fingerprint: str
+) -> list[ChangedCondition]:
+    """Returns what differs between the record and a repetition, the most important first.
+
+    Args:
+        recorded: the recorded manifest.
+        repeated: ``"host"``, ``"python"``, ``"packages"``, ``"a2perf"``, ``"sandbox"`` and ``"config"`` of the
+            repetition.
+        submission_sha256: hash of the submission that is run now.
+        fingerprint: of the environment that is run now.
+    """
+    pairs: list[tuple[str, Any, Any]] = [
+        ("submission", recorded.submission.sha256[:12], submission_sha256[:12]),
+        ("environment fingerprint", (recorded.env_fingerprint or "")[:12], fingerprint[:12]),
+        ("a2perf", recorded.a2perf_version, repeated["a2perf_version"]),
+        ("a2perf code", recorded.a2perf_sha256[:12], str(repeated["a2perf_sha256"])[:12]),
+        ("Python", _python(recorded), repeated["python"]),
+    ]
+    packages = {} if recorded.python_env is None else recorded.python_env.packages
+    now = repeated["packages"]
+    if packages and now:
+        names = sorted({*packages, *now})
+        pairs += [(name, packages.get(name, "missing"), now.get(name, "missing")) for name in names]
+    elif now:
+        pairs.append(("packages", "", f"{len(now)} packages"))
+    host = repeated["host"]
+    pairs += [(name, recorded.host.get(key), host.get(key)) for name, key in _HOST.items()]
+    if recorded.sandbox is not None and repeated["sandbox"]:
+        pairs.append(("sandbox", recorded.sandbox.level, repeated["sandbox"]))
+    return [
+        ChangedCondition(name=name, recorded=_text(before) or UNKNOWN, repeated=_text(after) or UNKNOWN)
+        for name, before, after in pairs
+        if before != after and (_text(before) or name in ("packages", "a2perf code"))
+    ]
+
+
+def conditions_of(manifest: Manifest) -> dict[str, Any]:
+    """Returns the conditions of a repetition from its manifest; see ``changed_conditions``."""
+    return {
+        "host": manifest.host, "python": _python(manifest), "a2perf_version": manifest.a2perf_version,
+        "a2perf_sha256": manifest.a2perf_sha256,
+        "packages": {} if manifest.python_env is None else manifest.python_env.packages,
+        "sandbox": "" if manifest.sandbox is None else manifest.sandbox.level,
+    }  # fmt: skip
+
+
+def same_host(recorded: Manifest, repeated: Manifest) -> bool | None:
+    """Returns whether both runs had the same host; None if the record does not tell.
+
+    Different hardware proves another host; an equal host name proves the same one.
+    """
+    keys = ("cpu_model", "memory_bytes", "architecture")
+    if any(recorded.host.get(key) not in (None, repeated.host.get(key)) for key in keys):
+        return False
+    names = [manifest.attempts[-1].host if manifest.attempts else "" for manifest in (recorded, repeated)]
+    if not names[0] or names[0] == UNKNOWN:
+        return None
+    return names[0] == names[1]
+
+
+def offline_checks(recorded: RecordedBundle, run: Run) -> list[str]:
+    """Returns what can be checked without repeating the run, one sentence per check that held."""
+    manifest = recorded.manifest
+    found = [f"all {len(manifest.files)} files have the hashes of the manifest"]
+    seeds = manifest.seeds.get("episodes")
+    episodes = next(iter(run.episodes.values()), [])
+    if manifest.mode == "inference" and seeds and [episode.seed for episode in episodes] == seeds:
+        found.append(f"its {len(episodes)} episodes have the seeds of the manifest")
+    if episodes and all(math.isfinite(episode.episode_return) for episode in episodes):
+        returns = [episode.episode_return for every in run.episodes.values() for episode in every]
+        found.append(f"the mean return of its {len(returns)} recorded episodes is {np.mean(returns):.6g}")
+    if manifest.env_id is not None:
+        try:
+            find_environment(manifest.env_id)
+            found.append(f"the environment {manifest.env_id} exists")
+        except ConfigError:
+            pass
+    return found
+
+
+def _difference(
+    task: str, before: Episode, after: Episode | None, steps: Sequence[Mapping[str, Any]], known: set[str],
+    values: dict[str, None],
+) -> FirstDifference | None:  # fmt: skip
+    if after is None:
+        return FirstDifference(
+            task=task, episode=before.index, array="episode", recorded="recorded", repeated="missing"
+        )
+    found = [_named_values(episode, known) for episode in (before, after)]
+    # A difference of a step explains the ones of the episode, so it comes first.
+    at_step = _step_difference(task, before.index, steps, values)
+    for name, value in found[0].items():
+        values[name] = None
+        other = found[1].get(name)
+        if not _same(value, other):
+            return at_step or FirstDifference(
+                task=task, episode=before.index, array=name, recorded=_text(value), repeated=_text(other)
+            )
+    return at_step
+
+
+def _step_difference(
+    task: str, index: int, steps: Sequence[Mapping[str, Any]], values: dict[str, None]
+) -> FirstDifference | None:
+    if not all(steps):
+        return None
+    rows = [np.flatnonzero(arrays["episode"] == index) for arrays in steps]
+    least = min(len(row) for row in rows)
+    found: list[tuple[int, int, str]] = []
+    for order, name in enumerate(_STEP_ARRAYS):
+        values[name] = None
+        left, right = (arrays[name][row[:least]] for arrays, row in zip(steps, rows, strict=True))
+        unequal = np.flatnonzero(left.view(np.uint64) != right.view(np.uint64))
+        if unequal.size:
+            found.append((int(unequal[0]), order, name))
+    if not found:
+        return None
+    step, _, name = min(found)
+    shown = [_text(arrays[name][row[step]].item()) for arrays, row in zip(steps, rows, strict=True)]
+    if name != "reward":
+        shown = [f"hash {text}" for text in shown]
+    return FirstDifference(task=task, episode=index, step=step, array=name, recorded=shown[0], repeated=shown[1])
+
+
+def _steps_of(run: Run, task: str) -> dict[str, NDArray[Any]]:
+    """Returns the recorded steps of a task; empty if the bundle has none."""
+    files: BundleFiles = files_of(run.folder.path)
+    for name in (layout.ROLLOUT_TRACE, f"{layout.TASKS}/{task}/{layout.ROLLOUT_TRACE_FILE}"):
+        if files.status(name) is not None:
+            try:
+                arrays = read_arrays(files, name, ("episode", *_STEP_ARRAYS))
+            except (OSError, ValueError, KeyError):
+                return {}
+            sizes = {array.size for array in arrays.values()}
+            complete = set(arrays) == {"episode", *_STEP_ARRAYS} and len(sizes) == 1
+            wide = complete and all(arrays[key].dtype.itemsize == 8 for key in _STEP_ARRAYS)
+            return arrays if wide else {}
+    return {}
+
+
+def _recorded_names(run: Run, task: str) -> set[str]:
+    """Returns the names of the fields that any recorded episode of a task contains."""
+    files = files_of(run.folder.path)
+    for name in (layout.ROLLOUTS, f"{layout.TASKS}/{task}/{layout.ROLLOUTS_FILE}"):
+        if files.status(name) is not None:
+            episodes = parse_json(files.read(name, MAX_RECORD_BYTES), name).get("episodes", [])
+            return {key for episode in episodes for key in episode}
+    return set(msgspec.to_builtins(next(iter(run.episodes[task]))))
+
+
+def _named_values(episode: Episode, known: set[str]) -> dict[str, Any]:
+    fields = msgspec.to_builtins(episode)
+    found = {name: value for name, value in fields.items() if name in known and name not in _NOT_COMPARED}
+    found |= {f"reward_terms.{name}": value for name, value in episode.reward_terms.items()}
+    return found | dict(_informative(episode.final_info))
+
+
+def _informative(info: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in info.items():
+        if not any(word in name.lower() for word in _TIMES):
+            yield f"final_info.{name}", value
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (math.isnan(left) and math.isnan(right))
+    return bool(left == right)
+
+
+def _value(episode: Episode, quantity: str) -> float:
+    return episode.episode_return if quantity == "return" else float(bool(episode.success))
+
+
+def _python(manifest: Manifest) -> str:
+    env = manifest.python_env
+    version = env.python_version if env is not None and env.python_version else manifest.python.get("version", "")
+    return plain_text(f"{manifest.python.get('implementation', '')} {version}".strip())
+
+
+def _text(value: Any) -> str:
+    if value in (None, "", [], {}):
+        return ""
+    text = repr(value) if isinstance(value, float) else str(value)
+    return printable(plain_text(text))[:_LONGEST]

@@ -1,0 +1,204 @@
+"""Judges a bundle from its repetitions: bit-equal, or by a sequential test of each claim.
+
+The first repetition has the recorded seeds. If every recorded value of every episode is equal, the claims that the
+bundle itself makes are confirmed. Otherwise two tests share the chance of an error: one of the paired differences on
+the recorded seeds, one of the episodes with fresh seeds. A claimed threshold is tested on fresh seeds only, because
+the recorded ones may have been selected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from a2perf.experiments.reproduce.claims import Claim, bounds_of, margin_of
+from a2perf.experiments.reproduce.comparison import EpisodeComparison, paired_differences
+from a2perf.metrics.claims import ClaimResult, SequentialClaim
+from a2perf.runs.reproduction import CheckedClaim, Outcome
+from a2perf.runs.run import Run
+
+_EACH_CONFIDENCE = 0.975
+"""Confidence of each of the two tests of one claim; together they err in at most 5 % of the cases."""
+_ONE_CONFIDENCE = 0.95
+_LEAST_TRIED = 6
+"""Repetitions after which a claim is given up if no number of further ones can be named."""
+_PATIENCE = 4
+"""A claim is given up if it needs this many times the remaining repetitions: the estimate of the need is rough."""
+
+
+@dataclass
+class Judgement:
+    """The claims of one bundle and what the repetitions so far say about them.
+
+    Attributes:
+        recorded: the recorded run.
+        claims: the claims.
+        max_runs: number of repetitions after which a claim stays open.
+        same_host: whether the repetitions run on the recorded host; None if unknown.
+        repeated: the repetitions; the first one has the recorded seeds.
+        episodes: comparison with the first one.
+    """
+
+    recorded: Run
+    claims: Sequence[Claim]
+    max_runs: int
+    same_host: bool | None = None
+    repeated: list[Run] = field(default_factory=list)
+    episodes: EpisodeComparison | None = None
+
+    def results(self) -> list[CheckedClaim]:
+        """Returns one result per claim."""
+        return [self._checked(claim) for claim in self.claims]
+
+    def settled(self) -> bool:
+        """Returns whether no further repetition can change a verdict."""
+        remaining = self.max_runs - len(self.repeated)
+        open_claims = [one for one in self.results() if one.verdict == "INCONCLUSIVE"]
+        return remaining <= 0 or not any(self._can_settle(one, remaining) for one in open_claims)
+
+    def _can_settle(self, checked: CheckedClaim, remaining: int) -> bool:
+        """Returns whether the remaining repetitions may settle a claim; the expected number is only a rough one."""
+        per_run = max(1, len(next(iter(self.recorded.episodes.values()), ())))
+        each = 1 if checked.unit in ("s", "B", "kWh") else per_run
+        if checked.needed is None:
+            return checked.reruns < _LEAST_TRIED * each
+        return checked.needed <= _PATIENCE * remaining * each
+
+    def _checked(self, claim: Claim) -> CheckedClaim:
+        values = claim.quantity.values(self.recorded)
+        claimed = claim.threshold if claim.threshold is not None else (float(values.mean()) if values.size else None)
+        if claimed is None:
+            return _open(claim, math.nan, "NOT CHECKED", f"the bundle records no {claim.quantity.name}")
+        if problem := self._unmeasurable(claim):
+            return _open(claim, claimed, "NOT CHECKED", problem)
+        if not self.repeated:
+            return _open(claim, claimed, "INCONCLUSIVE", "not repeated yet")
+        if claim.quantity.per_episode and claim.threshold is None:
+            return self._recorded_episodes(claim, claimed)
+        return self._threshold(claim, claimed)
+
+    def _recorded_episodes(self, claim: Claim, claimed: float) -> CheckedClaim:
+        if self.episodes is not None and self.episodes.bit_equal:
+            return CheckedClaim(
+                claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
+                unit=claim.quantity.unit, verdict="CONFIRMED", estimate=claimed, reruns=self.episodes.episodes,
+                reason=f"all {self.episodes.episodes} episodes are bit-equal",
+            )  # fmt: skip
+        recorded = claim.quantity.values(self.recorded)
+        margin = margin_of(claim, self.recorded, claimed)
+        if margin is None:
+            margin = SequentialClaim(recorded, "==", bounds=bounds_of(claim)).margin if _spread(recorded) else None
+        margin = margin or 0.05 * abs(claimed) or 1e-9
+        paired = paired_differences(self.recorded, self.repeated[0], claim.quantity.name)
+        if paired.size == recorded.size and not paired.any():
+            return CheckedClaim(
+                claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
+                unit=claim.quantity.unit, verdict="CONFIRMED", estimate=claimed, reruns=paired.size,
+                reason=f"its {paired.size} values are bit-equal, though other values of the episodes differ",
+            )  # fmt: skip
+        if paired.size:
+            bounds = None if bounds_of(claim) is None else (-1.0, 1.0)
+            test = SequentialClaim(
+                0.0, "==", bounds=bounds, margin=margin, max_reruns=max(2, paired.size), confidence=_EACH_CONFIDENCE
+            )
+            test.extend(paired)
+            found = test.result()
+            if found.verdict != "INCONCLUSIVE":
+                return _moved(claim, claimed, margin, found)
+        fresh = self._fresh_values(claim)
+        most = max(2, (self.max_runs - 1) * max(1, recorded.size))
+        test = SequentialClaim(
+            recorded, "==", bounds=bounds_of(claim), margin=margin, max_reruns=most, confidence=_EACH_CONFIDENCE
+        )
+        if fresh:
+            test.extend(fresh)
+        return _result(claim, claimed, margin, test.result(), [])
+
+    def _threshold(self, claim: Claim, claimed: float) -> CheckedClaim:
+        values = self._fresh_values(claim) if claim.quantity.per_episode else self._cost_values(claim)
+        margin = margin_of(claim, self.recorded, claimed) or 0.05 * abs(claimed) or 1e-9
+        most = max(2, self.max_runs * max(1, claim.quantity.values(self.recorded).size))
+        test = SequentialClaim(
+            claimed, claim.comparison, bounds=bounds_of(claim), margin=margin, max_reruns=most,
+            confidence=_ONE_CONFIDENCE,
+        )  # fmt: skip
+        if values:
+            test.extend(values)
+        return _result(claim, claimed, margin, test.result(), self._host_notes(claim))
+
+    def _fresh_values(self, claim: Claim) -> list[float]:
+        return [float(value) for run in self.repeated[1:] for value in claim.quantity.values(run)]
+
+    def _cost_values(self, claim: Claim) -> list[float]:
+        return [float(value) for run in self.repeated for value in claim.quantity.values(run)]
+
+    def _unmeasurable(self, claim: Claim) -> str:
+        """Returns why the repetitions cannot check a claim; ``""`` if they can."""
+        if not self.repeated or claim.quantity.per_episode:
+            return ""
+        name = claim.quantity.name
+        if not any(claim.quantity.values(run).size for run in self.repeated):
+            return f"this host measured no {name}"
+        if name == "energy":
+            qualities = [run.tracking.energy.quality for run in (self.recorded, self.repeated[0])]
+            if qualities[0] == "measured" and qualities[1] != "measured":
+                method = self.repeated[0].tracking.energy.method
+                return f"the recorded energy was measured; this host only estimates it ({method})"
+        return ""
+
+    def _host_notes(self, claim: Claim) -> list[str]:
+        if claim.quantity.per_episode or self.same_host:
+            return []
+        notes = ["measured on another host" if self.same_host is False else "the record does not name its host"]
+        if claim.quantity.name == "energy":
+            methods = [run.tracking.energy.method for run in (self.recorded, self.repeated[0])]
+            notes.append(f"method of the record: {methods[0]}; here: {methods[1]}")
+        return notes
+
+
+def overall(claims: Sequence[CheckedClaim]) -> tuple[Outcome, str]:
+    """Returns the verdict of a bundle and the reason: of its worst claim."""
+    for verdict in ("REFUTED", "INCONCLUSIVE", "NOT CHECKED", "CONFIRMED"):
+        named = [one for one in claims if one.verdict == verdict]
+        if named:
+            return named[0].verdict, "; ".join(f"{one.claim}: {one.reason}" for one in named)
+    return "NOT CHECKED", "there is no claim"
+
+
+def _spread(values: object) -> bool:
+    import numpy as np
+
+    return float(np.ptp(np.asarray(values))) > 0.0
+
+
+def _open(claim: Claim, claimed: float, verdict: Outcome, reason: str) -> CheckedClaim:
+    return CheckedClaim(
+        claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
+        unit=claim.quantity.unit, verdict=verdict, reason=reason,
+    )  # fmt: skip
+
+
+def _moved(claim: Claim, claimed: float, margin: float, found: ClaimResult) -> CheckedClaim:
+    """Returns a result about differences as one about the value."""
+    kind = "differ" if found.verdict == "REFUTED" else "agree within the margin"
+    return CheckedClaim(
+        claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
+        unit=claim.quantity.unit, margin=margin, verdict=found.verdict, estimate=claimed + found.estimate,
+        low=claimed + found.low, high=claimed + found.high, reruns=found.reruns,
+        reason=f"{found.reruns} episodes of the recorded seeds {kind}: mean difference {found.estimate:+.6g}",
+    )  # fmt: skip
+
+
+def _result(claim: Claim, claimed: float, margin: float, found: ClaimResult, notes: list[str]) -> CheckedClaim:
+    known = found.reruns > 0
+    return CheckedClaim(
+        claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
+        unit=claim.quantity.unit, margin=margin, verdict=found.verdict, estimate=found.estimate if known else None,
+        low=_finite(found.low), high=_finite(found.high), reruns=found.reruns, needed=found.needed,
+        reason=found.reason, notes=notes,
+    )  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

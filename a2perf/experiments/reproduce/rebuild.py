@@ -1,0 +1,332 @@
+"""Rebuilds a run from its record: submission by hash, environment, settings, seeds and the artifacts of its training.
+
+A bundle may come from another person. Its gin file is therefore read as data, and only settings that describe the
+evaluation are taken over. How the submission is confined, which interpreter and files it gets and what it may reach
+are decided by the caller's options, never by the bundle.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from a2perf.domains.fingerprint import stored_fingerprint
+from a2perf.domains.registry import find_environment, get_domain
+from a2perf.errors import ConfigError, SubmissionError, UserError
+from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
+from a2perf.experiments.protocol_plan import trains
+from a2perf.experiments.reproduce.selection import RecordedBundle
+from a2perf.launch.run_spec import Resources, RunSpec
+from a2perf.records import Manifest, TrainResults
+from a2perf.runs import layout
+from a2perf.runs.files import BundleFiles, files_of
+from a2perf.runs.signing import manifest_sha256
+from a2perf.storage import parse_record, write_atomic
+from a2perf.stranger_files import Kind, printable
+from a2perf.submission.evaluator.folder_content import SCHEME, identify_submission
+from a2perf.submission.evaluator.seeds import RunSeeds, spawn_seeds
+from a2perf.submission.participant_gin import Binding, parse, to_gin
+from a2perf.submission.participant_settings import permitted
+from a2perf.submission.run_options import RunOptions
+
+EVALUATION = (
+    "num_inference_steps", "num_warmup_steps", "num_inference_episodes", "num_generalization_episodes",
+    "time_participant_code", "inference_data", "generalization_tasks", "num_parallel_tasks", "train_time_limit_s",
+    "train_energy_limit_kwh", "call_timeout_s", "load_timeout_s", "memory_limit_bytes", "cpu_limit", "process_limit",
+    "file_size_limit_bytes", "artifact_limit_bytes", "scratch_limit_bytes", "output_limit_bytes", "python_env",
+    "fresh_policy", "clip_actions", "sampling_interval_s", "repeats", "perturbations",
+)  # fmt: skip
+"""Settings that describe an evaluation or a training run; all others belong to the host that runs it."""
+
+_OF_THE_HOST = {
+    "held_out_task": "it evaluated a task file of the organizer",
+    "datasets_path": "it read offline datasets: give --datasets-path",
+    "pass_environment": "it got environment variables whose values are not recorded",
+    "network": "it could use the network, and the repetition cannot",
+    "readable_paths": "it could read further files of the host",
+    "participant_python": "it ran with another interpreter: give --participant-python",
+}
+_BLOCKING = ("held_out_task",)
+_NOT_ENVIRONMENT = ("root_dir", "env_wrappers", "gym_env_wrappers", "framework")
+_INFERENCE = "inference.py"  # every submission has it
+_MAX_CONFIG_BYTES = 1 << 20
+_MAX_ARTIFACT_BYTES = 64 << 30
+_FRESH_STREAM = 1000
+"""First stream of the seeds of fresh episodes; those of generalization tasks are below."""
+
+
+@dataclass(frozen=True)
+class RebuildOptions:
+    """How recorded runs are rebuilt.
+
+    Attributes:
+        submissions: folders that are submissions or hold some; the recorded path is tried too.
+        allow_changed: accept a submission of ``submissions`` with the same name and other files.
+        trust_bundle: accept arguments of an environment that no registered task has; they can name files of the host.
+        train: repeat the training run too.
+        options: options of every run: sandbox, interpreter, datasets.
+        resources: resources of each run.
+    """
+
+    submissions: tuple[Path, ...] = ()
+    allow_changed: bool = False
+    trust_bundle: bool = False
+    train: bool = False
+    options: RunOptions = field(default_factory=RunOptions)
+    resources: Resources = field(default_factory=Resources)
+
+
+@dataclass(frozen=True)
+class RebuiltRun:
+    """A recorded run that can be executed again.
+
+    Attributes:
+        recorded: the bundle.
+        submission: folder of its submission.
+        work: folder of its repetitions, absolute.
+        notes: differences to the recorded run that follow from its record.
+        options: how it is rebuilt.
+    """
+
+    recorded: RecordedBundle
+    submission: Path
+    work: Path
+    notes: tuple[str, ...]
+    options: RebuildOptions
+
+    def specs(self, number: int) -> list[RunSpec]:
+        """Returns one repetition: the training run, if it is repeated, and the evaluation.
+
+        Args:
+            number: 0 repeats the recorded seeds; every other number has fresh episodes.
+        """
+        root = self.work / f"run_{number}"
+        found: list[RunSpec] = []
+        trained = self.recorded.trained
+        if self.options.train and trained is not None:
+            found.append(self._spec(trained, number, root, None))
+        elif trained is not None and not (root / "train" / layout.ARTIFACTS).exists():
+            copy_artifacts(files_of(trained.path), root / "train" / layout.ARTIFACTS)
+        found.append(self._spec(self.recorded, number, root, found[-1].key if found else None))
+        return found
+
+    def _spec(self, recorded: RecordedBundle, number: int, root: Path, after: str | None) -> RunSpec:
+        manifest = recorded.manifest
+        place = self.work / "record" / f"run_{number}" / manifest.mode
+        lines = [f"{name} = {to_gin(value)}" for name, value in _settings(recorded, self.options).items()]
+        # The evaluator reads the seeds from a manifest in a folder, and the bundle may be in a packed file.
+        write_atomic(place / layout.MANIFEST, files_of(recorded.path).read(layout.MANIFEST, _MAX_CONFIG_BYTES << 8))
+        seeds = self._episode_seeds(manifest, number)
+        if seeds is not None:
+            write_atomic(place / "episode_seeds.txt", "".join(f"{seed}\n" for seed in seeds))
+            lines.append(f"Submission.evaluation_seeds_file = {str(place / 'episode_seeds.txt')!r}")
+        gin_file = place / "run.gin"
+        write_atomic(gin_file, "\n".join(["import a2perf.submission.submission_util", *lines, ""]))
+        options = self.options.options.with_(seeds_from=str(place))
+        identity = [manifest_sha256(recorded.path), identify_submission(self.submission).sha256, lines, options.words()]
+        return evaluator_run(
+            f"{recorded.label}#{number}",
+            root,
+            manifest.mode,
+            submission=self.submission,
+            gin_file=gin_file,
+            flags=["--seed", str(manifest.root_seed), *options.words()],
+            digest=identity_hash([*identity, self.options.train, number]),
+            data={
+                "submission": manifest.submission.name, "task": manifest.task, "seed": manifest.root_seed,
+                "mode": manifest.mode, "repetition": number,
+            },
+            domain=manifest.domain,
+            resources=self.options.resources,
+            readable=[place],
+            after=after,
+        )  # fmt: skip
+
+    def _episode_seeds(self, manifest: Manifest, number: int) -> list[int] | None:
+        """Returns the seeds of the episodes; None if the evaluator derives the recorded ones itself."""
+        if manifest.mode != "inference":
+            return None
+        recorded = manifest.seeds.get("episodes") or []
+        if number > 0:
+            return fresh_seeds(manifest, number, len(recorded))
+        derived = manifest.seeds.get("evaluation") != "file" and recorded == RunSeeds.recorded(
+            manifest.root_seed, manifest.seeds
+        ).draw("episodes", len(recorded))
+        return None if derived else recorded
+
+
+def rebuild(recorded: RecordedBundle, work: Path, options: RebuildOptions) -> tuple[RebuiltRun | None, list[str]]:
+    """Rebuilds a recorded evaluation.
+
+    Args:
+        recorded: the bundle.
+        work: folder of its repetitions.
+        options: how it is rebuilt.
+
+    Returns:
+        The run, or None and what is missing, one sentence each.
+    """
+    missing: list[str] = []
+    notes: list[str] = []
+    manifest = recorded.manifest
+    submission = find_submission(manifest, options, missing)
+    missing += _environment_problems(manifest, trusted=options.trust_bundle)
+    try:
+        given = _bindings(recorded)
+        for name, why in _OF_THE_HOST.items():
+            if given.get(f"Submission.{name}") and options.options.get(name) is None:
+                (missing if name in _BLOCKING else notes).append(why)
+        _settings(recorded, options)
+    except UserError as error:
+        missing.append(f"its configuration cannot be read: {error.message}")
+    if submission is not None:
+        missing += _training_problems(recorded, submission, options)
+    if missing or submission is None:
+        return None, missing
+    return RebuiltRun(recorded, submission, work.absolute(), tuple(notes), options), []
+
+
+def find_submission(manifest: Manifest, options: RebuildOptions, missing: list[str]) -> Path | None:
+    """Returns the folder with the recorded submission; None, and why in ``missing``, if there is none."""
+    recorded = manifest.submission
+    given = [folder for place in options.submissions for folder in _submissions_in(place)]
+    changed: list[Path] = []
+    for folder in [*given, Path(recorded.path)]:
+        if not (folder / _INFERENCE).is_file():
+            continue
+        left_out = next((name for name in recorded.not_covered if name.endswith("/")), None)
+        try:
+            found = identify_submission(folder, root=None if left_out is None else folder / left_out)
+        except (SubmissionError, ConfigError):
+            continue
+        if recorded.scheme == SCHEME and found.sha256 == recorded.sha256:
+            return folder.resolve()
+        # A path from a bundle never selects code that the bundle does not name by its hash.
+        if folder in given and found.name == recorded.name:
+            changed.append(folder)
+    if changed and options.allow_changed:
+        return changed[0].resolve()
+    what = f"the submission {recorded.name} with the hash {recorded.sha256[:12]}"
+    if changed and recorded.scheme != SCHEME:
+        why = f"{changed[0]} cannot be compared with it: the record has an older kind of hash"
+    elif changed:
+        why = f"the files of {changed[0]} are different"
+    else:
+        why = f"it is not in {', '.join(map(str, [*options.submissions, recorded.path]))}"
+    hint = "repeat with the changed one: --allow-changed" if changed else "give its folder: --submission DIR"
+    missing.append(f"{what}: {why} ({hint})")
+    return None
+
+
+def fresh_seeds(manifest: Manifest, number: int, count: int) -> list[int]:
+    """Returns the seeds of the episodes of repetition ``number``, all different and none of them recorded."""
+    known = set(manifest.seeds.get("episodes") or [])
+    drawn = spawn_seeds(manifest.root_seed, "episodes", 2 * count + 64, stream=_FRESH_STREAM + number)
+    return [seed for seed in dict.fromkeys(drawn) if seed not in known][:count]
+
+
+def copy_artifacts(files: BundleFiles, target: Path) -> None:
+    """Copies the artifacts of a recorded training run; links and other special files are left out.
+
+    A copy, because a policy may write into the folder of its artifacts.
+    """
+    unfinished = target.with_name(f".{target.name}-unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    for entry in files.entries(layout.ARTIFACTS):
+        status = entry.status
+        place = unfinished / status.path.removeprefix(f"{layout.ARTIFACTS}/")
+        if status.kind is Kind.FOLDER:
+            place.mkdir(parents=True, exist_ok=True)
+        elif status.kind is Kind.FILE:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with entry.open() as source, place.open("wb") as copy:
+                shutil.copyfileobj(source, copy)
+            place.chmod(0o644 | (status.mode & 0o100))
+    unfinished.replace(target)
+
+
+def _submissions_in(place: Path) -> list[Path]:
+    if (place / _INFERENCE).is_file():
+        return [place]
+    inner = sorted(place.iterdir()) if place.is_dir() else []
+    return [folder for folder in inner if (folder / _INFERENCE).is_file()]
+
+
+def _bindings(recorded: RecordedBundle) -> dict[str, Any]:
+    """Returns the literal bindings of the recorded configuration by ``"Configurable.parameter"``."""
+    content = files_of(recorded.path).read(layout.CONFIG, _MAX_CONFIG_BYTES)
+    return {_short(binding): binding.value for binding in parse(content, layout.CONFIG)}
+
+
+def _short(binding: Binding) -> str:
+    return ".".join(binding.name.split(".")[-2:])
+
+
+def _settings(recorded: RecordedBundle, options: RebuildOptions) -> dict[str, Any]:
+    """Returns the bindings of the repetition."""
+    manifest, given = recorded.manifest, _bindings(recorded)
+    found: dict[str, Any] = {"Submission.mode": manifest.mode, "Submission.domain": manifest.domain}
+    found |= {f"Submission.{name}": given[f"Submission.{name}"] for name in EVALUATION if f"Submission.{name}" in given}
+    found["Submission.participant_args"] = dict(manifest.participant_args)
+    found["Submission.record_frames"] = 0
+    environment = {
+        name: value
+        for name, value in given.items()
+        if name.startswith("create_domain.") and name.partition(".")[2] not in _NOT_ENVIRONMENT
+    }
+    if manifest.env_id is not None:
+        environment = {"create_domain.env_name": manifest.env_id}
+        environment |= {f"create_domain.{name}": value for name, value in manifest.env_kwargs.items()}
+    elif not options.trust_bundle:
+        environment = {}
+    return {**found, **environment}
+
+
+def _environment_problems(manifest: Manifest, *, trusted: bool) -> list[str]:
+    try:
+        get_domain(manifest.domain)
+        if manifest.env_id is not None:
+            find_environment(manifest.env_id)
+    except ConfigError as error:
+        return [f"its environment: {error.message}"]
+    if bad := [name for name in manifest.env_kwargs if not name.isidentifier()]:
+        return [f"its environment: {printable(bad[0])} is not the name of an argument"]
+    if trusted or manifest.env_id is None:
+        return []
+    arguments = {"env_name": manifest.env_id, **manifest.env_kwargs}
+    try:
+        permitted([Binding(f"create_domain.{name}", value, 0) for name, value in arguments.items()], layout.MANIFEST)
+    except ConfigError:
+        named = ", ".join(f"{name}={value!r}" for name, value in manifest.env_kwargs.items())
+        return [f"its environment has arguments of no registered task: {printable(named)} (accept: --trust-bundle)"]
+    return []
+
+
+def _training_problems(recorded: RecordedBundle, submission: Path, options: RebuildOptions) -> list[str]:
+    """Returns why the policy of the recorded training run is not available."""
+    trained = recorded.trained
+    if trained is None:
+        return [] if not trains(submission) else ["the bundle of its training run"]
+    if options.train:
+        return []
+    files = files_of(trained.path)
+    try:
+        content = files.read(layout.TRAIN, _MAX_CONFIG_BYTES)
+        expected = parse_record(content, TrainResults, layout.TRAIN).artifact_files
+    except (UserError, OSError):
+        return [f"the record of its training run, {layout.TRAIN}"]
+    present = sum(1 for entry in files.entries(layout.ARTIFACTS) if entry.status.kind is Kind.FILE)
+    if present < expected:
+        return [
+            f"{expected - present} of {expected} artifacts of its training run are not in the bundle "
+            "(repeat the training run too: --train)"
+        ]
+    return []
+
+
+def current_fingerprint(manifest: Manifest) -> str:
+    """Returns the fingerprint that this version of a2perf stores for the recorded environment; ``""`` without one."""
+    return (stored_fingerprint(manifest.env_id) if manifest.env_id else None) or ""

@@ -1,0 +1,353 @@
+"""Repeats recorded evaluations and writes a verdict about each; the same call again keeps existing verdicts.
+
+Repetitions run in rounds: one per open bundle, all through one conductor, until every claim is settled or the
+repetitions are used up. An interrupted call resumes with the bundles of its repetitions.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from a2perf._version import __version__
+from a2perf.constants import ExitCode
+from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.reproduce.claims import Claim, default_claims
+from a2perf.experiments.reproduce.comparison import (
+    changed_conditions,
+    compare_episodes,
+    conditions_of,
+    offline_checks,
+    same_host,
+)
+from a2perf.experiments.reproduce.judgement import Judgement, overall
+from a2perf.experiments.reproduce.rebuild import RebuildOptions, RebuiltRun, current_fingerprint, rebuild
+from a2perf.experiments.reproduce.selection import RecordedBundle, find_bundles, of_entry, sample
+from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, State
+from a2perf.launch.queue_entry import INFRASTRUCTURE
+from a2perf.metrics.trackers.host import describe_host
+from a2perf.records import Manifest, RunState
+from a2perf.runs.layout import REPRODUCTION_SUFFIX
+from a2perf.runs.packed_archive import packed_place
+from a2perf.runs.reading import read_run
+from a2perf.runs.reproduction import (
+    Outcome,
+    RepeatedRun,
+    Reproduction,
+    place_of,
+    read_reproduction,
+    write_reproduction,
+)
+from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.runs.signing import manifest_sha256, read_private_key
+from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.own_code import package_sha256
+
+MAX_RUNS = 10
+"""Default number of repetitions of one bundle."""
+DEFAULT_SUFFIX = "-reproduced"
+
+
+@dataclass(frozen=True)
+class ReproduceRequest:
+    """The request of `a2perf reproduce`.
+
+    Attributes:
+        paths: bundles, folders that hold some, or packed files.
+        output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
+            bundles that lie in a folder.
+        claims: the claims; empty for those of each bundle.
+        rebuild: how runs are rebuilt.
+        submission: name of the only submission; ``""`` for all.
+        task: name of its only task; ``""`` for all.
+        sample: share or number of bundles; None for all.
+        sample_seed: seed of the sample.
+        max_runs: repetitions of one bundle after which its claims stay open.
+        key: private key that signs the verdicts.
+        force: repeat bundles that have a verdict.
+    """
+
+    paths: tuple[Path, ...]
+    output: Path | None = None
+    claims: tuple[Claim, ...] = ()
+    rebuild: RebuildOptions = field(default_factory=RebuildOptions)
+    submission: str = ""
+    task: str = ""
+    sample: str | None = None
+    sample_seed: int = 0
+    max_runs: int = MAX_RUNS
+    key: Path | None = None
+    force: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the repetitions."""
+        if self.output is not None:
+            return self.output.absolute()
+        first = self.paths[0].absolute()
+        return first.with_name(f"{first.name.removesuffix('.zip')}{DEFAULT_SUFFIX}")
+
+
+@dataclass(frozen=True)
+class Reproductions:
+    """The result of a call.
+
+    Attributes:
+        verdicts: one per bundle that has a verdict, in the order of the bundles.
+        bundles: number of evaluations found.
+        kept: number of verdicts that existed before.
+        interrupted: whether the call was stopped before every bundle had a verdict.
+        infrastructure: whether the host failed a repetition.
+    """
+
+    verdicts: tuple[Reproduction, ...]
+    bundles: int
+    kept: int = 0
+    interrupted: bool = False
+    infrastructure: bool = False
+
+    def counts(self) -> dict[str, int]:
+        """Returns the number of verdicts by outcome."""
+        names: tuple[Outcome, ...] = ("CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT CHECKED", "REFUSED")
+        found = {name: sum(one.verdict == name for one in self.verdicts) for name in names}
+        return {name: count for name, count in found.items() if count}
+
+    def exit_code(self, fail_on: Sequence[str]) -> int:
+        """Returns 130 if interrupted, 3 if the host failed, 1 for a verdict in ``fail_on``, otherwise 0."""
+        if self.interrupted:
+            return 130
+        if self.infrastructure:
+            return int(ExitCode.INFRASTRUCTURE)
+        return 1 if any(one.verdict in fail_on for one in self.verdicts) else 0
+
+
+@dataclass
+class _Open:
+    """A bundle that is being repeated."""
+
+    place: Path
+    rebuilt: RebuiltRun
+    judgement: Judgement
+    runs: list[RepeatedRun] = field(default_factory=list)
+    manifest: Manifest | None = None
+
+
+def reproduce(
+    request: ReproduceRequest,
+    conductor: Conductor,
+    *,
+    on_verdict: Callable[[Reproduction], None] = lambda found: None,
+) -> Reproductions:
+    """Repeats the evaluations of a request and writes the verdicts.
+
+    Args:
+        request: what to repeat.
+        conductor: executes the repetitions.
+        on_verdict: called with each new verdict.
+
+    Raises:
+        ConfigError: a path, the sample or the key is wrong, or the output folder is inside a given folder.
+        UserError: nothing recorded was found.
+    """
+    if request.key is not None:
+        read_private_key(request.key)  # before hours of runs
+    found, broken = find_bundles(request.paths)
+    _check_folder(request)
+    found = of_entry(found, request.submission, request.task)
+    chosen = sample(found, request.sample, request.sample_seed)
+    verdicts: dict[str, Reproduction] = {}
+    kept = 0
+    open_runs: dict[str, _Open] = {}
+
+    def write(label: str, place: Path, record: Reproduction) -> None:
+        write_reproduction(place, record, request.key)
+        verdicts[label] = record
+        on_verdict(record)
+
+    if broken and request.sample is None:
+        raise UserError(
+            f"{next(iter(broken))} is not a bundle that can be read: {next(iter(broken.values()))}",
+            hint="see `a2perf validate`, or give the other bundles",
+        )
+    for bundle in chosen:
+        place = _place(request, bundle)
+        existing = None if request.force else _existing(request, bundle, place)
+        if existing is not None:
+            verdicts[bundle.label] = existing
+            kept += 1
+            continue
+        prepared = _prepare(request, bundle, place)
+        if isinstance(prepared, Reproduction):
+            write(bundle.label, place, prepared)
+        else:
+            open_runs[bundle.label] = prepared
+    infrastructure = _rounds(request, conductor, open_runs, write)
+    ordered = tuple(verdicts[bundle.label] for bundle in chosen if bundle.label in verdicts)
+    return Reproductions(ordered, len(found), kept, len(ordered) < len(chosen), infrastructure)
+
+
+def _rounds(
+    request: ReproduceRequest,
+    conductor: Conductor,
+    open_runs: dict[str, _Open],
+    write: Callable[[str, Path, Reproduction], None],
+) -> bool:
+    """Repeats the open bundles until each has a verdict; returns whether the host failed a repetition."""
+    failed_by_host = False
+    for number in range(request.max_runs):
+        if not open_runs:
+            break
+        specs = {label: one.rebuilt.specs(number) for label, one in open_runs.items()}
+        last_of = {every[-1].key: label for label, every in specs.items()}
+        first_failures: dict[str, QueueEntry] = {}
+        result = conductor.run(
+            [spec for every in specs.values() for spec in every],
+            request.folder / QUEUE_FILE,
+            restart=Restart(force=request.force, failed=True),
+        )
+        by_key = {entry.key: entry for entry in result.entries}
+        for label, every in specs.items():
+            failed = [by_key[spec.key] for spec in every if by_key[spec.key].state is State.FAILED]
+            if failed:
+                first_failures[label] = failed[0]
+        for key, label in last_of.items():
+            one, entry = open_runs[label], by_key[key]
+            if label in first_failures:
+                failure = first_failures[label]
+                failed_by_host |= failure.kind == INFRASTRUCTURE
+                write(label, one.place, _failed(one, failure, request))
+                del open_runs[label]
+            elif entry.state is State.FINISHED and entry.bundle is not None:
+                _take(one, entry.bundle, number, request)
+                if one.judgement.settled():
+                    write(label, one.place, _judged(one, request))
+                    del open_runs[label]
+        if result.summary.stopped:
+            break
+    return failed_by_host
+
+
+def _take(one: _Open, bundle: Path, number: int, request: ReproduceRequest) -> None:
+    repeated = read_run(RunFolder(BUNDLE, bundle, f"run_{number}"))
+    one.judgement.repeated.append(repeated)
+    one.runs.append(
+        RepeatedRun(
+            path=bundle.relative_to(request.folder).as_posix(), seeds="recorded" if number == 0 else "fresh",
+            state=repeated.state, manifest_sha256=manifest_sha256(bundle),
+        )
+    )  # fmt: skip
+    if number == 0:
+        one.manifest = repeated.manifest
+        one.judgement.episodes = compare_episodes(one.judgement.recorded, repeated)
+        if repeated.manifest is not None:
+            one.judgement.same_host = same_host(one.rebuilt.recorded.manifest, repeated.manifest)
+
+
+def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> _Open | Reproduction:
+    """Returns the rebuilt run, or the verdict about a bundle that cannot be repeated."""
+    if forged := bundle.forged():
+        reason = f"it was changed after the run: {forged[0]}"
+        return _record(bundle, "REFUSED", reason, missing=[], checked=[])
+    if bundle.manifest.state is not RunState.FINISHED:
+        return _record(bundle, "NOT CHECKED", f"the recorded run is {bundle.manifest.state.value}: it claims no result")
+    recorded = bundle.read()
+    claims = list(request.claims) or default_claims(recorded)
+    if not claims:
+        return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle, recorded))
+    work = request.folder / "runs" / bundle.label
+    rebuilt, missing = rebuild(bundle, work, request.rebuild)
+    if rebuilt is None:
+        checked = offline_checks(bundle, recorded)
+        return _record(bundle, "NOT CHECKED", f"missing: {missing[0]}", missing=missing, checked=checked)
+    return _Open(place, rebuilt, Judgement(recorded, claims, request.max_runs))
+
+
+def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
+    claims = one.judgement.results()
+    verdict, reason = overall(claims)
+    episodes = one.judgement.episodes
+    found = _of(one, request, verdict, reason)
+    found.claims = claims
+    if episodes is not None:
+        found.episodes, found.equal_episodes = episodes.episodes, episodes.equal
+        found.first_difference = episodes.first
+        found.method = "bit-equal" if episodes.bit_equal else "statistical"
+        if episodes.bit_equal:
+            found.checked = [f"bit-equal in every episode: {', '.join(episodes.values)}"]
+    return found
+
+
+def _failed(one: _Open, entry: QueueEntry, request: ReproduceRequest) -> Reproduction:
+    recorded = one.rebuilt.recorded
+    found = _of(one, request, "NOT CHECKED", f"the repetition failed: {entry.kind}: {entry.reason}")
+    found.missing = [f"{entry.command.name}: {entry.reason}"]
+    found.checked = offline_checks(recorded, one.judgement.recorded)
+    return found
+
+
+def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) -> Reproduction:
+    recorded = one.rebuilt.recorded
+    found = _record(recorded, verdict, reason)
+    found.runs, found.same_host = one.runs, one.judgement.same_host
+    found.trained = request.rebuild.train and recorded.trained is not None
+    if one.manifest is not None:
+        found.host = one.manifest.host
+        submission = one.manifest.submission.sha256
+        fingerprint = one.manifest.env_fingerprint or current_fingerprint(recorded.manifest)
+        found.changed = changed_conditions(recorded.manifest, conditions_of(one.manifest), submission, fingerprint)
+    else:
+        submission = identify_submission(one.rebuilt.submission).sha256
+        host = {"host": msgspec.to_builtins(describe_host()), "python": "", "packages": {}, "sandbox": ""}
+        code = {"a2perf_version": __version__, "a2perf_sha256": package_sha256()}
+        fingerprint = current_fingerprint(recorded.manifest)
+        found.changed = changed_conditions(recorded.manifest, {**host, **code}, submission, fingerprint)
+        found.changed = [item for item in found.changed if item.name != "Python"]
+    found.missing += one.rebuilt.notes
+    return found
+
+
+def _record(
+    bundle: RecordedBundle, verdict: Outcome, reason: str, *, missing: Sequence[str] = (), checked: Sequence[str] = ()
+) -> Reproduction:
+    manifest = bundle.manifest
+    host = msgspec.to_builtins(describe_host())
+    host.pop("hostname", None)
+    return Reproduction(
+        a2perf_version=__version__, a2perf_sha256=package_sha256(), bundle=bundle.label,
+        manifest_sha256=manifest_sha256(bundle.path), submission=manifest.submission.name,
+        submission_sha256=manifest.submission.sha256, domain=manifest.domain, task=manifest.task, mode=manifest.mode,
+        root_seed=manifest.root_seed, verdict=verdict, reason=reason, missing=list(missing), checked=list(checked),
+        host=host, finished_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
+
+
+def _place(request: ReproduceRequest, bundle: RecordedBundle) -> Path:
+    if request.output is None and packed_place(bundle.path) is None:
+        return place_of(bundle.path)
+    return request.folder / f"{bundle.label}{REPRODUCTION_SUFFIX}"
+
+
+def _existing(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> Reproduction | None:
+    """Returns the verdict of an earlier call about the same manifest and claims."""
+    try:
+        found = read_reproduction(place)
+    except (UserError, OSError):
+        return None
+    if found.manifest_sha256 != manifest_sha256(bundle.path) or found.verdict in ("NOT CHECKED", "REFUSED"):
+        return None
+    wanted = [claim.text for claim in request.claims] or [claim.text for claim in default_claims(bundle.read())]
+    trains = request.rebuild.train and bundle.trained is not None
+    return found if [claim.claim for claim in found.claims] == wanted and found.trained == trains else None
+
+
+def _check_folder(request: ReproduceRequest) -> None:
+    """Refuses an output folder below a given one: its repetitions would count as further runs there."""
+    for path in request.paths:
+        if packed_place(path) is None and request.folder.is_relative_to(path.absolute()):
+            raise ConfigError(
+                f"the output folder {request.folder} is inside {path}", hint="choose a folder outside: -o DIR"
+            )
