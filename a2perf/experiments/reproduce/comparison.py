@@ -225,7 +225,7 @@ def _step_difference(
 def _steps_of(run: Run, task: str) -> dict[str, NDArray[Any]]:
     """Returns the recorded steps of a task; empty if the bundle has none."""
     files: BundleFiles = files_of(run.folder.path)
-    for name in (layout.ROLLOUT_TRACE, f"{layout.TASKS}/{task}/{layout.ROLLOUT_TRACE_FILE}"):
+    for name in (layout.STEPS, f"{layout.TASKS}/{task}/{layout.STEPS_FILE}"):
         if files.status(name) is not None:
             try:
                 arrays = read_arrays(files, name, ("episode", *_STEP_ARRAYS))

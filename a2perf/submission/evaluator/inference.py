@@ -34,6 +34,7 @@ from a2perf.submission.evaluator.rollouts import rollout
 from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
 from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.step_account import StepAccount
+from a2perf.submission.evaluator.step_trace import StepTrace
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
@@ -151,9 +152,10 @@ def play(
                 taken = actions.setdefault(index, []) if index < min(pictured, len(seeds)) else None
                 recorder = ActionRecorder(world.action_space) if studied else None
                 before = account.calls
+                trace = StepTrace() if planned.is_scored else None
                 episode = rollout(
                     world, account, index=index, seed=planned.seed, clip_actions=settings.clip_actions,
-                    on_step=_on_step(taken, recorder),
+                    on_step=_on_step(taken, recorder), trace=trace,
                 )  # fmt: skip
                 fault_point("evaluator: episode played")
                 episode.task_index, episode.repeat = planned.task_index, planned.repeat
@@ -162,9 +164,10 @@ def play(
                 steps = account.steps(before)
                 if recorder is not None:
                     episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
-                if planned.is_scored:
+                if trace is not None:
                     costs = account.costs()
-                    journal.append({"kind": SCORED_EPISODE, "episode": msgspec.to_builtins(episode), "steps": steps})
+                    recorded = {**steps, **trace.record()}
+                    journal.append({"kind": SCORED_EPISODE, "episode": msgspec.to_builtins(episode), "steps": recorded})
                     scored[index] = episode
                 else:
                     journal.append({"kind": FURTHER_EPISODE, "episode": msgspec.to_builtins(episode)})

@@ -15,6 +15,7 @@ from a2perf.errors import SubmissionError
 from a2perf.records import Episode
 from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.failures import bad_output
+from a2perf.submission.evaluator.step_trace import StepTrace
 
 _MAX_INFO_ITEMS = 16
 
@@ -34,6 +35,7 @@ def rollout(
     seed: int,
     clip_actions: bool = True,
     on_step: Callable[[Any, Any], None] | None = None,
+    trace: StepTrace | None = None,
 ) -> Episode:
     """Plays one episode.
 
@@ -44,6 +46,7 @@ def rollout(
         seed: seed of ``env.reset``.
         clip_actions: clip finite actions into a box instead of refusing them.
         on_step: called with observation and checked action before each step of the environment.
+        trace: records every step.
 
     Returns:
         The episode's record.
@@ -60,11 +63,15 @@ def rollout(
         action = checked(policy.infer(observation).action)
         if on_step is not None:
             on_step(observation, action)
+        if trace is not None:
+            trace.act(observation, action)
         try:
             observation, reward, terminated, truncated, info = env.step(action)
         except SubmissionError as error:  # the action is in the space, but not allowed in this state
             raise bad_output("infer_once", error.message) from error
         total += float(reward)
+        if trace is not None:
+            trace.reward(float(reward))
         length += 1
         for name, value in info.get("reward_terms", {}).items():
             terms[name] = terms.get(name, 0.0) + float(value)

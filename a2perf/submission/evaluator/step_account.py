@@ -172,16 +172,25 @@ class _Clocks:
         self._due_s = time.monotonic() + _REFRESH_S
 
 
+_STEP_TYPES: dict[str, type[np.generic]] = {
+    "round_trip_ns": np.int64, "cpu_ns": np.int64, "observation": np.int64, "action": np.int64, "reward": np.float64,
+}  # fmt: skip
+
+
 def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
-    """Writes the steps of a journal's episodes as ``episode``, ``round_trip_ns`` and ``cpu_ns``, in order."""
-    found: dict[int, dict[str, list[int]]] = {
+    """Writes the steps of a journal's episodes, in order.
+
+    The arrays are ``episode``, ``round_trip_ns`` and ``cpu_ns``, and those of ``StepTrace`` if every episode has them.
+    """
+    found: dict[int, dict[str, list[int | float]]] = {
         entry["episode"]["index"]: entry["steps"]
         for entry in entries
         if entry.get("kind") == "episode" and "steps" in entry
     }
+    names = [name for name in _STEP_TYPES if all(name in steps for steps in found.values())]
     steps: dict[str, Any] = {
-        name: np.array([value for index in sorted(found) for value in found[index][name]], dtype=np.int64)
-        for name in ("round_trip_ns", "cpu_ns")
+        name: np.array([value for index in sorted(found) for value in found[index][name]], dtype=_STEP_TYPES[name])
+        for name in names
     }
     episode = [index for index in sorted(found) for _ in found[index]["round_trip_ns"]]
     np.savez_compressed(path, episode=np.array(episode, dtype=np.int64), **steps)
