@@ -10,7 +10,7 @@
 
 Environments   tasks, make, make_vec
 Run            evaluate, train, submit, check, track
-Read           read_run, read_runs, score, compare, to_frame, open_dataset
+Read           read_run, read_runs, score, compare, time_to_result, to_frame, open_dataset
 Write          write_report, write_leaderboard
 Other tools    a2perf.exporters (MLflow, Weights & Biases, TensorBoard, Hugging Face, Croissant, in-toto),
                a2perf.integrations (Stable-Baselines3, Lightning, Keras, pytest)
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from a2perf.api.frames import Table, to_frame
     from a2perf.api.offline_data import OfflineDataset, open_dataset
     from a2perf.api.pages import write_leaderboard, write_report
+    from a2perf.api.result_leaderboard import ResultLeaderboard, time_to_result
     from a2perf.api.results import Result, Runs, read_run, read_runs
     from a2perf.api.scoring import Scores, score
     from a2perf.api.submitting import Submitted, submit
@@ -48,6 +49,7 @@ _HOMES = {
     "Comparison": "api.comparing",
     "OfflineDataset": "api.offline_data",
     "Result": "api.results",
+    "ResultLeaderboard": "api.result_leaderboard",
     "RunFailed": "errors",
     "RunSettings": "api.arguments",
     "Runs": "api.results",
@@ -69,6 +71,7 @@ _HOMES = {
     "score": "api.scoring",
     "submit": "api.submitting",
     "tasks": "api.environments",
+    "time_to_result": "api.result_leaderboard",
     "to_frame": "api.frames",
     "track": "api.tracking",
     "train": "api.evaluation",
@@ -84,6 +87,7 @@ __all__ = [
     "Comparison",
     "OfflineDataset",
     "Result",
+    "ResultLeaderboard",
     "RunFailed",
     "RunSettings",
     "Runs",
@@ -108,6 +112,7 @@ __all__ = [
     "score",
     "submit",
     "tasks",
+    "time_to_result",
     "to_frame",
     "track",
     "train",

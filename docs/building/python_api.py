@@ -19,11 +19,11 @@ PAGE = Path(__file__).resolve().parents[1] / "reference" / "python_api.md"
 GROUPS = {
     "Environments": ("tasks", "make", "make_vec"),
     "Run": ("evaluate", "train", "submit", "check", "track"),
-    "Read and compare": ("read_run", "read_runs", "score", "compare", "to_frame", "open_dataset"),
+    "Read and compare": ("read_run", "read_runs", "score", "compare", "time_to_result", "to_frame", "open_dataset"),
     "Write": ("write_report", "write_leaderboard"),
     "Types": (
         "Result", "Runs", "Scores", "Table", "Comparison", "TaskInfo", "Tasks", "Submitted", "CheckReport", "Tracked",
-        "OfflineDataset", "RunSettings",
+        "OfflineDataset", "ResultLeaderboard", "RunSettings",
     ),
     "Errors": ("UserError", "RunFailed"),
 }  # fmt: skip
@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "score": ("score",),
     "envs list": ("tasks",),
     "protocol": ("metrics.protocol.load",),
-    "leaderboard": ("write_leaderboard",),
+    "leaderboard": ("write_leaderboard", "time_to_result"),
     "rlops compare": ("compare",),
     "rlops import": ("runs.importers.import_run",),
     "rlops tags add": ("rlops.tags.TagJournal.change",),

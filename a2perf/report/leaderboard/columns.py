@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from a2perf.metrics import registry
@@ -13,6 +13,7 @@ from a2perf.records import Record
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.numbers_text import Scale, power_of_ten, row_scale, written
+from a2perf.report.ranks import ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
 
 MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
 _MAIN: dict[str, str] = {
@@ -73,6 +74,10 @@ class Cell(NamedTuple):
         detail = self.detail if not self.detail or self.detail.startswith(("[", "±")) else f"({self.detail})"
         return f"{mark}{self.number} {self.unit}".rstrip() + (f" {detail}" if detail else "")
 
+    def ranked(self, rank: str) -> Cell:
+        """Returns the cell with a rank in its detail."""
+        return self._replace(detail="; ".join(part for part in (self.detail, rank) if part))
+
 
 def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
     """Returns every metric that at least one entry has a value of, the main ones first."""
@@ -121,11 +126,29 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
         detail = number.interval()
     elif value.interval is None and value.spread:
         detail = f"± {number.spread}" + ("" if number.exponent is None else f" × {power_of_ten(number.exponent)}")
+    if lacks_uncertainty(value):
+        detail = f"{detail}; uncertainty not recorded".lstrip("; ")
     if value.provenance == "mixed":
         detail = f"{detail}; measured and estimated mixed".lstrip("; ")
     sort = value.value if math.isfinite(value.value) else None
     text = number._replace(spread="").text()
     return Cell(sort, text, unit_text(scale), detail, value.provenance in ("estimated", "mixed"))
+
+
+def ranks_by_cost(values: Sequence[MetricValue | None]) -> list[str]:
+    """Returns the rank of each value in a column of energies, ``"rank 1–2"`` where intervals overlap; ``""`` elsewhere.
+
+    Values without a recorded uncertainty have no rank, and neither have the others beside them.
+    """
+    held = [(place, value) for place, value in enumerate(values) if value is not None and value.value is not None]
+    texts = [""] * len(values)
+    if len(held) < 2 or any(value.unit not in ENERGY_UNITS or lacks_uncertainty(value) for _, value in held):
+        return texts
+    ends = [ordering_interval(value) for _, value in held]
+    lowest_first = [(None, None) if low is None or high is None else (-high, -low) for low, high in ends]
+    for (place, _), (best, worst) in zip(held, rank_ranges(lowest_first), strict=True):
+        texts[place] = f"rank {best}" if best == worst else f"rank {best}–{worst}"
+    return texts
 
 
 def score_cell(score: Score) -> Cell:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from a2perf.domains import domain_title, task_summary, task_title
 from a2perf.plain_text import html_text
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import BoardColumn, Cell, metric_cell, scales_of, score_cell
+from a2perf.report.leaderboard.columns import BoardColumn, Cell, metric_cell, ranks_by_cost, scales_of, score_cell
 from a2perf.report.leaderboard.entries import Broken
 from a2perf.report.leaderboard.interval_bars import interval_bar, scale_of
 from a2perf.report.leaderboard.pareto import ParetoView
@@ -224,7 +224,11 @@ def _board(
 ) -> dict[str, Any]:
     anchor = board_anchor(board)
     scales = scales_of(board, main)
-    cells = [[metric_cell(column.value(row.entry), scales[column.key]) for column in main] for row in board.rows]
+    ranks = {column.key: ranks_by_cost([column.value(row.entry) for row in board.rows]) for column in main}
+    cells = [
+        [metric_cell(column.value(row.entry), scales[column.key]).ranked(ranks[column.key][place]) for column in main]
+        for place, row in enumerate(board.rows)
+    ]
     best = leaders_of(board.rows)
     least, most = scale_of([row.entry.score for row in board.rows])
     signatures = {signature_text(row.entry) for row in board.rows}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from a2perf.metrics.values import MetricValue
 from a2perf.report.drawing import INK, Chart, inline_svg, new_figure, single
 from a2perf.report.leaderboard.columns import metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
@@ -42,6 +43,7 @@ class Point:
 
     Attributes:
         cost: in the unit of the metric.
+        cost_interval: ends of its interval; the cost itself if no uncertainty was recorded.
         gain: the score.
         low, high: ends of the interval of the score; the score itself without an interval.
         text: cost and score as the table prints them.
@@ -51,6 +53,7 @@ class Point:
 
     entry: Entry
     cost: float
+    cost_interval: tuple[float, float]
     gain: float
     low: float
     high: float
@@ -135,17 +138,27 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
     costs = [value.value or 0.0 for _, value in known]
     chance = _no_better_than_random([entry for entry, _ in known], intervals, normalised=bool(board.reference))
     above = [index for index in range(len(known)) if index not in chance]
-    front = [above[place] for place in pareto_front([(costs[index], *intervals[index]) for index in above])]
+    cost_ends = [_cost_interval(value) for _, value in known]
+    points = [(costs[index], *intervals[index]) for index in above]
+    front = [above[place] for place in pareto_front(points, [cost_ends[index] for index in above])]
     order = front + sorted(set(range(len(known))) - set(front), key=lambda index: (costs[index], index))
     return [
         Point(
-            entry=entry, cost=costs[index], gain=entry.score.value or 0.0, low=intervals[index][0],
-            high=intervals[index][1], front=index in front, chance=index in chance,
+            entry=entry, cost=costs[index], cost_interval=cost_ends[index], gain=entry.score.value or 0.0,
+            low=intervals[index][0], high=intervals[index][1], front=index in front, chance=index in chance,
             text=(metric_cell(value)._replace(detail="").text(), score_cell(entry.score).text()),
         )
         for index in order
         for entry, value in [known[index]]
     ]  # fmt: skip
+
+
+def _cost_interval(value: MetricValue) -> tuple[float, float]:
+    """Returns the interval of an energy of known uncertainty; any other cost is compared as it is."""
+    cost = value.value or 0.0
+    if value.uncertainty is None or value.interval is None:
+        return cost, cost
+    return max(0.0, value.interval[0]), value.interval[1]
 
 
 def _interval(entry: Entry) -> tuple[float, float]:
@@ -182,7 +195,7 @@ def _view(board: Board, points: Sequence[Point], title: str, name: str) -> Paret
         name=name,
         title=f"{gain_title.capitalize()} against {title}",
         caption="Up and left is better. Filled: on the Pareto front. Hollow: dominated. "
-        "Grey: no better than the random policy. Bars: 95 % interval of the score.",
+        "Grey: no better than the random policy. Bars: 95 % intervals of score and energy.",
         description=f"{len(front)} of {len(points)} entries are on the Pareto front: {listed}",
         build=lambda: _figure(points, scale, title, gain_title),
     )
@@ -200,6 +213,9 @@ def _figure(points: Sequence[Point], scale: Scale, cost_title: str, gain_title: 
         axes.xaxis.set_minor_formatter(lambda *_: "")
     for index, point in enumerate(points):
         axes.vlines(costs[index], point.low, point.high, color=_colour(point), linewidth=1.1, alpha=0.7, zorder=2)
+        left, right = (end / scale.factor for end in point.cost_interval)
+        if left < right:
+            axes.hlines(point.gain, left, right, color=_colour(point), linewidth=1.1, alpha=0.7, zorder=2)
     for indices, filled in (
         ([index for index, point in enumerate(points) if not point.front], False),
         ([index for index, point in enumerate(points) if point.front], True),

@@ -98,7 +98,9 @@ def _into_open(groups: dict[tuple[Any, ...], list[Entry]]) -> None:
             groups[target] += groups[identity]
 
 
-def pareto_front(points: Sequence[tuple[float, float, float]]) -> list[int]:
+def pareto_front(
+    points: Sequence[tuple[float, float, float]], costs: Sequence[tuple[float, float]] | None = None
+) -> list[int]:
     """Returns the indices of the points on the Pareto front, by rising cost.
 
     A point is beaten if another costs no more and the whole interval of its gain lies above. Points with overlapping
@@ -106,13 +108,17 @@ def pareto_front(points: Sequence[tuple[float, float, float]]) -> list[int]:
 
     Args:
         points: ``(cost, low, high)`` with the ends of the interval of the gain; low = high without an interval.
+        costs: ends of the interval of each cost; a point then costs no more only if its whole interval does not lie
+            above the other's lowest cost. By default the costs are exact.
     """
+    ends = [(cost, cost) for cost, _, _ in points] if costs is None else costs
     front = [
         index
         for index, (cost, low, high) in enumerate(points)
         if not any(
-            other_cost <= cost and (other_low > high or (other_low == other_high == low == high and other_cost < cost))
-            for other_cost, other_low, other_high in points
+            ends[place][1] <= ends[index][0]
+            and (other_low > high or (other_low == other_high == low == high and other_cost < cost))
+            for place, (other_cost, other_low, other_high) in enumerate(points)
         )
     ]
     return sorted(front, key=lambda index: (points[index][0], index))
