@@ -14,10 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from a2perf.arrays import Values
-from a2perf.metrics.definition import AS_RECORDED, Metric, mean_over_runs, metric, provenance_over_runs
+from a2perf.metrics.definition import (
+    AS_RECORDED,
+    Metric,
+    add_uncertainty,
+    mean_over_runs,
+    metric,
+    provenance_over_runs,
+)
+from a2perf.metrics.measurement import with_uncertainty
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
 from a2perf.metrics.system_series import EnergyCourse, energy_course
-from a2perf.metrics.values import MetricResult, Profile, not_enough
+from a2perf.metrics.values import MetricResult, Profile, RunNumber, not_enough
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 
@@ -211,9 +219,17 @@ def time_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
     f"1 curve of {WINDOW} points and an emissions table or the run's energy",
 )  # fmt: skip
 def energy_to_threshold(runs: ScoredRuns, profile: Profile) -> MetricResult:
-    """Energy of each run."""
+    """Energy of each run; its uncertainty is that of the run's energy, in proportion."""
     found = runs.once(_reached_by, profile)
-    return _over_runs(runs, profile, [run.kwh for run in found], [run.quality for run in found])
+    result = _over_runs(runs, profile, [run.kwh for run in found], [run.quality for run in found])
+    if result.value is not None:
+        energies = [run.tracking.energy for run in runs.runs if run.curve is not None]
+        numbers = [
+            with_uncertainty(RunNumber(run.kwh), energy.gross_uncertainty, energy.gross_kwh)
+            for run, energy in zip(found, energies, strict=True)
+        ]
+        add_uncertainty(result, numbers, profile)
+    return result
 
 
 METRICS: tuple[Metric, ...] = (time_to_threshold, energy_to_threshold)

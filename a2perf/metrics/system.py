@@ -13,6 +13,7 @@ import numpy as np
 
 from a2perf.arrays import Values, as_finite
 from a2perf.metrics.definition import AS_RECORDED, Metric, OfRun, metric, numbers_over_runs
+from a2perf.metrics.measurement import with_uncertainty
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
 from a2perf.metrics.system_series import EmissionsSummary, from_emissions
 from a2perf.metrics.values import MetricResult, Profile, RunNumber
@@ -82,7 +83,12 @@ def _drawn(kind: str, part: str, read: Callable[[_Energy], float]) -> OfRun:
         energy = _part(run.tracking.energy, part)
         account = energy.account if isinstance(energy, ComponentEnergy) else ""
         method = "; ".join(words for words in (energy.method, account) if words)
-        return RunNumber(None if energy.quality in ("", "none") else recorded(read(energy)), energy.quality, method)
+        value = RunNumber(None if energy.quality in ("", "none") else recorded(read(energy)), energy.quality, method)
+        if kind == "power{}_peak":  # of one interval, which has no account of its own
+            return value
+        if kind == "energy{}_net":
+            return with_uncertainty(value, energy.net_uncertainty, energy.net_kwh)
+        return with_uncertainty(value, energy.gross_uncertainty, energy.gross_kwh)
 
     return number
 

@@ -27,7 +27,7 @@ class MetricValue(msgspec.Struct, kw_only=True, frozen=True):
         name: the metric's name in the registry.
         value: the aggregated number; ``None`` if it could not be computed, with the reason in ``condition``.
         spread: a standard deviation; ``spread_kind`` names the population.
-        interval: bootstrap confidence interval ``(low, high)`` over runs, where the profile has one.
+        interval: 95 % interval ``(low, high)`` over runs, where the profile has one; with ``uncertainty``, if known.
         per_run: one number per run, in the order given, ``None`` if a run has too little data; empty if the
             metric exists only across runs.
         n: number of runs (seeds) that the value is computed from.
@@ -38,6 +38,7 @@ class MetricValue(msgspec.Struct, kw_only=True, frozen=True):
         method: how the number was measured or estimated.
         condition: why there is no value, ``"not enough data (n=2, needs 3)"``.
         notes: remarks such as points left out, filters not applied, a small n.
+        uncertainty: of the measurement, expanded (k = 2), in ``unit``; ``None`` if it is unknown or does not apply.
     """
 
     name: str
@@ -54,6 +55,7 @@ class MetricValue(msgspec.Struct, kw_only=True, frozen=True):
     method: str | None = None
     condition: str | None = None
     notes: list[str] = msgspec.field(default_factory=list)
+    uncertainty: float | None = None
 
 
 class RunNumber(NamedTuple):
@@ -63,11 +65,15 @@ class RunNumber(NamedTuple):
         value: None or NaN if the run did not record it.
         provenance: ``"measured"``, ``"estimated"`` or ``"recorded"``; None for the metric's own.
         method: how it was found.
+        uncertainty: of the measurement, expanded (k = 2), in the metric's unit; None if it is unknown.
+        common: part of ``uncertainty`` that all runs on the instrument share.
     """
 
     value: float | None
     provenance: str | None = None
     method: str = ""
+    uncertainty: float | None = None
+    common: float = 0.0
 
 
 @dataclass(kw_only=True)
@@ -85,6 +91,7 @@ class MetricResult:
     method: str | None = None
     condition: str | None = None
     notes: list[str] = field(default_factory=list)
+    uncertainty: float | None = None
 
 
 def profile_named(name: str) -> Profile:

@@ -1,6 +1,7 @@
 """Ranks as ranges, and the leaders of a row: one rule for report tables, leaderboards and papers.
 
-Two values differ only if their 95 % intervals do not overlap.
+Two values differ only if their 95 % intervals do not overlap. The interval of an energy contains the uncertainty of its
+measurement. An energy whose uncertainty was not recorded is not ordered: unknown is not zero.
 """
 
 from __future__ import annotations
@@ -8,7 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from a2perf.metrics.values import MetricValue
+
 Interval: TypeAlias = tuple[float | None, float | None]
+ENERGY_UNITS = ("kWh", "J")
+"""Units of the metrics whose values need an uncertainty to be ordered."""
+
+
+def ordering_interval(value: MetricValue) -> Interval:
+    """Returns the interval by which a value may be ordered; ``(None, None)`` if there is none.
+
+    The interval of a single run is not one over runs; it cannot show that an algorithm is better.
+    """
+    if value.n < 2 or value.value is None or value.interval is None or lacks_uncertainty(value):
+        return None, None
+    return value.interval
+
+
+def lacks_uncertainty(value: MetricValue) -> bool:
+    """Returns whether a value is an energy of unknown uncertainty, as records of older versions have it."""
+    return value.unit in ENERGY_UNITS and value.value is not None and value.uncertainty is None
 
 
 def rank_ranges(intervals: Sequence[Interval]) -> list[tuple[int, int]]:

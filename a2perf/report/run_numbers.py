@@ -12,11 +12,13 @@ from a2perf.metrics import application, registry
 from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, Profile
 from a2perf.records import Episode
+from a2perf.report.ranks import lacks_uncertainty
 from a2perf.report.tables import Quantity
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 
 EPISODE_SPREAD = "standard deviation over episodes, ddof 1"
+MEASUREMENT_SPREAD = "expanded uncertainty of the measurement, k = 2"
 _SIDE_NOTES = (
     ("cpu_mean", "CPU use, mean", "cpu_utilization_mean_percent", "%", "of one core, process tree"),
     ("processes_peak", "Processes, peak", "processes_peak", "", "in the tree"),
@@ -114,16 +116,18 @@ def _of_mode(run: Run, mode: str, profile: Profile) -> Iterator[Measure]:
 
 
 def _quantity(value: MetricValue, over_episodes: MetricValue | None, episodes: int | None) -> Quantity:
-    spread = None if over_episodes is None else over_episodes.value
+    spread = value.uncertainty if over_episodes is None else over_episodes.value
+    kind = MEASUREMENT_SPREAD if over_episodes is None else EPISODE_SPREAD
+    note = "uncertainty not recorded" if lacks_uncertainty(value) else ""
     return Quantity(
         value=value.value,
         unit=value.unit,
         spread=spread,
-        spread_kind=EPISODE_SPREAD if spread is not None else None,
+        spread_kind=kind if spread is not None else None,
         n=episodes,
         provenance=value.provenance,
         method=value.method,
-        note="; ".join(value.notes) or None,
+        note="; ".join(text for text in (*value.notes, note) if text) or None,
     )
 
 
@@ -131,6 +135,9 @@ def _side_notes(run: Run) -> Iterator[Measure]:
     for task, report in (run.tracking_by_task or {"": run.tracking}).items():
         for key, label, name, unit, method in _SIDE_NOTES:
             yield from _note(run, key, label, recorded(getattr(report, name)), unit, "measured", method, task)
+        missing = recorded(report.account.cpu_not_accounted_max_s)
+        method = f"at most; beside what the {report.account.cpu or 'tree'} shows"
+        yield from _note(run, "cpu_not_attributed", "CPU time, not attributed", missing, "s", "measured", method, task)
         energy = report.energy
         if task and energy.quality not in ("", "none"):
             gross = recorded(energy.gross_kwh)

@@ -300,10 +300,9 @@ def _best(values: Mapping[str, MetricValue]) -> tuple[set[str], str]:
         return set(), "not ranked: measured and estimated" if different else "not ranked: different kinds of values"
     names = list(ranks)
     direction = next(iter(known.values())).direction
-    # The interval of a single run is not one over runs; it cannot show that an algorithm is better.
-    intervals = [(known[name].n > 1 and known[name].interval) or (None, None) for name in names]
-    found = leaders(intervals, "min" if direction == "min" else "max")
-    return {names[index] for index in found}, ""
+    found = leaders([ordering_interval(known[name]) for name in names], "min" if direction == "min" else "max")
+    unknown = any(lacks_uncertainty(value) for value in known.values())
+    return {names[index] for index in found}, "not ranked: uncertainty not recorded" if unknown else ""
 
 
 def _caption(setting: TaskResults, profile: str) -> str:

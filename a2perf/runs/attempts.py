@@ -239,6 +239,8 @@ def end_killed(bundle: Path, manifest: Manifest, outcome: str) -> None:
 def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[str, Any]:
     """Adds the earlier attempts of a bundle to a tracking report: wall time, energy and emissions become sums.
 
+    Earlier attempts keep no uncertainty of their own: they get that of the last one, in proportion to their energy.
+
     Args:
         report: of the last attempt; changed.
         attempts: all of them.
@@ -249,12 +251,20 @@ def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[st
         return report
     earlier = used(attempts[:-1])
     report["wall_s"] = report.get("wall_s", 0.0) + earlier.wall_s
-    energy["gross_kwh"] = energy.get("gross_kwh", 0.0) + earlier.gross_kwh
-    energy["net_kwh"] = energy.get("net_kwh", 0.0) + earlier.net_kwh
+    for kind, before in (("gross", earlier.gross_kwh), ("net", earlier.net_kwh)):
+        last = energy.get(f"{kind}_kwh", 0.0)
+        energy[f"{kind}_kwh"] = last + before
+        unsure = energy.get(f"{kind}_uncertainty")
+        if isinstance(unsure, dict) and before > 0:
+            energy[f"{kind}_uncertainty"] = _in_proportion(unsure, (last + before) / last) if last > 0 else {}
     energy["method"] = f"{energy.get('method', 'none')}; sum over {count} attempts, parts and powers of the last"
     if isinstance(emissions, dict) and "kg_per_kwh" in emissions:
         emissions["kg_co2eq"] = energy["gross_kwh"] * emissions["kg_per_kwh"]
     return report
+
+
+def _in_proportion(unsure: dict[str, Any], factor: float) -> dict[str, Any]:
+    return {name: value if name == "coverage_factor" else factor * value for name, value in unsure.items()}
 
 
 def _end_by_heartbeat(bundle: Path, attempt: Attempt) -> None:

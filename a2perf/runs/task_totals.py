@@ -17,6 +17,7 @@ from a2perf.runs.tracking_record import (
     Emissions,
     TrackedEnergy,
     TrackingReport,
+    combined_uncertainty,
     nothing_tracked,
 )
 
@@ -58,6 +59,8 @@ def _sum_energy(total: TrackedEnergy | ComponentEnergy, energies: Energies, rema
     total.method = f"{' | '.join(methods)}; sum over {len(known)} tasks{remark}"
     for name in ("gross_kwh", "net_kwh"):
         _put(total, name, known, sum)
+    total.gross_uncertainty = combined_uncertainty([energy.gross_uncertainty for energy in known], same_instrument=True)
+    total.net_uncertainty = combined_uncertainty([energy.net_uncertainty for energy in known], same_instrument=True)
 
 
 def _sum_emissions(total: Emissions, tasks: Sequence[Emissions]) -> None:
