@@ -72,12 +72,14 @@ def resolve_files(
     """Returns the netlist and the initial placement.
 
     Raises:
-        ArgumentError: neither a netlist nor a design was named, or the design is unknown.
+        ArgumentError: neither a netlist nor a design was named, or the design is unknown, or a folder has no netlist.
         AssetUnavailable: the design's files are not on this host.
     """
     if netlist_file:
         if spec:
             raise ArgumentError(f"{', '.join(spec)} together with a netlist_file", hint="leave out one of them")
+        if Path(netlist_file).is_dir():
+            return designs.folder_files(Path(netlist_file), init_placement)
         return netlist_file, init_placement
     if not design:
         raise ArgumentError(

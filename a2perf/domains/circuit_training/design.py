@@ -54,6 +54,7 @@ class Design:
         grid: columns and rows of the placement grid.
         nodes: in file order.
         placement: the initial placement.
+        digits: significant digits of positions and of the canvas in the files.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Design:
     grid: tuple[int, int]
     nodes: list[NetlistNode] = field(default_factory=list)
     placement: list[Placed] = field(default_factory=list)
+    digits: int = 6
 
     def add(self, name: str, kind: str, drives: Sequence[str] = (), **attributes: float | str) -> int:
         """Appends a node and returns its index."""
@@ -72,7 +74,10 @@ class Design:
         """Returns the netlist as protobuf text; the same design gives the same bytes."""
         width, height = self.canvas
         lines = [f"# {line}" for line in self.comment]
-        lines += [f"# Block : {self.name}", f"# FP bbox: {{0.0 0.0}} {{{width:.6g} {height:.6g}}}"]
+        lines += [
+            f"# Block : {self.name}",
+            f"# FP bbox: {{0.0 0.0}} {{{width:.{self.digits}g} {height:.{self.digits}g}}}",
+        ]
         for node in self.nodes:
             lines.append(f'node {{\n  name: "{node.name}"')
             lines += [f'  input: "{sink}"' for sink in node.drives]
@@ -86,16 +91,19 @@ class Design:
         """Returns the initial placement as ``.plc`` text."""
         columns, rows = self.grid
         width, height = self.canvas
+        digits = self.digits
         lines = [
             "# Placement file for Circuit Training",
             f"# Columns : {columns}  Rows : {rows}",
-            f"# Width : {width:.6g}  Height : {height:.6g}",
+            f"# Width : {width:.{digits}g}  Height : {height:.{digits}g}",
             "# Project : circuit_training",
             f"# Block : {self.name}",
             "#",
             "# node_index x y orientation fixed",
         ]
-        lines += [f"{at.node} {at.x:.6g} {at.y:.6g} {at.orientation} {int(at.fixed)}" for at in self.placement]
+        lines += [
+            f"{at.node} {at.x:.{digits}g} {at.y:.{digits}g} {at.orientation} {int(at.fixed)}" for at in self.placement
+        ]
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path) -> tuple[Path, Path]:

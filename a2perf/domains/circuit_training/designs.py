@@ -51,6 +51,27 @@ def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
     return _kept(f"{design}_{VERSION}", make)
 
 
+def folder_files(folder: Path, init_placement: str | Path = "") -> tuple[Path, Path]:
+    """Returns the netlist and the initial placement in the folder of a design.
+
+    Args:
+        folder: a folder with ``netlist.pb.txt`` (or ``.gz``) and ``initial.plc``.
+        init_placement: another placement than the folder's.
+
+    Raises:
+        ArgumentError: a file is missing.
+    """
+    netlist = next((path for path in (folder / NETLIST_NAME, folder / f"{NETLIST_NAME}.gz") if path.is_file()), None)
+    placement = Path(init_placement) if init_placement else folder / PLACEMENT_NAME
+    if netlist is None or not placement.is_file():
+        missing = NETLIST_NAME if netlist is None else placement.name
+        raise ArgumentError(
+            f"{folder} has no {missing}",
+            hint="name a folder that `a2perf data netlist generate` or `a2perf data netlists import` wrote",
+        )
+    return netlist, placement
+
+
 def _ariane() -> tuple[Path, Path]:
     try:
         return assets.fetch(ARIANE[NETLIST_NAME]), assets.fetch(ARIANE[PLACEMENT_NAME])

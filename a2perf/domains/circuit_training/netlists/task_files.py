@@ -1,0 +1,91 @@
+"""The files of a task folder besides netlist and placement: gin files for runs, and the record of the import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from a2perf.records import SCHEMA, Record
+from a2perf.storage import read_record, write_atomic, write_record
+
+RECORD_NAME = "import.json"
+_ENVIRONMENT = "CircuitTraining-Generated-v0"
+_MODES = {"train": "TRAIN", "inference": "INFERENCE"}
+
+
+class ImportedMacro(Record, kw_only=True):
+    """A hard macro of an imported design.
+
+    Attributes:
+        component: name in the source, with its escapes.
+        master: library cell; empty where the source has no library.
+    """
+
+    component: str
+    master: str = ""
+
+
+class ImportRecord(Record, kw_only=True):
+    """How a task folder was made from a netlist of another tool.
+
+    Attributes:
+        design: name of the design.
+        sources: files that were read, with their SHA-256.
+        origin_x, origin_y: lower left corner of the canvas in the coordinates of the source, um.
+        canvas_width, canvas_height: um.
+        columns, rows: placement grid.
+        macros: hard macros by their name in the netlist.
+        counts: nodes, nets and groups before and after grouping.
+        notes: what was left out or assumed.
+        schema: version of the record.
+    """
+
+    design: str
+    sources: dict[str, str]
+    origin_x: float
+    origin_y: float
+    canvas_width: float
+    canvas_height: float
+    columns: int
+    rows: int
+    macros: dict[str, ImportedMacro]
+    counts: dict[str, float]
+    notes: list[str] = msgspec.field(default_factory=list)
+    schema: int = SCHEMA
+
+
+def write_import_record(folder: Path, record: ImportRecord) -> None:
+    """Writes the record of an import into its folder."""
+    write_record(folder / RECORD_NAME, record)
+
+
+def read_import_record(folder: Path) -> ImportRecord:
+    """Returns the record of an imported task.
+
+    Raises:
+        UserError: the folder has no readable record.
+    """
+    return read_record(folder / RECORD_NAME, ImportRecord)
+
+
+def write_gin_files(folder: Path) -> None:
+    """Writes ``train.gin`` and ``inference.gin``, which set the environment to the folder's design."""
+    where = str(folder.resolve()).replace("\\", "\\\\").replace("'", "\\'")
+    for mode, constant in _MODES.items():
+        lines = [
+            f"# {mode.capitalize()} on an imported netlist; after moving the folder, correct the path.",
+            "import a2perf.submission.submission_util",
+            "",
+            f"Submission.mode = %BenchmarkMode.{constant}",
+            "Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING",
+        ]
+        if mode == "inference":
+            lines += ["Submission.num_inference_steps = 100", "Submission.num_inference_episodes = 3"]
+        lines += [
+            "",
+            f"create_domain.env_name = '{_ENVIRONMENT}'",
+            "create_domain.is_eval = False",
+            f"create_domain.netlist_file = '{where}'",
+        ]
+        write_atomic(folder / f"{mode}.gin", "\n".join(lines) + "\n")
