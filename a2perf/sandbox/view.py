@@ -28,6 +28,7 @@ DEVICES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm
 """Folders that device drivers read in addition to the device files."""
 
 SHORTCUTS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+PACKAGE = Path(__file__).resolve().parents[1]
 USER_ID = 1000
 PASSWD = f"participant:x:{USER_ID}:{USER_ID}::/tmp:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
 GROUP = f"participant:x:{USER_ID}:\nnogroup:x:65534:\n"
@@ -127,6 +128,8 @@ def path_lines(folder: Path) -> Iterator[Path]:
             if line.startswith("/") and os.path.isdir(line):
                 is_checkout = all(os.path.isfile(f"{line}/{name}") for name in ("pyproject.toml", "a2perf/__init__.py"))
                 yield Path(line, "a2perf") if is_checkout else Path(line)
+    if any(folder.glob("lib/python3*/site-packages/__editable___a2perf_*_finder.py")):
+        yield PACKAGE  # `pip install -e` may name the checkout in an import hook instead of a .pth file
 
 
 def _hidden(spec: SandboxSpec, found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import a2perf
 from a2perf.sandbox import Limits, SandboxSpec
 from a2perf.sandbox.view import VisiblePath, installation, places
 
@@ -135,6 +136,13 @@ def test_path_file_of_a_checkout_brings_the_package_alone(tmp_path: Path, monkey
     (checkout / "pyproject.toml").touch()
     (checkout / "runs").mkdir()
     assert installation(env / "bin" / "python") == [env, base, checkout / "a2perf"]
+
+
+def test_editable_installation_with_an_import_hook_brings_the_package(tmp_path: Path, monkeypatch) -> None:
+    base, env, extra = environment_with_path_file(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(env))
+    (env / "lib/python3.11/site-packages/__editable___a2perf_1_0_0_finder.py").touch()
+    assert installation(env / "bin" / "python") == [env, base, extra, Path(a2perf.__file__).parent]
 
 
 def test_path_files_of_another_environment_bring_nothing(tmp_path: Path) -> None:
