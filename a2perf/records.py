@@ -356,7 +356,7 @@ class PythonEnvRecord(Record, kw_only=True):
         kind: ``"shared"`` (the evaluator's packages) or ``"isolated"`` (an environment built from requirements.txt).
         python_version: its version; empty for a shared interpreter that is not the evaluator's.
         key: name of the isolated environment, a hash of its inputs.
-        packages: installed versions in an isolated environment.
+        packages: installed versions by name; empty in older records of a shared interpreter.
         installer: ``"uv"`` or ``"pip"``.
         build_s: duration of the build, this time or earlier.
         reused: whether it was built before.

@@ -15,7 +15,7 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import UserError
 from a2perf.experiments.reproduce.claims import Claim, default_claims
 from a2perf.experiments.reproduce.comparison import (
     changed_conditions,
@@ -50,6 +50,8 @@ from a2perf.submission.evaluator.own_code import package_sha256
 MAX_RUNS = 10
 """Default number of repetitions of one bundle."""
 DEFAULT_SUFFIX = "-reproduced"
+RERUNS = ".reruns"
+"""Folder of the repetitions in the output folder; hidden, so reports and leaderboards do not count them."""
 
 
 @dataclass(frozen=True)
@@ -150,13 +152,12 @@ def reproduce(
         on_verdict: called with each new verdict.
 
     Raises:
-        ConfigError: a path, the sample or the key is wrong, or the output folder is inside a given folder.
+        ConfigError: a path, the sample or the key is wrong.
         UserError: nothing recorded was found.
     """
     if request.key is not None:
         read_private_key(request.key)  # before hours of runs
     found, broken = find_bundles(request.paths)
-    _check_folder(request)
     found = of_entry(found, request.submission, request.task)
     chosen = sample(found, request.sample, request.sample_seed)
     verdicts: dict[str, Reproduction] = {}
@@ -206,7 +207,7 @@ def _rounds(
         first_failures: dict[str, QueueEntry] = {}
         result = conductor.run(
             [spec for every in specs.values() for spec in every],
-            request.folder / QUEUE_FILE,
+            request.folder / RERUNS / QUEUE_FILE,
             restart=Restart(force=request.force, failed=True),
         )
         by_key = {entry.key: entry for entry in result.entries}
@@ -258,7 +259,7 @@ def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> 
     claims = list(request.claims) or default_claims(recorded)
     if not claims:
         return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle, recorded))
-    work = request.folder / "runs" / bundle.label
+    work = request.folder / RERUNS / bundle.label
     rebuilt, missing = rebuild(bundle, work, request.rebuild)
     if rebuilt is None:
         checked = offline_checks(bundle, recorded)
@@ -283,8 +284,10 @@ def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
 
 def _failed(one: _Open, entry: QueueEntry, request: ReproduceRequest) -> Reproduction:
     recorded = one.rebuilt.recorded
-    found = _of(one, request, "NOT CHECKED", f"the repetition failed: {entry.kind}: {entry.reason}")
-    found.missing = [f"{entry.command.name}: {entry.reason}"]
+    # gin adds the call to a message, which does not help here
+    why = entry.reason.removeprefix("a2perf: ").partition(" In call to configurable")[0]
+    found = _of(one, request, "NOT CHECKED", f"the repetition failed: {entry.kind}: {why}")
+    found.missing = [*found.missing, why]
     found.checked = offline_checks(recorded, one.judgement.recorded)
     return found
 
@@ -342,12 +345,3 @@ def _existing(request: ReproduceRequest, bundle: RecordedBundle, place: Path) ->
     wanted = [claim.text for claim in request.claims] or [claim.text for claim in default_claims(bundle.read())]
     trains = request.rebuild.train and bundle.trained is not None
     return found if [claim.claim for claim in found.claims] == wanted and found.trained == trains else None
-
-
-def _check_folder(request: ReproduceRequest) -> None:
-    """Refuses an output folder below a given one: its repetitions would count as further runs there."""
-    for path in request.paths:
-        if packed_place(path) is None and request.folder.is_relative_to(path.absolute()):
-            raise ConfigError(
-                f"the output folder {request.folder} is inside {path}", hint="choose a folder outside: -o DIR"
-            )
