@@ -121,6 +121,12 @@ class EngineNodes(EngineAccessors):
         """Returns whether a node is fixed."""
         return bool(self.state.fixed[self._node(node)])
 
+    def has_area_constraint(self, node: NetlistNode | None = None) -> bool:
+        """Returns False: no netlist of this format constrains a node to an area."""
+        if node is not None:
+            self._node(node)
+        return False
+
     def fix_node_coord(self, node: NetlistNode) -> bool:
         """Forbids moving a node."""
         self.state.fixed[self._movable(node)] = 1

@@ -196,22 +196,27 @@ class PlacementCost(EngineNodes):
     def get_fake_net_cost(self) -> float:
         """Returns the fake nets' weighted half-perimeter relative to that of the canvas; 0 without any.
 
-        A node that is not placed does not count, so a net with one placed node costs nothing.
+        A net with a node that is not placed costs nothing.
         """
-        length = total = 0.0
+        length = 0.0
         for weight, nodes in self._fake_nets:
-            placed = [node for node in nodes if self.state.placed[node]]
-            if placed:
-                length += weight * float(np.ptp(self.state.x[placed]) + np.ptp(self.state.y[placed]))
-            total += weight * sum(self._canvas)
-        return length / total if total else 0.0
+            at = list(nodes)
+            if self.state.placed[at].all():
+                length += weight * float(np.ptp(self.state.x[at]) + np.ptp(self.state.y[at]))
+        return length / sum(self._canvas)
 
-    def disconnect_nets(self) -> bool:
-        """Removes all nets."""
-        empty = dataclasses.replace(
-            self.netlist, net_start=np.zeros(1, dtype=np.int64), net_pins=np.zeros(0, dtype=np.int32)
+    def disconnect_nets(self, drivers: Sequence[NetlistNode] | None = None) -> bool:
+        """Removes the nets that the given nodes drive; without any argument, all nets."""
+        netlist = self.state.netlist
+        keep = np.zeros(netlist.num_nets, dtype=bool)
+        if drivers is not None:
+            keep = ~np.isin(netlist.net_pins[netlist.net_start[:-1]], [self._node(node) for node in drivers])
+        counts = np.diff(netlist.net_start)
+        self.netlist = self.state.netlist = dataclasses.replace(
+            netlist,
+            net_start=np.concatenate(([0], np.cumsum(counts[keep]))).astype(np.int64),
+            net_pins=netlist.net_pins[np.repeat(keep, counts)],
         )
-        self.netlist = self.state.netlist = empty
         self._start_costs()
         return True
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-PROGRAM = (sys.executable, "-c", "import sys; from a2perf.domains.circuit_training.server.command import main; sys.exit(main())")  # fmt: skip
+PROGRAM = (sys.executable, "-m", "a2perf.domains.circuit_training.server")
 PIECE_BYTES = 1 << 20
 
 

@@ -157,17 +157,19 @@ def test_fake_nets_count_nowhere_but_in_their_own_cost(small):
     assert small.get_fake_net_cost() == 0.0
     small.add_fake_net(2.0, ["M", "q"])
     x, y = small.get_node_location("M")
-    assert small.get_fake_net_cost() == pytest.approx(((x - 5) + (y - 6)) / 180)
+    assert small.get_fake_net_cost() == pytest.approx(2.0 * ((x - 5) + (y - 6)) / 180)
     assert small.get_fake_nets() == [(2.0, (0, 2))]
     assert small.get_cost() == before
 
 
-def test_a_fake_net_with_an_unplaced_node_costs_nothing_and_keeps_its_weight(small):
+def test_a_fake_net_with_an_unplaced_node_costs_nothing(small):
     small.add_fake_net(2.0, ["M", "q"])
     assert small.get_fake_net_cost() == 0.0
     small.add_fake_net(1.0, ["q", 3])
     (qx, qy), (px, py) = small.get_node_location("q"), small.get_node_location(3)
-    assert small.get_fake_net_cost() == pytest.approx((abs(qx - px) + abs(qy - py)) / (3 * 180))
+    assert small.get_fake_net_cost() == pytest.approx((abs(qx - px) + abs(qy - py)) / 180)
+    small.add_fake_net(4.0, ["q", 3, "M"])  # M is not placed
+    assert small.get_fake_net_cost() == pytest.approx((abs(qx - px) + abs(qy - py)) / 180)
 
 
 def test_cleared_blockages_are_gone(small):
@@ -195,6 +197,22 @@ def test_disconnected_nets_cost_nothing(small):
     small.disconnect_nets()
     assert small.get_wirelength() == small.get_cost() == 0.0
     assert small.get_fan_outs_of_node("M/p") == []
+
+
+def test_only_the_nets_of_named_drivers_are_disconnected(small):
+    small.place_node("M", 44)
+    lengths = small.get_wirelength()
+    small.disconnect_nets(["M/p"])
+    assert small.get_fan_outs_of_node("M/p") == []
+    assert 0 < small.get_wirelength() < lengths
+    with pytest.raises(NetlistError, match="no node is called 'nosuch'"):
+        small.disconnect_nets(["nosuch"])
+
+
+def test_no_node_has_an_area_constraint(small):
+    assert small.has_area_constraint("M") is small.has_area_constraint() is False
+    with pytest.raises(PlacementError):
+        small.has_area_constraint(99)
 
 
 def test_adjacency_counts_whole_weights_and_ports_as_one(small):
