@@ -105,7 +105,12 @@ _BASELINES = (
         for gait, seconds in (("spin", 420), ("pace", 660), ("trot", 1000))
     ),
     Recording("small", "torch_ppo_web", _TEN_WEBSITES, SMALL, TORCH),
-    Recording("small", "pretrained_placer", _PLACEMENTS, SMALL),
+    Recording(
+        "small",
+        "pretrained_placer",
+        _PLACEMENTS,
+        (*SMALL, "--participant-args", "time_budget_s=120"),
+    ),
     Recording("small", "sb3_masked_dqn", (*_TEN_WEBSITES[:1], "toy_macro_stdcell"), SMALL, TORCH),
     Recording("small", "tf_agents_sac", ("dog_pace",), SMALL, TF_AGENTS),
     Recording("small", "tf_agents_ddqn", ("toy_macro_stdcell",), SMALL, TF_AGENTS),
@@ -123,7 +128,6 @@ RECORDINGS = (
     Recording("web_navigation", "minimal", _WEBSITES, ALONE),
     Recording("web_navigation", "web_solver", _WEBSITES, ALONE),
     Recording("web_navigation", "torch_ppo_web", _WEBSITES, ALONE, TORCH),
-    Recording("circuit_training", "pretrained_placer", _CIRCUITS, ALONE),
     Recording("learning", "minimal", ("synthetic_trot",), ALONE),
     Recording(
         "learning", "numpy_ars", ("synthetic_trot",),
