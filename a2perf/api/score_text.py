@@ -24,9 +24,9 @@ HEADLINES = {
     "inference": (
         HeadlineMetric("returns", "Return", "mean over episodes"),
         HeadlineMetric("LowerCVaRAcrossRollouts", "Worst 5 %", "mean return of the worst episodes"),
-        HeadlineMetric("outcome_consistency", "Consistency", "1 if all repeats of an episode agree"),
+        HeadlineMetric("outcome_consistency", "Outcomes", "consistency: 1 if all repeats of an episode agree"),
         HeadlineMetric("robustness", "Robustness", "success under perturbations / success without"),
-        HeadlineMetric("calibration", "Calibration", "1 if the reported confidence is the success rate"),
+        HeadlineMetric("calibration", "Confidence", "calibration: 1 if it is the success rate"),
         HeadlineMetric("energy_gross", "Energy"),
         HeadlineMetric("latency_round_trip_median", "Latency", "median per decision"),
         HeadlineMetric("memory_rss_peak", "Memory", "peak"),
