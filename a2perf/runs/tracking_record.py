@@ -187,6 +187,8 @@ class Account(msgspec.Struct, kw_only=True):
         cpu_not_accounted_max_s: upper bound of the tree's processor time that ``cpu_seconds`` may miss, in seconds;
             ``None`` if the account is complete or the machine's total is unknown.
         processes_started: processes and threads that the whole host started during the run.
+        processes_adopted: processes at the end that were started during the run and belong to the host's first
+            process: some may have left the tree. ``cpu_not_accounted_max_s`` contains their time.
         warning: warning for the record of the run; empty if there is none.
     """
 
@@ -195,6 +197,7 @@ class Account(msgspec.Struct, kw_only=True):
     complete: bool = False
     cpu_not_accounted_max_s: float | None = None
     processes_started: int | None = None
+    processes_adopted: int | None = None
     warning: str = ""
 
 

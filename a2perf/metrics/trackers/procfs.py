@@ -93,6 +93,11 @@ def read_stat(pid: int) -> ProcessStat | None:
     )
 
 
+def read_name(pid: int) -> str:
+    """Reads the command name of a process, at most 15 characters; ``""`` if it is gone."""
+    return (_read(f"/proc/{pid}/comm", 64) or b"").decode(errors="replace").strip()
+
+
 def read_cpu_seconds(pid: int) -> float | None:
     """Reads the processor time of a process with all its threads from its own clock, to the nanosecond.
 

@@ -2,16 +2,18 @@
 
 The kernel gives the time of a child to nobody when its parent ignores SIGCHLD, and its inherited clock stops at a
 program that the user may not read. What the whole machine was busy, less the tree's own account and what every other
-process shows for itself, is what such children can have used at most.
+process shows for itself, is what such children can have used at most. Processes that were started during the run and
+now belong to the host's first process may have left the tree (double fork, ``setsid``) before a sample saw them: they
+are not taken for others, and their time is part of the bound.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from a2perf.metrics.trackers import procfs
-from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S
+from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S, ProcessStat
 from a2perf.runs.tracking_record import Account
 
 ACCOUNTS = {
@@ -30,11 +32,16 @@ _SECONDS = 1.0
 
 @dataclass(frozen=True)
 class _Machine:
-    """Processor time since boot: all of it, that of each process by pid and start, and how many were ever started."""
+    """Processor time since boot: all of it, that of each process by pid and start, and how many were ever started.
+
+    Attributes:
+        parents: of each process.
+    """
 
     busy_s: float
     started: int
     ticks: dict[tuple[int, int], int]
+    parents: dict[int, int] = field(default_factory=dict)
 
 
 class Unaccounted:
@@ -47,6 +54,7 @@ class Unaccounted:
     def __init__(self, root: int) -> None:
         self._apart = {root, os.getpid()}
         self._tree: set[int] = set()
+        self._adopters = _adopters(root)
         self._before = self._machine()
 
     def saw(self, pids: frozenset[int]) -> None:
@@ -64,7 +72,8 @@ class Unaccounted:
         if before is None or now is None:
             return Account(cpu=ACCOUNTS.get(cpu_method, cpu_method))
         # Of all processes at once: what one had used before, another one inherits when it ends.
-        others = max(0, self._outside(now) - self._outside(before))
+        left = self._may_have_left(before, now)
+        others = max(0, self._outside(now, left) - self._outside(before, left))
         missing_s = max(0.0, now.busy_s - before.busy_s - cpu_seconds - others / CLOCK_TICKS_PER_S)
         started = now.started - before.started
         warning = ""
@@ -79,20 +88,46 @@ class Unaccounted:
             complete=False,
             cpu_not_accounted_max_s=missing_s,
             processes_started=started,
+            processes_adopted=len(left),
             warning=warning,
         )
 
-    def _outside(self, machine: _Machine) -> int:
-        return sum(ticks for (pid, _), ticks in machine.ticks.items() if pid not in self._tree)
+    def _outside(self, machine: _Machine, left: set[int]) -> int:
+        return sum(ticks for (pid, _), ticks in machine.ticks.items() if pid not in self._tree and pid not in left)
+
+    def _may_have_left(self, before: _Machine, now: _Machine) -> set[int]:
+        """Returns new processes that an adopter of orphans has, and their descendants."""
+        new = {pid for pid, start in now.ticks if (pid, start) not in before.ticks and pid not in self._tree}
+        found = {pid for pid in new if now.parents.get(pid) in self._adopters}
+        while more := {pid for pid in new - found if now.parents.get(pid) in found}:
+            found |= more
+        return found
 
     def _machine(self) -> _Machine | None:
         cpu, started = procfs.read_machine_cpu(), procfs.read_processes_started()
         if cpu is None or started is None:
             return None
-        ticks = {}
+        ticks, parents = {}, {}
         for pid, _ in procfs.list_processes():
             stat = procfs.read_stat(pid)
             if stat is not None:
                 inherited = 0 if pid in self._apart else stat.reaped_ticks
                 ticks[pid, stat.start_ticks] = stat.own_ticks + inherited
-        return _Machine(cpu.busy_s, started, ticks)
+                parents[pid] = stat.ppid
+        return _Machine(cpu.busy_s, started, ticks, parents)
+
+
+def _adopters(root: int) -> set[int]:
+    """Returns the processes to which orphans of a tree go: the host's first one, and the user's service manager.
+
+    An ancestor that starts runs itself, such as the first process of a container, is not among them: its children are
+    other runs.
+    """
+    chain: list[ProcessStat] = []
+    pid = root
+    while pid > 0 and (stat := procfs.read_stat(pid)) is not None and len(chain) < 64:
+        chain.append(stat)
+        pid = stat.ppid
+    near = {os.getpid(), os.getppid()}
+    managers = {stat.pid for stat in chain[1:] if procfs.read_name(stat.pid) == "systemd"}
+    return ({1} | managers) - near

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from a2perf.metrics.trackers import process_tree, procfs, unaccounted
 from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.sandbox import task_clock
 
-# Children that burn three seconds together and of which nobody hears.
+# Children that burn 50 ms each and of which nobody hears.
 UNHEARD = """
 import os, signal, sys, time
 sys.stdin.readline()
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-for _ in range(60):
+for _ in range({count}):
     if os.fork() == 0:
         while time.process_time() < 0.05: pass
         os._exit(0)
@@ -34,7 +41,7 @@ def tracked(spawn, code: str, **attached):
 
 
 def test_time_that_sampling_does_not_see_is_bounded_and_the_record_says_so(spawn) -> None:
-    report = tracked(spawn, UNHEARD)
+    report = tracked(spawn, UNHEARD.format(count=60))
     assert report.cpu_method == "proc_stat"
     assert report.account.cpu == report.energy.cpu.account == "process tree sampling"
     assert report.account.memory == "resident sets, sampled"
@@ -55,7 +62,7 @@ def test_quiet_tree_gives_no_warning(spawn) -> None:
 
 
 def test_kernel_clock_replaces_sampling(spawn) -> None:
-    report = tracked(spawn, UNHEARD, clock=lambda: 3.25)
+    report = tracked(spawn, UNHEARD.format(count=4), clock=lambda: 3.25)
     assert report.cpu_method == "task_clock"
     assert report.cpu_seconds == pytest.approx(3.25)
     assert report.account.cpu == report.energy.cpu.account == "kernel task clock"
@@ -73,12 +80,129 @@ def test_sampling_stays_the_lower_bound_of_the_kernel_clock(spawn) -> None:
 def test_account_of_a_control_group_misses_nothing(spawn, tmp_path) -> None:
     (tmp_path / "cpu.stat").write_text("usage_usec 5000000\n")
     (tmp_path / "memory.peak").write_text("123456789\n")
-    report = tracked(spawn, UNHEARD, cgroup=tmp_path)
+    report = tracked(spawn, UNHEARD.format(count=4), cgroup=tmp_path)
     assert report.account.complete
     assert (report.account.cpu, report.account.memory) == ("control group", "control group")
     assert report.account.cpu_not_accounted_max_s is None
     assert report.account.warning == ""
     assert report.rss_peak_bytes >= 123_456_789
+
+
+# Children of which nobody hears, then a daemon that leaves the tree, works and stays: 0.7 s together.
+LEAVING = """
+import os, signal, sys, time
+def burn(seconds):
+    while time.process_time() < seconds: pass
+sys.stdin.readline()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range(10):
+    if os.fork() == 0:
+        burn(0.03)
+        os._exit(0)
+    try: os.wait()
+    except ChildProcessError: pass
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        burn(0.4)
+        os.write(write, str(os.getpid()).encode())
+        time.sleep(60)
+    os._exit(0)
+daemon = os.read(read, 20).decode()
+print(daemon, flush=True)
+sys.stdin.readline()
+"""
+V2 = "unified" if Path("/sys/fs/cgroup/unified").is_dir() else "."
+PLACES = [("cpuacct", "cpuacct.usage"), (V2, "cpu.stat")]
+
+
+@pytest.fixture
+def group(request) -> Iterator[Path]:
+    """A control group that the kernel made for this test."""
+    place, usage = request.param
+    folder = Path("/sys/fs/cgroup") / place / f"a2perf-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be created: {error}")
+    if not (folder / usage).exists():
+        folder.rmdir()
+        pytest.skip(f"control groups here have no {usage}")
+    try:
+        yield folder
+    finally:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        while (folder / "cgroup.procs").read_text().strip():
+            time.sleep(0.01)
+        folder.rmdir()
+
+
+def followed(process, **attached):
+    """Tracks a process that runs ``LEAVING`` until its daemon has worked."""
+    sampler = Sampler(mode="train", with_codecarbon=False, interval_s=60.0)
+    sampler.attach(process.pid, **attached)
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    daemon = int(process.stdout.readline())
+    try:
+        return sampler.stop()
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+
+
+@pytest.mark.group("root")
+@pytest.mark.parametrize("group", PLACES, indirect=True, ids=["v1", "v2"])
+def test_kernels_group_counts_unheard_children_and_processes_that_left_the_tree(spawn, group) -> None:
+    process = spawn(LEAVING)
+    (group / "cgroup.procs").write_text(str(process.pid))
+    report = followed(process, cgroup=group)
+    truth = procfs.read_cgroup([group]).cpu_seconds
+    assert truth is not None
+    assert truth > 0.69
+    assert report.cpu_seconds == pytest.approx(truth, abs=0.03)
+    assert report.account.complete
+    assert report.account.cpu_not_accounted_max_s is None
+
+
+@pytest.mark.skipif(task_clock.why_unavailable() is not None, reason="the kernel offers no task clock here")
+def test_kernels_clock_counts_them_without_a_group(spawn) -> None:
+    process = spawn(LEAVING)
+    clock = task_clock.TaskClock(process.pid)
+    report = followed(process, clock=clock.seconds, root_is_guard=True)
+    clock.close()
+    assert report.cpu_method == "task_clock"
+    assert 0.69 < report.cpu_seconds < 0.9
+
+
+def test_without_any_account_of_the_kernel_the_bound_contains_them(spawn) -> None:
+    report = followed(spawn(LEAVING))
+    assert report.cpu_method == "proc_stat"
+    assert not report.account.complete
+    assert report.account.cpu_not_accounted_max_s is not None
+    # ticks of 10 ms, which short processes may dodge in part
+    assert report.cpu_seconds + report.account.cpu_not_accounted_max_s > 0.5
+    # the model charges processor time: what may be missing is part of its uncertainty
+    cpu = report.energy.cpu
+    if cpu.method.startswith("tdp_model"):
+        watts = cpu.gross_kwh * 3.6e6 / report.cpu_seconds
+        missing_j = watts * report.account.cpu_not_accounted_max_s
+        assert cpu.gross_uncertainty.attribution_kwh * 3.6e6 == pytest.approx(missing_j / 3**0.5, rel=0.02)
+
+
+def test_processes_that_the_first_process_adopted_are_not_taken_for_others(monkeypatch) -> None:
+    per_s = procfs.CLOCK_TICKS_PER_S
+    before = machine(0.0, 100, {(5, 1): 0})
+    # an old daemon worked 3 s; a new one, adopted by process 1, worked 2 s, and its child 1 s
+    ticks = {(5, 1): 3 * per_s, (8, 9): 2 * per_s, (9, 9): 1 * per_s, (12, 9): 4 * per_s}
+    now = unaccounted._Machine(20.0, 110, ticks, {5: 1, 8: 1, 9: 8, 12: 77})
+    readings = iter([before, now])
+    monkeypatch.setattr(unaccounted.Unaccounted, "_machine", lambda self: next(readings))
+    account = unaccounted.Unaccounted(1).account(10.0, "proc_stat")
+    assert account.processes_adopted == 2
+    assert account.cpu_not_accounted_max_s == pytest.approx(20.0 - 10.0 - 3.0 - 4.0)
+    assert "may belong to processes of the submission" in account.warning
 
 
 def machine(busy_s: float, started: int, ticks: dict[tuple[int, int], int]):
