@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from a2perf.arrays import Values
 from a2perf.metrics.statistics import chunk_sizes, iqm, student_quantile
@@ -246,6 +246,31 @@ def percentile_interval(sample: Values, *, confidence: float = 0.95) -> tuple[Va
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(sample, (tail, 1.0 - tail), axis=0)
     return low, high
+
+
+def interval_over_tasks(
+    tasks: int, statistic: Callable[[NDArray[np.int64]], float], *, repetitions: int = 500, confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """Returns the percentile interval of a statistic over resamples of the tasks of one run.
+
+    Args:
+        tasks: number of tasks.
+        statistic: takes the numbers of the drawn tasks, shape ``(tasks,)``; returns NaN where it has no value.
+        repetitions: resamples; the result is reproducible.
+        confidence: mass of the interval.
+
+    Returns:
+        The ends; None with fewer than two tasks, or if half of the resamples have no value.
+    """
+    if tasks < 2:
+        return None
+    generator = np.random.default_rng(0)
+    draws = np.array([statistic(generator.integers(tasks, size=tasks)) for _ in range(repetitions)])
+    known = draws[~np.isnan(draws)]
+    if known.size < repetitions / 2:
+        return None
+    low, high = percentile_interval(known, confidence=confidence)
+    return float(low), float(high)
 
 
 def _plain(value: Any) -> Any:

@@ -5,8 +5,8 @@ A task is one start of an episode: an environment with one episode seed, played 
 the environment says so. Where the environment reports no success, it succeeds if its return reaches the threshold of
 the protocol.
 
-Every number is first computed of each run. The interval is that of the mean over runs; of a single run, it is that of
-the mean over its tasks.
+Every number is first computed of each run. The interval is that of the mean over runs. A single run has an interval
+over its tasks: that of the mean, or a percentile bootstrap interval where the number is not a mean over tasks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.domains.registry import domains
 from a2perf.metrics import consistency, predictability
-from a2perf.metrics.bootstrap import mean_interval
+from a2perf.metrics.bootstrap import interval_over_tasks, mean_interval
 from a2perf.metrics.definition import Metric, metric, numbers_over_runs
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import Direction, MetricResult, Profile
@@ -38,6 +39,8 @@ _NO_SUCCESS = "the environment reports no success, and the protocol has no thres
 _FEW_REPEATS = {k: f"fewer than {k} repeats" for k in range(1, LARGEST_K + 1)}
 _NO_CONFIDENCE = "the policy reports no confidence"
 
+Ints: TypeAlias = NDArray[np.int64]
+Pairs: TypeAlias = NDArray[np.float64]
 Repeats: TypeAlias = list[Episode]
 OfTask: TypeAlias = Callable[[Repeats, Values], float]
 """Computes the value of a task of its repeats and their successes (0, 1, or NaN if unknown); NaN for no value."""
@@ -119,6 +122,17 @@ def _result(of_runs: Sequence[Values], profile: Profile, reason: str, count: int
         result.interval = (max(low, 0.0), min(high, 1.0))
         result.spread, result.spread_kind = float(of_one[0].std(ddof=1)), "standard deviation over tasks, ddof 1"
         result.notes.append("one run: the interval is that of the mean over tasks")
+    return result
+
+
+def _with_resampled(
+    result: MetricResult, profile: Profile, of_runs: Sequence[tuple[int, Callable[[Ints], float]]]
+) -> MetricResult:
+    """Adds the interval over tasks to the result of a single run; ``of_runs`` has arguments of ``interval_over_tasks``."""
+    if len(of_runs) == 1 and profile == "corrected":
+        result.interval = interval_over_tasks(*of_runs[0])
+        if result.interval is not None:
+            result.notes.append("one run: the interval is a bootstrap over its tasks")
     return result
 
 
@@ -225,16 +239,30 @@ _PASSES = tuple(
 # --- Robustness
 
 
-def _accuracies(run: Run, threshold: float | None) -> tuple[float, dict[str, float]]:
-    """Returns the success rates without and with each perturbation; NaN where a success is not known."""
-    perturbed: dict[str, Repeats] = {}
-    for episodes in run.further.values():
+def _played(run: Run) -> tuple[list[Repeats], dict[str, list[Repeats]]]:
+    """Returns the episodes of each task without a perturbation and, in the same order of tasks, with each of them."""
+    plain = tasks_of(run)
+    perturbed: dict[str, dict[Hashable, Repeats]] = {}
+    for name, episodes in run.further.items():
         for episode in episodes:
             if episode.perturbation:
-                perturbed.setdefault(episode.perturbation, []).append(episode)
-    plain = [episode for episodes in tasks_of(run).values() for episode in episodes]
-    rates = {name: float(successes_of(episodes, threshold).mean()) for name, episodes in perturbed.items()}
-    return float(successes_of(plain, threshold).mean()) if plain else math.nan, rates
+                of_tasks = perturbed.setdefault(episode.perturbation, {key: [] for key in plain})
+                of_tasks.setdefault((name, episode.task_index), []).append(episode)
+    return list(plain.values()), {name: list(of_tasks.values()) for name, of_tasks in perturbed.items()}
+
+
+class _Counts:
+    """Successes and episodes of each task; the rate over tasks that are drawn with replacement."""
+
+    def __init__(self, tasks: Sequence[Repeats], threshold: float | None) -> None:
+        self._successes = np.array([successes_of(episodes, threshold).sum() for episodes in tasks])
+        self._episodes = np.array([len(episodes) for episodes in tasks])
+
+    def rate(self, drawn: Ints | slice = slice(None)) -> float:
+        """Returns the success rate; NaN without an episode, or if a success is not known."""
+        inside = drawn if isinstance(drawn, slice) else drawn[drawn < self._episodes.size]
+        count = self._episodes[inside].sum()
+        return float(self._successes[inside].sum() / count) if count else math.nan
 
 
 def _robustness(chosen: str | None) -> Callable[..., MetricResult]:
@@ -243,24 +271,34 @@ def _robustness(chosen: str | None) -> Callable[..., MetricResult]:
     def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
         numbers: list[float] = []
         ratios: dict[str, list[float]] = {}
-        reason, count = _NOT_PERTURBED, 0
+        resampling: list[tuple[int, Callable[[Ints], float]]] = []
+        reason = _NOT_PERTURBED
         for run in runs.runs:
-            accuracy, rates = _accuracies(run, runs.success_return)
-            found = {name: rate for name, rate in rates.items() if chosen in (None, name)}
-            if found:
-                count += 1
-                reason = _NO_SUCCESS if math.isnan(accuracy) else "no success without perturbation"
-            of_run = {name: consistency.robustness(rate, accuracy) for name, rate in found.items()}
-            for name, ratio in of_run.items():
-                ratios.setdefault(name, []).append(ratio)
-            numbers.append(float(np.mean(list(of_run.values()))) if of_run else math.nan)
+            tasks, perturbed = _played(run)
+            plain = _Counts(tasks, runs.success_return)
+            chances = {
+                name: _Counts(of_tasks, runs.success_return)
+                for name, of_tasks in perturbed.items()
+                if chosen in (None, name)
+            }
+
+            def mean_ratio(drawn: Ints | slice, plain: _Counts = plain, chances: dict[str, _Counts] = chances) -> float:
+                found = [consistency.robustness(one.rate(drawn), plain.rate(drawn)) for one in chances.values()]
+                return float(np.mean(found)) if found else math.nan
+
+            numbers.append(mean_ratio(slice(None)))
+            if chances:
+                reason = _NO_SUCCESS if math.isnan(plain.rate()) else "no success without perturbation"
+                resampling.append((len(tasks), mean_ratio))
+            for name, one in chances.items():
+                ratios.setdefault(name, []).append(consistency.robustness(one.rate(), plain.rate()))
         result = numbers_over_runs(numbers, profile, "recorded")
         if result.value is None:
-            return MetricResult(condition=reason, n=count)
+            return MetricResult(condition=reason, n=len(resampling))
         if chosen is None:
             listed = ", ".join(f"{name} {float(np.mean(values)):.3f}" for name, values in sorted(ratios.items()))
             result.notes.append(f"mean over {len(ratios)} perturbations: {listed}")
-        return result
+        return _with_resampled(result, profile, resampling)
 
     return over_runs
 
@@ -293,20 +331,33 @@ def _of_confidences(formula: Callable[[Values, Values], float]) -> Callable[...,
 
     def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
         numbers: list[float] = []
-        reason, count = _NO_CONFIDENCE, 0
+        resampling: list[tuple[int, Callable[[Ints], float]]] = []
+        reason = _NO_CONFIDENCE
         for run in runs.runs:
-            episodes = [episode for of_task in tasks_of(run).values() for episode in of_task]
-            confidences = np.array([math.nan if e.confidence is None else e.confidence for e in episodes], np.float64)
-            successes = successes_of(episodes, runs.success_return)
-            known = ~np.isnan(confidences) & ~np.isnan(successes)
-            if not np.isnan(confidences).all():
-                count += 1
-                reason = "all episodes succeeded, or all failed" if known.any() else _NO_SUCCESS
-            numbers.append(formula(confidences[known], successes[known]))
+            pairs = [_known(of_task, runs.success_return) for of_task in tasks_of(run).values()]
+
+            def of_tasks(drawn: Ints, pairs: list[Pairs] = pairs) -> float:
+                return formula(*np.concatenate([pairs[number] for number in drawn], axis=1))
+
+            reports = any(e.confidence is not None for of_task in run.episodes.values() for e in of_task)
+            numbers.append(of_tasks(np.arange(len(pairs))) if reports else math.nan)
+            if reports:
+                resampling.append((len(pairs), of_tasks))
+                known = any(pair.size for pair in pairs)
+                reason = "all episodes succeeded, or all failed" if known else _NO_SUCCESS
         result = numbers_over_runs(numbers, profile, "recorded")
-        return MetricResult(condition=reason, n=count) if result.value is None else result
+        if result.value is None:
+            return MetricResult(condition=reason, n=len(resampling))
+        return _with_resampled(result, profile, resampling)
 
     return over_runs
+
+
+def _known(episodes: Repeats, threshold: float | None) -> Pairs:
+    """Returns the confidences and successes of the episodes that have both, shape ``(2, episodes)``."""
+    confidences = [math.nan if episode.confidence is None else episode.confidence for episode in episodes]
+    pairs = np.array([confidences, successes_of(episodes, threshold)], np.float64)
+    return np.asarray(pairs[:, ~np.isnan(pairs).any(axis=0)])
 
 
 def _predictability(
