@@ -58,7 +58,7 @@ def _collapse(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def _clipped_normal(rng: np.random.Generator, size: int) -> np.ndarray:
-    # Symmetrical, so that the mean is that of the normal distribution.
+    # Symmetrical: the mean is that of the normal distribution.
     return np.clip(0.5 + 0.15 * rng.standard_normal(size), 0.0, 1.0)
 
 
@@ -95,7 +95,7 @@ def judged(policy: Returns, inflation: float, own: bool, rng: np.random.Generato
 
 
 def _worse(policy: Returns, loss: float) -> Draw:
-    """Returns a policy whose mean is lower: each episode where that stays within the bounds, else some are lost."""
+    """Returns a policy with a lower mean: each episode loses where that stays in the bounds, else some fail."""
     if policy.name in ("constant", "normal", "heavy tails"):
         return lambda rng, size: np.clip(policy.draw(rng, size) - loss, 0.0, 1.0)
     share = loss / policy.mean

@@ -97,8 +97,8 @@ class SequentialClaim:
                 episode or seed. A sample of one value counts as a number.
             comparison: how the mean of the reruns compares with that of the claim: ``">="``, ``"<="``, or ``"=="``
                 within the margin.
-            bounds: least and greatest possible value of one rerun, where they are known: the guarantees then hold for
-                every distribution. Without them they rely on the central limit theorem.
+            bounds: least and greatest possible value of one rerun, None if unknown. With bounds the guarantees hold for
+                every distribution; without, they rely on the central limit theorem.
             margin: deviation that must be found, in units of the claim. Default: 5 % of the range of ``bounds``;
                 without bounds, of that of the claimed sample, else of the claimed number's absolute value.
             max_reruns: after so many the verdict is INCONCLUSIVE. Without bounds the claim is judged after 20, 30,

@@ -152,7 +152,7 @@ class BettingEvidence:
         return self._won(values, level, above, self._bets(values))
 
     def _won(self, values: Values, level: float, above: bool, bets: Values) -> Values:
-        """Returns the logarithm of the factor by which each value changes the capital."""
+        """Returns how much each value changes the logarithm of the capital."""
         width = self.high - self.low
         shares = (values - self.low if above else self.high - values) / width
         middle = max((level - self.low if above else self.high - level) / width, 1e-12)
@@ -165,7 +165,7 @@ class PairedEvidence:
 
     Attributes:
         sample: the fixed sample in random order, shape ``(m,)``.
-        block: fresh values whose mean is compared with one value of the sample.
+        block: number of fresh values; their mean is compared with one value of the sample.
         bets: the bets on the differences; the bounds are those of a difference.
     """
 
@@ -224,7 +224,7 @@ class RepeatedIntervals:
     Attributes:
         alpha: chance that one of the intervals misses the mean.
         last: number of values of the last look.
-        sample: a fixed sample whose mean is subtracted, shape ``(m,)``, ``m >= 2``; None for none.
+        sample: a fixed sample, shape ``(m,)``, ``m >= 2``; its mean is subtracted. None for none.
     """
 
     alpha: float

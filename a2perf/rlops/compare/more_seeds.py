@@ -1,7 +1,8 @@
 """How many more seeds settle a comparison: simulated from the scores at hand.
 
 A future is drawn for each side: a true mean and spread that are plausible after the scores so far (Student's and the
-chi-square posterior of a normal sample), and further scores around that mean with the shape of the scores so far. The
+chi-square posterior of a normal sample), and further scores around that mean with the shape of the scores so far. For
+scores of two values it is a plausible success rate on each side, or one of both (see ``_success_rates``). The
 numbers are those of seeds at which half and eight of ten futures are settled. Where the scores lie near the tolerance
 they are large, and where eight of ten futures stay open, no number is named.
 """
@@ -19,8 +20,7 @@ from a2perf.metrics.statistics import student_quantile
 MOST_FURTHER_SEEDS = 200
 """More seeds than that are not worth naming."""
 _FUTURES = 250
-_HALF, _MOST, _MOST_OF_TWO_VALUES = 0.5, 0.8, 0.9
-"""Successes and failures need more certainty: a few of them hardly show the rate (``perf/verdicts.py``)."""
+_HALF, _MOST = 0.5, 0.8
 _COUNTS = np.concatenate((np.arange(1, 31), np.round(np.geomspace(32, MOST_FURTHER_SEEDS, 16)).astype(int)))
 _FREEDOMS = np.geomspace(1.0, 1000.0, 60)
 
@@ -45,7 +45,14 @@ def seeds_to_settle(
         return None
     # A fixed seed: the same scores must give the same report.
     generator = np.random.default_rng(0)
-    means, variances = zip(*(_futures(scores, generator) for scores in (candidate, baseline)), strict=True)
+    sides = candidate, baseline
+    values = np.unique(np.concatenate(sides))
+    if values.size == 2:
+        rates = _success_rates(*(scores == values[1] for scores in sides), generator)
+        drawn = [values[(generator.random((_FUTURES, MOST_FURTHER_SEEDS)) < rate).astype(np.intp)] for rate in rates]
+    else:
+        drawn = [_further_scores(scores, generator) for scores in sides]
+    means, variances = zip(*(_moments(*pair) for pair in zip(sides, drawn, strict=True)), strict=True)
     sizes = [scores.size + _COUNTS for scores in (candidate, baseline)]
     parts = [variance / size for variance, size in zip(variances, sizes, strict=True)]
     total = parts[0] + parts[1]
@@ -56,24 +63,48 @@ def seeds_to_settle(
     away = distance + (means[0] - candidate.mean()) - (means[1] - baseline.mean())
     settled = (away + half < 0) | ((away - half > 0) & (sizes[0] >= needed))
     shares = settled.mean(axis=0)
-    two_values = np.unique(np.concatenate((candidate, baseline))).size == 2
-    most = np.flatnonzero(shares >= (_MOST_OF_TWO_VALUES if two_values else _MOST))
+    most = np.flatnonzero(shares >= _MOST)
     if not most.size:
         return None
     return int(_COUNTS[np.flatnonzero(shares >= _HALF)[0]]), int(_COUNTS[most[0]])
 
 
-def _futures(scores: Values, generator: np.random.Generator) -> tuple[Values, Values]:
-    """Returns mean and variance of the scores with each number of further ones, shape ``(futures, counts)``."""
+def _further_scores(scores: Values, generator: np.random.Generator) -> Values:
+    """Returns the further scores of each future, shape ``(futures, MOST_FURTHER_SEEDS)``."""
     count, spread = scores.size, float(scores.std(ddof=1))
     spreads = spread * np.sqrt((count - 1) / generator.chisquare(count - 1, (_FUTURES, 1)))
     centres = scores.mean() + spreads / np.sqrt(count) * generator.standard_normal((_FUTURES, 1))
     shape = (scores - scores.mean()) / (scores.std() or 1.0)
-    further = centres + spreads * shape[generator.integers(0, count, (_FUTURES, MOST_FURTHER_SEEDS))]
+    return np.asarray(centres + spreads * shape[generator.integers(0, count, (_FUTURES, MOST_FURTHER_SEEDS))])
+
+
+def _success_rates(
+    candidate: NDArray[np.bool_], baseline: NDArray[np.bool_], generator: np.random.Generator
+) -> tuple[Values, Values]:
+    """Returns plausible success rates of both sides, each of shape ``(futures, 1)``.
+
+    Five successes do not prove a rate of 1, so the rates come from Jeffreys' posterior. The rates of both sides are
+    equal with the probability that the outcomes leave to it if it was a half before: few outcomes of one rate often
+    look different, and a forecast that takes the difference for true would then never come true.
+    """
+    from scipy.special import betaln, expit
+
+    counts = np.array([[side.sum(), side.size - side.sum()] for side in (candidate, baseline)]) + 0.5
+    common = counts.sum(axis=0) - 0.5
+    evidence = betaln(*common) + betaln(0.5, 0.5) - betaln(*counts.T).sum()
+    equal = generator.random((_FUTURES, 1)) < expit(evidence)
+    shared = generator.beta(*common, (_FUTURES, 1))
+    first, second = (np.where(equal, shared, generator.beta(*side, (_FUTURES, 1))) for side in counts)
+    return first, second
+
+
+def _moments(scores: Values, further: Values) -> tuple[Values, Values]:
+    """Returns mean and variance of the scores with each number of further ones, shape ``(futures, counts)``."""
+    count = scores.size
     # Sums of deviations from the mean so far: those of the scores themselves would lose digits of small spreads.
     deviations = further - scores.mean()
     sums = np.cumsum(deviations, axis=1)[:, _COUNTS - 1]
-    squares = np.cumsum(deviations**2, axis=1)[:, _COUNTS - 1] + (count - 1) * spread**2
+    squares = np.cumsum(deviations**2, axis=1)[:, _COUNTS - 1] + (count - 1) * float(scores.var(ddof=1))
     sizes: NDArray[np.int64] = count + _COUNTS
     shifts = sums / sizes
     # Rounding can leave a small negative number.

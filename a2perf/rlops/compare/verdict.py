@@ -234,13 +234,13 @@ def _why_worse(item: Judgement, counted: bool) -> str:
 
 def _with_further(item: Judgement, reason: str, confidence: float, needed: int) -> Judgement:
     """Adds how many more seeds would settle it, or that no number can be named."""
-    if not item.candidate.variance and not item.baseline.variance:
-        more = needed - item.candidate.seeds
-        return replace(item, reason=reason, further_seeds=more, further_seeds_low=more)
     assert item.difference is not None
     distance = item.difference + item.tolerance
     scores = item.candidate.scores, item.baseline.scores
     found = seeds_to_settle(*scores, distance, confidence=confidence, needed=needed)
+    if not item.candidate.variance and not item.baseline.variance:
+        # Equal scores so far are no evidence that the next one is equal, too.
+        return replace(item, reason=f"{reason}, {needed - item.candidate.seeds} more if all are alike")
     if found is None:
         reason += "; no number of further seeds can be named"
         return replace(item, reason=reason, further_seeds=None, further_seeds_low=None)
