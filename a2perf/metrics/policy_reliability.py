@@ -128,7 +128,7 @@ def _result(of_runs: Sequence[Values], profile: Profile, reason: str, count: int
 def _with_resampled(
     result: MetricResult, profile: Profile, of_runs: Sequence[tuple[int, Callable[[Ints], float]]]
 ) -> MetricResult:
-    """Adds the interval over tasks to the result of a single run; ``of_runs`` has arguments of ``interval_over_tasks``."""
+    """Adds the interval over tasks to the result of a single run; takes the arguments of ``interval_over_tasks``."""
     if len(of_runs) == 1 and profile == "corrected":
         result.interval = interval_over_tasks(*of_runs[0])
         if result.interval is not None:
@@ -339,9 +339,9 @@ def _of_confidences(formula: Callable[[Values, Values], float]) -> Callable[...,
             def of_tasks(drawn: Ints, pairs: list[Pairs] = pairs) -> float:
                 return formula(*np.concatenate([pairs[number] for number in drawn], axis=1))
 
-            reports = any(e.confidence is not None for of_task in run.episodes.values() for e in of_task)
-            numbers.append(of_tasks(np.arange(len(pairs))) if reports else math.nan)
-            if reports:
+            numbers.append(math.nan)
+            if any(e.confidence is not None for of_task in run.episodes.values() for e in of_task):
+                numbers[-1] = of_tasks(np.arange(len(pairs)))
                 resampling.append((len(pairs), of_tasks))
                 known = any(pair.size for pair in pairs)
                 reason = "all episodes succeeded, or all failed" if known else _NO_SUCCESS
