@@ -2,9 +2,9 @@
 
     python perf/trackers.py [--json] [--seconds 10]
 
-Import time above bare Python; cost of 1 Hz sampling of a tree of 20 processes; processor time of 20 short-lived
-children against the kernel's own account; nanoseconds that the latency timer adds per call; what a caller waits for
-``prepare``, ``attach`` and ``stop``.
+Import time above bare Python; cost of 1 Hz sampling of a tree of 20 processes; cost and rate of reading energy counters
+between the samples; processor time of 20 short-lived children against the kernel's own account; nanoseconds that the
+latency timer adds per call; what a caller waits for ``prepare``, ``attach`` and ``stop``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -81,6 +82,50 @@ def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
         "own_percent_of_one_core": report.own_cpu_percent,
         "whole_evaluator_percent": 100 * whole / report.wall_s,
     }
+
+
+def counter_readings(seconds: float, packages: int = 2) -> dict[str, float]:
+    """Rate and processor time of reading the counters of packages and memory, in percent of one core.
+
+    Where the machine has no counters, files stand in for them. Reading a file costs what reading the kernel's file
+    costs, less the register behind it: about a microsecond (``rdmsr``).
+    """
+    from a2perf.metrics.trackers.cadence import Readings
+    from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
+    from a2perf.metrics.trackers.power_domains import POWERCAP, PowerDomains
+
+    with tempfile.TemporaryDirectory() as folder:
+        real = bool(PowerDomains().readable)
+        files = [] if real else list(_standing_in(Path(folder), packages))
+        trackers = [kind(powercap=POWERCAP if real else Path(folder)) for kind in (CpuEnergy, RamEnergy)]
+        for tracker in trackers:
+            tracker.start()
+
+        def read(tracker: CpuEnergy | RamEnergy) -> bool:
+            tracker.poll()
+            return True  # the files stand still, which would slow the readings down
+
+        readings = Readings([lambda tracker=tracker: read(tracker) for tracker in trackers])
+        began, work = time.perf_counter(), time.thread_time()
+        readings.wait(threading.Event(), seconds)
+        work, wall = time.thread_time() - work, time.perf_counter() - began
+    return {
+        "real_counters": float(real),
+        "counters": float(len(files) or sum(PowerDomains().readable.values())),
+        "readings_per_s": min(source.readings for source in readings.sources) / wall,
+        "own_percent_of_one_core": 100 * work / wall,
+    }
+
+
+def _standing_in(folder: Path, packages: int) -> Iterator[Path]:
+    for package in range(packages):
+        zone = folder / f"intel-rapl:{package}"
+        for path, name in ((zone, f"package-{package}"), (zone / f"{zone.name}:0", "dram")):
+            path.mkdir(parents=True)
+            (path / "name").write_text(name)
+            (path / "max_energy_range_uj").write_text("262143328850")
+            (path / "energy_uj").write_text(str(1_000_000 * package))
+            yield path
 
 
 @contextmanager
@@ -238,6 +283,7 @@ def main() -> None:
         "latency_timer": latency_timer(),
         "short_children": short_children(),
         "sampling_20_processes_at_1_hz": sampling_cost(arguments.seconds),
+        "reading_counters_between_samples": counter_readings(arguments.seconds),
     }
     if arguments.json:
         print(json.dumps(results, indent=2))

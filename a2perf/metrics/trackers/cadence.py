@@ -1,56 +1,55 @@
-"""How often a counter is read between two samples: as often as it is cheap and says something new.
+"""How often counters are read between two samples: as often as it is cheap and says something new.
 
-A reading every ``FASTEST_S`` where its cost allows, so that all readings together stay below ``MOST_OF_A_CORE``.
-A source that repeats its last value is read less often: it is not updated faster than that.
+A source is read every ``FASTEST_S`` as long as that costs less than ``MOST_OF_A_CORE``, waking up included. One that
+repeats its last value is read less often: it is not updated faster than that.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 FASTEST_S = 0.009
 """A little less than 10 ms: readings that come late must still be 100 per second."""
 SLOWEST_S = 0.5
 MOST_OF_A_CORE = 0.004
 """Share of one core that the readings of one source may take."""
+_SLACK_S = 0.002
+"""Sources that are due within this time are read together."""
 _SMOOTHING = 0.2
 _REPEATS = 3
 
 
-class Cadence:
-    """Readings of one source.
+@dataclass
+class Source:
+    """One counter or group of counters.
 
-    Args:
+    Attributes:
         poll: reads once; returns whether the value has changed.
-        clock: seconds, for the due time.
-        work_clock: processor time of the calling thread in seconds.
+        due_s: time of the next reading.
+        period_s: time between two readings.
+        readings: how often it was read.
     """
 
-    def __init__(
-        self,
-        poll: Callable[[], bool],
-        *,
-        clock: Callable[[], float] = time.perf_counter,
-        work_clock: Callable[[], float] = time.thread_time,
-    ) -> None:
-        self._poll = poll
-        self._clock = clock
-        self._work_clock = work_clock
-        self._cost_s = 0.0
-        self._changed = self._repeated = 0
-        self.period_s = FASTEST_S
-        self.due_s = clock()
-        self.readings = 0
+    poll: Callable[[], bool]
+    due_s: float
+    period_s: float = FASTEST_S
+    readings: int = 0
+    _cost_s: float = 0.0
+    _changed: int = 0
+    _repeated: int = 0
 
-    def run(self) -> None:
-        """Reads if it is due, and chooses the time of the next reading."""
-        now = self._clock()
-        if now < self.due_s:
-            return
-        before = self._work_clock()
-        changed = self._poll()
-        cost_s = self._work_clock() - before
+    def was_read(self, now_s: float, cost_s: float, *, changed: bool) -> None:
+        """Chooses the time of the next reading.
+
+        Args:
+            now_s: time of this one.
+            cost_s: processor time that it took.
+            changed: whether the value was a new one.
+        """
         self.readings += 1
         self._cost_s = cost_s if self.readings == 1 else self._cost_s + _SMOOTHING * (cost_s - self._cost_s)
         self._changed, self._repeated = (self._changed + 1, 0) if changed else (0, self._repeated + 1)
@@ -61,4 +60,48 @@ class Cadence:
             self.period_s, self._changed = self.period_s / 2, 0
         self.period_s = min(max(self.period_s, fastest), max(SLOWEST_S, fastest))
         # On a grid: a reading that comes late must not delay the following ones.
-        self.due_s = max(self.due_s + self.period_s, now)
+        self.due_s = max(self.due_s + self.period_s, now_s)
+
+
+class Readings:
+    """Reads sources while a thread waits for something else.
+
+    Args:
+        polls: one function per source; it reads once and returns whether the value has changed.
+        clock: seconds.
+        work_clock: processor time of the calling thread in seconds.
+    """
+
+    def __init__(
+        self,
+        polls: Sequence[Callable[[], bool]] = (),
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        work_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._clock = clock
+        self._work_clock = work_clock
+        self.sources = [Source(poll, clock()) for poll in polls]
+
+    def wait(self, wake: threading.Event, seconds: float) -> None:
+        """Waits for an event, at most ``seconds``; reads each source whenever it is due."""
+        end_s = self._clock() + seconds
+        while (now_s := self._clock()) < end_s:
+            before = self._work_clock()
+            due_s = min((source.due_s for source in self.sources), default=math.inf)
+            if wake.wait(max(0.0, min(end_s, due_s) - now_s)):
+                return
+            self._read(self._clock(), before)
+
+    def _read(self, now_s: float, work_before_s: float) -> None:
+        read = {}
+        for place, source in enumerate(self.sources):
+            if source.due_s <= now_s + _SLACK_S:
+                try:
+                    read[place] = source.poll()
+                except Exception:  # the tracker meets the same error in its next sample, which reports it
+                    source.due_s = math.inf
+        if read:
+            cost_s = (self._work_clock() - work_before_s) / len(read)
+            for place, changed in read.items():
+                self.sources[place].was_read(now_s, cost_s, changed=changed)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from math import hypot
 from pathlib import Path
+from typing import Literal
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.energy_component import Component
@@ -25,6 +26,8 @@ MOST_ASSUMED = 0.05
 
 class _Counted(Component):
     """A component with counters of the powercap tree."""
+
+    _reads: Literal["processor", "memory"]
 
     def __init__(
         self, pue: float, *, starts_idle: bool, powercap: Path, clock: Callable[[], float] = time.perf_counter
@@ -48,7 +51,7 @@ class _Counted(Component):
         return before is None or now is None or now.joules != before.joules
 
     def _open_domains(self, settle: Callable[[float], None]) -> bool:
-        self._domains = PowerDomains(self._powercap, clock=self._clock)
+        self._domains = PowerDomains(self._powercap, clock=self._clock, reads=self._reads)
         if self._reading() is None:
             self._domains = None
             return False
@@ -95,6 +98,7 @@ class CpuEnergy(_Counted):
     """
 
     name = "cpu_energy"
+    _reads = "processor"
 
     def __init__(
         self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
@@ -188,6 +192,7 @@ class RamEnergy(_Counted):
     """
 
     name = "ram_energy"
+    _reads = "memory"
 
     def __init__(
         self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
@@ -206,7 +211,7 @@ class RamEnergy(_Counted):
 
     def start(self) -> None:
         """Chooses the source and begins the baseline."""
-        domains = PowerDomains(self._powercap, clock=self._clock)
+        domains = PowerDomains(self._powercap, clock=self._clock, reads="processor")
         processor = domains.processor()
         if processor is not None and processor.source == "rapl_psys":
             self.method, self._platform = "rapl_psys:part of the platform", domains

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from a2perf.metrics.trackers.power_zones import Domain, Zone, kind_of
 
@@ -67,11 +67,19 @@ class PowerDomains:
     Args:
         powercap: the folder.
         clock: seconds; that of the caller's account.
+        reads: ``"processor"`` or ``"memory"`` reads the counters of that component alone; by default those of both.
     """
 
-    def __init__(self, powercap: Path = POWERCAP, *, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        powercap: Path = POWERCAP,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        reads: Literal["processor", "memory", "both"] = "both",
+    ) -> None:
         self._powercap = powercap
         self._clock = clock
+        self._reads = reads
         self._domains: dict[tuple[str, str], Domain] = {}
         self._known: set[Path] = set()
         self._pairs: list[_Pair] = []
@@ -152,9 +160,12 @@ class PowerDomains:
         return [d for d in self._domains.values() if d.kind == kind and id(d) not in self._merged]
 
     def _needed(self) -> Iterator[Domain]:
+        if self._reads != "processor":
+            yield from self._of("dram")
+        if self._reads == "memory":
+            return
         packages = self._of("package")
         yield from packages
-        yield from self._of("dram")
         if not any(package.readable for package in packages):
             for kind in ("core", "uncore", "psys"):
                 yield from self._of(kind)

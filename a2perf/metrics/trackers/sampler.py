@@ -8,7 +8,6 @@ The first samples are taken at short intervals: even a run of half a second then
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import deque
@@ -19,7 +18,7 @@ from resource import struct_rusage
 from types import TracebackType
 
 from a2perf.metrics.trackers import procfs
-from a2perf.metrics.trackers.cadence import Cadence
+from a2perf.metrics.trackers.cadence import Readings
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.installed import installed_trackers
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
@@ -90,8 +89,7 @@ class Sampler:
         # append and popleft of a deque are atomic, so mark() never waits for the lock.
         self._marks: deque[tuple[float, str]] = deque()
         self._phase = ""
-        self._cadences: list[Cadence] = []
-        self._polled = 0
+        self._readings = Readings()
         self._thread: threading.Thread | None = None
         self._began_s = 0.0
         self._own_s = 0.0
@@ -303,19 +301,11 @@ class Sampler:
             self._wake.clear()
 
     def _wait_until(self, due_s: float) -> None:
-        """Waits for the next sample or until something wakes the thread; reads the counters meanwhile."""
+        """Waits for the next sample or until something wakes the thread; reads the counters in between."""
         polled = self._recorder.polled
-        if len(polled) > self._polled:  # a driver may come up late
-            self._polled, self._cadences = len(polled), [Cadence(poll) for poll in polled]
-        while (left_s := due_s - (time.perf_counter() - self._began_s)) > 0:
-            reading_s = min((cadence.due_s for cadence in self._cadences), default=math.inf) - time.perf_counter()
-            if self._wake.wait(max(0.0, min(left_s, reading_s))):
-                return
-            for cadence in list(self._cadences):
-                try:
-                    cadence.run()
-                except Exception:  # the tracker meets the same error in its next sample, which reports it
-                    self._cadences.remove(cadence)
+        if len(polled) > len(self._readings.sources):  # a driver may come up late
+            self._readings = Readings(polled)
+        self._readings.wait(self._wake, due_s - (time.perf_counter() - self._began_s))
 
     def _next_due_s(self, now_s: float) -> float:
         for due in FIRST_SAMPLES_S:
