@@ -46,6 +46,7 @@ class Reached(NamedTuple):
         reached: whether the threshold was reached.
         why: why a number is missing, other than that the threshold was not reached.
         steps: environment steps that the participant logged at this point.
+        earliest: whether this is the first point with a trailing mean, so the true numbers may be lower.
     """
 
     seconds: float | None = None
@@ -55,6 +56,7 @@ class Reached(NamedTuple):
     reached: bool = False
     why: str = ""
     steps: float | None = None
+    earliest: bool = False
 
 
 def first_reached(values: Values, threshold: float) -> int | None:
@@ -118,7 +120,9 @@ def reached(run: Run, threshold: float) -> Reached:
         logged = wall * steps[known] / span if span > 0 else np.full(np.count_nonzero(known), wall)
     seconds = float(logged[at])
     kwh, quality = _energy_until(seconds, run, course, wall)
-    return Reached(seconds, kwh, quality, evenly, reached=True, steps=float(steps[known][at]))
+    return Reached(
+        seconds, kwh, quality, evenly, reached=True, steps=float(steps[known][at]), earliest=at == WINDOW - 1
+    )
 
 
 def _elapsed(run: Run, known: Any, course: EnergyCourse | None, wall: float | None) -> Values | None:

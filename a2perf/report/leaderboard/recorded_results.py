@@ -294,17 +294,18 @@ def _studies(one: _Measured, cost: ResultCost) -> Studies:
 
 
 def _spent(study: Study, cost: ResultCost) -> tuple[float, str]:
-    """Returns what a study needed, infinity if it does not count, and why not."""
+    """Returns what a study needed, infinity if it does not count, and a remark: why not, or that it is a bound."""
     at = study.at
     if at is None:
         return math.inf, study.note or "no learning curve"
     if study.note or not at.reached:
         return math.inf, study.note
+    bound = "upper bound: reached at the first point that counts" if at.earliest else ""
     kwh = None if at.kwh is None else at.kwh * _JOULES_PER_KWH
     spent = {"s": at.seconds, "J": kwh, "steps": at.steps}[cost.unit]
     if spent is None or not math.isfinite(spent):
         return math.inf, f"{cost.noun} not recorded"
-    return (spent, "") if spent > 0 else (math.inf, f"{cost.noun} at the target is not above zero")
+    return (spent, bound) if spent > 0 else (math.inf, f"{cost.noun} at the target is not above zero")
 
 
 def _provenance(members: Sequence[_Measured]) -> str:

@@ -75,7 +75,7 @@ class ResultCell(Record, kw_only=True):
         ratio: to the shortest of any submission; None if it does not count.
         studies: of each study, None if not reached.
         estimated: whether a model estimated one of the numbers.
-        note: why studies do not count.
+        note: why studies do not count, or that their numbers are upper bounds.
     """
 
     median: float | None = None
@@ -176,7 +176,7 @@ class Studies:
     Attributes:
         costs: one number above zero per study, infinity if not reached.
         estimated: whether a model estimated one of them.
-        note: why studies do not count.
+        note: why studies do not count, or that their numbers are upper bounds.
     """
 
     costs: list[float] = dataclasses.field(default_factory=list)
@@ -285,7 +285,7 @@ def _rows(contenders: Sequence[Contender], scores: Sequence[ResultScore], costs:
                 ratio=score.ratios.get(name),
                 studies=[float(value) if np.isfinite(value) else None for value in costs[row, column]],
                 estimated=held.estimated and score.times[name] is not None,
-                note=held.note,
+                note=held.note if held.costs or held.note else "no study",
             )
         rows.append(
             ResultRow(

@@ -110,6 +110,8 @@ def _cell(cell: ResultCell, scale: Scale, counts: bool) -> Cell:
         parts.append("held-out variant not reached")
     if finished < len(cell.studies):
         parts.append(f"{finished} of {len(cell.studies)} studies")
+    if cell.note:
+        parts.append(cell.note)
     return Cell(cell.median, written(cell.median, scale).value, scale.unit, ", ".join(parts), cell.estimated)
 
 
