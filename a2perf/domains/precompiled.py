@@ -216,7 +216,7 @@ def library_path(folder: Path) -> Path:
     Raises:
         ImportError: llvmlite or Numba is not installed.
     """
-    import llvmlite  # type: ignore[import-untyped]
+    import llvmlite
     import llvmlite.binding as llvm
 
     numba = importlib.util.find_spec("numba")  # found, not imported
@@ -288,7 +288,8 @@ def codes_of(dispatcher: Any) -> Iterable[KernelCode]:
         dispatcher: the compiled function, with a cache.
     """
     kept = dispatcher._cache
-    for types in dispatcher.overloads:
+    # Parts of kernels have no cache: their code is in the kernels that call them.
+    for types in dispatcher.overloads if hasattr(kept, "_cache_file") else ():
         # From the file of Numba's cache: code that is linked into this process is no longer available as an object.
         stored = kept._cache_file.load(kept._index_key(types, dispatcher.targetctx.codegen()))
         if stored is None:

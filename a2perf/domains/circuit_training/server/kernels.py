@@ -26,8 +26,8 @@ def use() -> bool:
         return True
     try:
         make()
-    except (ImportError, OSError) as error:
-        # Without Numba or a cache that can be written, each process does without the library.
+    except Exception as error:
+        # No Numba, no cache that can be written, or another Numba: the library only saves time, the engine works.
         _log.debug("no kernel library: %s", error)
     return False
 
@@ -49,7 +49,7 @@ def _compiled_kernels() -> Iterator[Any]:
     for name, module in sorted(sys.modules.items()):
         if name.startswith(_ENGINE + "."):
             for value in vars(module).values():
-                # Parts of kernels have no code of their own; a kernel belongs to the module that defines it.
+                # A kernel that is imported from another module belongs to that one.
                 if getattr(value, "overloads", None) and getattr(value, "__module__", "") == name:
                     yield value
 
