@@ -132,6 +132,7 @@ def write_leaderboard(
     *,
     title: str = _TITLE,
     trusted_keys: str | os.PathLike[str] | None = None,
+    reproductions: str | os.PathLike[str] | None = None,
     reports: bool = True,
     processes: int = 1,
     progress: bool | Callable[[str], None] | None = None,
@@ -146,6 +147,7 @@ def write_leaderboard(
         out: folder to write; pages of an earlier leaderboard there are replaced.
         title: heading of the site.
         trusted_keys: file or folder of public keys; signatures by other keys are listed as "unknown key".
+        reproductions: folder with verdicts of `a2perf reproduce -o`; those beside the bundles always count.
         reports: write the report of each submission too.
         processes: number of processes that share the work. With more than one the caller's main module must be
             importable (``if __name__ == "__main__"``).
@@ -166,7 +168,7 @@ def write_leaderboard(
         37 entries in 9 table(s), 0 without a rank
         leaderboard: site/index.html
     """
-    from a2perf.report.leaderboard.signatures import signature_check
+    from a2perf.report.leaderboard.signatures import reproduction_check, signature_check
     from a2perf.report.leaderboard.writing import write_leaderboard as write_site
     from a2perf.runs.bundle import integrity
 
@@ -176,9 +178,11 @@ def write_leaderboard(
             hint="give the folder; write_report takes runs",
         )
     say = progress if callable(progress) else _say_nothing if progress is False else show_line
+    keys = None if trusted_keys is None else Path(trusted_keys)
+    verdicts = None if reproductions is None else Path(reproductions)
     written = write_site(
         Path(folder), Path(out), title=title, integrity=integrity, reports=reports, processes=processes, progress=say,
-        signature=signature_check(None if trusted_keys is None else Path(trusted_keys)),
+        signature=signature_check(keys), reproduction=reproduction_check(keys, verdicts),
     )  # fmt: skip
     return WrittenLeaderboard(written.page, written.record, written.problems)
 

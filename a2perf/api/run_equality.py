@@ -11,8 +11,8 @@ import numpy as np
 
 from a2perf.runs.run import Run
 
-_NOT_CONTENT = ("folder", "info", "read_details")
-"""Fields that depend on where the run is; ``info`` can come from a file beside it."""
+_NOT_CONTENT = ("folder", "info", "reproduction", "read_details")
+"""Fields that depend on where the run is; ``info`` and ``reproduction`` can come from a file beside it."""
 
 
 def equal_runs(left: Run, right: Run) -> bool:

@@ -29,6 +29,10 @@ _SCORES = ("time_to_result", "energy_to_result", "samples_to_result")
     "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR_OR_FILE",
     help="Trusted public keys. Signatures by other keys are listed as \"unknown key\".",
 )  # fmt: skip
+@click.option(
+    "--reproductions", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    help="Folder with verdicts of `a2perf reproduce -o`; those beside the bundles always count.",
+)  # fmt: skip
 @click.option("--score", type=click.Choice(_SCORES), help="Score by what was needed to reach the targets of the tasks.")
 @click.option(
     "--times", type=click.Path(path_type=Path), metavar="FILE.csv",
@@ -48,6 +52,7 @@ def leaderboard(
     title: str | None,
     reports: bool,
     trusted_keys: Path | None,
+    reproductions: Path | None,
     score: ResultScoreName | None,
     times: Path | None,
     target: float | None,
@@ -75,10 +80,12 @@ def leaderboard(
         if folder is None or out is None:
             missing = "FOLDER" if folder is None else "-o DIR"
             raise ConfigError(f"{missing} is missing", hint="a2perf leaderboard FOLDER -o DIR")
-        return _site(folder, out, title or "Leaderboard", reports, trusted_keys, as_json=as_json)
+        return _site(folder, out, title or "Leaderboard", reports, trusted_keys, reproductions, as_json=as_json)
     if (folder is None) == (times is None):
         both = "both were given" if folder is not None else "neither was given"
         raise ConfigError(f"--score reads FOLDER or --times FILE.csv; {both}", hint="give one of them")
+    if reproductions is not None:
+        raise ConfigError("--reproductions does not belong to --score", hint="leave it out: scores list no verdicts")
     if trusted_keys is not None:
         raise ConfigError("--trusted-keys does not belong to --score", hint="leave it out: scores list no signatures")
 
@@ -101,12 +108,16 @@ def leaderboard(
     return 0
 
 
-def _site(folder: Path, out: Path, title: str, reports: bool, trusted_keys: Path | None, *, as_json: bool) -> int:
+def _site(
+    folder: Path, out: Path, title: str, reports: bool, trusted_keys: Path | None, reproductions: Path | None, *,
+    as_json: bool,
+) -> int:  # fmt: skip
     from a2perf.api.pages import write_leaderboard
 
     written = write_leaderboard(
-        folder, out, title=title, trusted_keys=trusted_keys, reports=reports, processes=len(os.sched_getaffinity(0))
-    )
+        folder, out, title=title, trusted_keys=trusted_keys, reproductions=reproductions, reports=reports,
+        processes=len(os.sched_getaffinity(0)),
+    )  # fmt: skip
     if as_json:
         click.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
     else:

@@ -36,6 +36,7 @@ def chips_of(groups: Sequence[SeedGroup]) -> tuple[Chip, ...]:
     by_id = {id(run): run for group in groups for run in group.runs}
     held = [by_id[key] for key in runs]
     chips = [_failures(held), _seeds(groups[0]), _confinement(held), _hashes(held), _noisy(held), _estimated(groups)]
+    chips.append(_reproduced(held))
     return tuple(chip for chip in chips if chip is not None)
 
 
@@ -73,6 +74,21 @@ def _hashes(runs: Sequence[Run]) -> Chip:
     if any(run.manifest is None for run in runs):
         return Chip("no hashes", "warn", "These runs come without a manifest, so changes cannot be noticed")
     return Chip("hashes ok", "good", "All recorded files match the hashes in the manifest")
+
+
+def _reproduced(runs: Sequence[Run]) -> Chip | None:
+    """Returns the verdicts of repeating the evaluations; a verdict without a trusted signature is a plain chip."""
+    evaluations = [run for run in runs if run.mode != "train"]
+    marks = [run.reproduction for run in evaluations if run.reproduction is not None]
+    if not marks:
+        return None
+    refuted = [mark for mark in marks if mark.verdict == "REFUTED"]
+    confirmed = [mark for mark in marks if mark.verdict == "CONFIRMED"]
+    shown = max(refuted or confirmed or marks, key=lambda mark: mark.text)
+    count = len(refuted or confirmed or marks)
+    text = shown.text if len(evaluations) == 1 else f"{count} of {len(evaluations)} {shown.text}"
+    tone: Tone = "bad" if refuted else "plain" if confirmed else "warn"
+    return Chip(plain_text(text), tone, plain_text(f"a2perf reproduce: {shown.detail}"))
 
 
 def _noisy(runs: Sequence[Run]) -> Chip | None:

@@ -29,6 +29,7 @@ from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.files import BundleFiles, FileStatus
 from a2perf.runs.log_files import find_logs
+from a2perf.runs.reproduction import mark_of
 from a2perf.runs.run import Run, RunFolder, RunIdentity
 from a2perf.runs.seed_groups import env_arguments
 from a2perf.runs.series import read_returns
@@ -71,6 +72,7 @@ def read(folder: RunFolder) -> Run:
     manifest = reader.manifest
     run = Run(identity_of(folder, manifest), folder, manifest=manifest, conditions=reader.conditions)
     if manifest is not None:
+        run.reproduction = mark_of(folder.path)
         changes = inventory.problems(reader.files, manifest)
         run.changed = bool(changes)
         run.conditions += [*changes[:_MAX_CHANGES], *(["more was changed"] if len(changes) > _MAX_CHANGES else [])]

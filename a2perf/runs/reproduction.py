@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -177,8 +176,7 @@ class Reproduction(Record, kw_only=True):
         return f"{word.get(self.verdict, 'not checked')} {self.finished_at[:10]}{where}"
 
 
-@dataclass(frozen=True)
-class ReproductionMark:
+class ReproductionMark(Record, kw_only=True):
     """A verdict that counts for a bundle, for a page that shows the bundle.
 
     Attributes:
@@ -292,7 +290,8 @@ def _state(record: Reproduction, names: Mapping[str, str]) -> tuple[SignedState 
 def _mark(record: Reproduction, state: SignedState, key: str) -> ReproductionMark:
     by = {"signed": f"verdict signed by {key}", "unknown key": f"verdict signed with the unknown key {key}"}
     signed = by.get(state, "signature of the verdict not checked" if state == "not checked" else "verdict not signed")
-    return ReproductionMark(record.verdict, record.mark(), f"{record.reason}; {signed}", state)
+    detail = f"{record.reason}; {signed}"
+    return ReproductionMark(verdict=record.verdict, text=record.mark(), detail=detail, signature=state)
 
 
 def _signed_bytes(found: Reproduction) -> bytes:

@@ -19,6 +19,7 @@ from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 if TYPE_CHECKING:
     from a2perf.runs.dataset_notes import DatasetNote
     from a2perf.runs.files import BundleFiles
+    from a2perf.runs.reproduction import ReproductionMark
     from a2perf.runs.series import Series
     from a2perf.runs.tables import CsvTable
 
@@ -163,6 +164,7 @@ class Run:
         further: repeated and perturbed episodes by task; no score of returns or success counts them.
         datasets: notes of a training run about the offline datasets that it used.
         changed: whether the bundle was changed after the run; the conditions name the differences.
+        reproduction: verdict of repeating the run, from the record beside its bundle; None without one that counts.
         info: description of its submission; empty without one.
         conditions: problems and remarks, one sentence each, with the file.
         read_details: reads ``details``; set by the reader of the run.
@@ -184,6 +186,7 @@ class Run:
     further: dict[str, list[Episode]] = field(default_factory=dict)
     datasets: list[DatasetNote] = field(default_factory=list)
     changed: bool = False
+    reproduction: ReproductionMark | None = None
     info: SubmissionInfo = field(default_factory=SubmissionInfo)
     conditions: list[str] = field(default_factory=list)
     read_details: Callable[[Run], RunDetails] = field(default=no_details, repr=False, compare=False)

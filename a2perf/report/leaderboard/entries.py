@@ -22,6 +22,7 @@ from a2perf.runs.bundle_reading import identity_of
 from a2perf.runs.files import files_of
 from a2perf.runs.finding import find_runs
 from a2perf.runs.layout import MANIFEST, MODES, SIGNATURE
+from a2perf.runs.reproduction import ReproductionMark, mark_of
 from a2perf.runs.run import BUNDLE, RunFolder
 from a2perf.runs.seed_groups import SeedKey, seed_key
 from a2perf.runs.submission_info import info_of
@@ -51,6 +52,8 @@ IntegrityCheck: TypeAlias = Callable[[Path, Manifest], Sequence[str]]
 """Returns what changed in a bundle since its run ended; empty if nothing did."""
 SignatureCheck: TypeAlias = Callable[[Path], Signature]
 """Returns the signature of a bundle that has a ``signature.json``."""
+ReproductionCheck: TypeAlias = Callable[[Path], ReproductionMark | None]
+"""Returns the verdict of repeating the run of a bundle, if one counts."""
 
 
 class RunLine(Record, kw_only=True):
@@ -62,6 +65,7 @@ class RunLine(Record, kw_only=True):
         state: a ``RunState``, ``"unfinished"`` if its writer is gone.
         failure: why it failed.
         changed: what the integrity check found; None if it was not checked.
+        reproduction: the verdict of repeating it; None without one that counts.
         conditions: warnings raised while reading the run.
     """
 
@@ -72,6 +76,7 @@ class RunLine(Record, kw_only=True):
     failure: str = ""
     changed: list[str] | None = None
     signature: Signature
+    reproduction: ReproductionMark | None = None
     conditions: list[str] = msgspec.field(default_factory=list)
 
     def invalid(self) -> str:
@@ -180,7 +185,11 @@ class Found:
 
 
 def find_entries(
-    folder: Path, *, integrity: IntegrityCheck | None = None, signature: SignatureCheck | None = None
+    folder: Path,
+    *,
+    integrity: IntegrityCheck | None = None,
+    signature: SignatureCheck | None = None,
+    reproduction: ReproductionCheck = mark_of,
 ) -> Found:
     """Reads the manifest of every bundle at or below a folder.
 
@@ -207,6 +216,7 @@ def find_entries(
         entry = entries.setdefault(key, EntryRuns(key))
         entry.folders.append(run)
         entry.lines.append(_line(run, label, manifest, integrity, signature, against))
+        entry.lines[-1].reproduction = _mark(run.path, reproduction)
         entry.recording.add(manifest)
         if not entry.info.title:
             entry.info = info_of(run, manifest.submission.info, manifest.submission.name)[0]
@@ -283,6 +293,15 @@ def _signature(path: Path, check: SignatureCheck | None) -> Signature:
         return Signature(state="not checked")
     found = _asked_signature(path, check)
     return Signature(state=found.state, detail=plain(found.detail, 120))
+
+
+def _mark(path: Path, check: ReproductionCheck) -> ReproductionMark | None:
+    found = check(path)
+    if found is None:
+        return None
+    return ReproductionMark(
+        verdict=found.verdict, text=plain(found.text, 80), detail=plain(found.detail, 300), signature=found.signature
+    )
 
 
 def _asked_signature(path: Path, check: SignatureCheck) -> Signature:

@@ -166,6 +166,22 @@ def signature_text(entry: Entry) -> str:
     return ", ".join(f"{count} {state}" for state, count in counted.items())
 
 
+def reproduction_text(entry: Entry) -> str:
+    """Returns how many evaluations of an entry were repeated, and with which verdict; ``""`` if none was."""
+    lines = [line for line in entry.runs if line.mode != "train"]
+    marks = [line.reproduction for line in lines if line.reproduction is not None]
+    if not marks:
+        return ""
+    refuted = sum(mark.verdict == "REFUTED" for mark in marks)
+    if refuted:
+        return f"{refuted} of {len(lines)} not reproduced"
+    confirmed = [mark for mark in marks if mark.verdict == "CONFIRMED"]
+    if not confirmed:
+        return f"reproduction of {len(marks)} of {len(lines)} open"
+    last = max(confirmed, key=lambda mark: mark.text)
+    return last.text if len(lines) == 1 else f"{len(confirmed)} of {len(lines)} {last.text}"
+
+
 def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
     files = {task: f"{_file_of(page, board)}#{board_anchor(board)}" for task, board in table.boards.items()}
     scores = [row.score for row in table.rows] + [
@@ -251,6 +267,7 @@ def _board(
                 "cells": list(zip(main, cells[place], strict=True)),
                 "seeds": _seeds_text(row.entry),
                 "signature": signature_text(row.entry),
+                "reproduced": reproduction_text(row.entry),
             }
             for place, row in enumerate(board.rows)
         ],

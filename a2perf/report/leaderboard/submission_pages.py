@@ -14,6 +14,7 @@ from a2perf.report.leaderboard.pages import (
     board_anchor,
     identity_of,
     render,
+    reproduction_text,
     signature_text,
 )
 from a2perf.report.leaderboard.ranking import Board, Ranked
@@ -120,6 +121,7 @@ def _facts(entries: Sequence[Entry]) -> list[tuple[str, str]]:
         ("Seeds", "–".join(dict.fromkeys(map(str, (seeds[0], seeds[-1])))) + " per task" if seeds else ""),
         ("Energy", ", ".join(sorted({entry.provenance for entry in entries}))),
         ("Signature", ", ".join(signatures)),
+        ("Reproduced", "; ".join(sorted({text for entry in entries if (text := reproduction_text(entry))}))),
     ]
     return [(name, value) for name, value in rows if value]
 

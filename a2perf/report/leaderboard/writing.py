@@ -29,12 +29,13 @@ from a2perf.report.leaderboard.entries import (
     EntryRuns,
     Found,
     IntegrityCheck,
+    ReproductionCheck,
     SignatureCheck,
     find_entries,
 )
 from a2perf.report.leaderboard.matrix import Matrix, matrices_of
 from a2perf.report.leaderboard.overall import Overall, overall_of
-from a2perf.report.leaderboard.pages import empty_page, protocol_page, signature_text, task_page
+from a2perf.report.leaderboard.pages import empty_page, protocol_page, reproduction_text, signature_text, task_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
 from a2perf.report.leaderboard.safe_names import plain, slug
@@ -42,6 +43,7 @@ from a2perf.report.leaderboard.scoring import Entry, References, TaskReference, 
 from a2perf.report.leaderboard.site_map import TASKS, ProtocolPage, protocol_pages, rank_range
 from a2perf.report.leaderboard.submission_pages import submission_page
 from a2perf.report.names import submission_title
+from a2perf.runs.reproduction import mark_of
 from a2perf.storage import write_atomic, write_json
 from a2perf.worker_pool import worker_pool
 
@@ -102,6 +104,7 @@ def write_leaderboard(
     title: str = "Leaderboard",
     integrity: IntegrityCheck | None = None,
     signature: SignatureCheck | None = None,
+    reproduction: ReproductionCheck = mark_of,
     references: References = stored_references,
     reports: bool = True,
     processes: int = 1,
@@ -116,6 +119,7 @@ def write_leaderboard(
         title: heading of the site.
         integrity: returns what changed in a bundle; without it no hash is checked, and the pages show "not checked".
         signature: checks the signature of a bundle; without it signed bundles are "not checked".
+        reproduction: looks up the verdict of repeating a run; by default the one beside its bundle.
         references: looks up the protocol's stored scores.
         reports: write the report of each submission too.
         processes: number of processes that share the work; the result is the same. With more than one, the caller's
@@ -127,7 +131,7 @@ def write_leaderboard(
         UserError: there is nothing recorded in ``folder``, or ``out`` cannot be written or holds something else.
     """
     check_target(out)
-    found = find_entries(folder, integrity=integrity, signature=signature)
+    found = find_entries(folder, integrity=integrity, signature=signature, reproduction=reproduction)
     progress(f"found {len(found.entries)} entries, {sum(len(entry.folders) for entry in found.entries)} runs")
     looked_up = [references(entry.key) for entry in found.entries]
     boards = boards_of(list(_scored(found, looked_up, processes, progress)))
@@ -153,7 +157,7 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
     columns = columns_of(boards)
     names = [
         "place", "rank", *_IDENTITY, "score", "score_low", "score_high", "runs", "not_ranked", "signature",
-        *(column.key for column in columns),
+        "reproduced", *(column.key for column in columns),
     ]  # fmt: skip
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=names, restval="", lineterminator="\n")
@@ -171,6 +175,7 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
                 "runs": len(row.entry.runs),
                 "not_ranked": csv_cell("; ".join(row.entry.not_ranked)),
                 "signature": signature_text(row.entry),
+                "reproduced": reproduction_text(row.entry),
             }
             for column in columns:
                 value = column.value(row.entry)
