@@ -220,6 +220,7 @@ GROUPS: dict[str, Group] = {
     "ariane": Group(_ariane, "`python -m tests.golden.regenerate --fetch` where github.com can be reached"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
+    "mtkahypar": Group(_module("mtkahypar"), "`pip install 'a2perf[netlists]'`"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
     "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),
     "root": Group(lambda: None if os.geteuid() == 0 else "not root", "run the tests as root"),

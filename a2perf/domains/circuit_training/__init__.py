@@ -145,7 +145,10 @@ DOMAIN = Domain(
     settable={"is_eval": (False,)},
     support=wheels_on_linux("circuit_training"),
     demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
-    data_commands={"netlist": "a2perf.domains.circuit_training.commands:netlist"},
+    data_commands={
+        "netlist": "a2perf.domains.circuit_training.commands:netlist",
+        "netlists": "a2perf.domains.circuit_training.netlists.commands:netlists",
+    },
 )
 
 

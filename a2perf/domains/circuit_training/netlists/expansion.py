@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.connectivity import rent_nets
 from a2perf.domains.circuit_training.netlist import KIND_STDCELL, Names, Netlist, NetlistError
-from a2perf.domains.circuit_training.netlists.flat_design import Floats, FlatDesign
+from a2perf.domains.circuit_training.netlists.flat_design import FlatDesign, Floats
 
 Ints = NDArray[np.int64]
 
@@ -101,7 +101,7 @@ def expand_soft_macros(
 
 def _shares(areas: Floats, needed: Ints, cells: int) -> Ints:
     """Returns numbers of cells by area that add up to ``cells``, each at least ``needed``."""
-    sizes = np.maximum(np.floor(areas / areas.sum() * cells).astype(np.int64), needed)
+    sizes: Ints = np.maximum(np.floor(areas / areas.sum() * cells).astype(np.int64), needed)
     while (excess := int(sizes.sum()) - cells) != 0:
         slack = sizes - needed
         if excess > 0:

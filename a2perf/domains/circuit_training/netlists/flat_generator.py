@@ -296,7 +296,8 @@ def _bookshelf_rows(plan: _FlatPlan) -> Iterator[str]:
     yield f"UCLA scl 1.0\nNumRows : {count}"
     for row in range(count):
         yield f"CoreRow Horizontal\n  Coordinate : {row * ROW_HEIGHT:.6f}\n  Height : {ROW_HEIGHT}"
-        yield f"  Sitewidth : {SITE}\n  Sitespacing : {SITE}\n  SubrowOrigin : 0 NumSites : {round(plan.side / SITE)}\nEnd"
+        yield f"  Sitewidth : {SITE}\n  Sitespacing : {SITE}"
+        yield f"  SubrowOrigin : 0 NumSites : {round(plan.side / SITE)}\nEnd"
 
 
 def _bookshelf_nets(plan: _FlatPlan) -> Iterator[str]:

@@ -32,7 +32,7 @@ from a2perf.domains.circuit_training.netlists.clustering import CELL_UTILIZATION
 from a2perf.domains.circuit_training.netlists.def_reader import read_def
 from a2perf.domains.circuit_training.netlists.flat_design import TURNED, FlatDesign
 from a2perf.domains.circuit_training.netlists.grid_choice import choose_grid
-from a2perf.domains.circuit_training.netlists.grouping import GroupingSettings, group_cells
+from a2perf.domains.circuit_training.netlists.grouping import Grouping, GroupingSettings, group_cells
 from a2perf.domains.circuit_training.netlists.lef import read_lef
 from a2perf.domains.circuit_training.netlists.statements import Progress
 from a2perf.domains.circuit_training.netlists.task_files import (
@@ -99,11 +99,15 @@ class ImportedTask:
         folder: the folder.
         record: the record in it.
         seconds: wall time by stage.
+        flat: the design before grouping.
+        grouping: groups of its cells.
     """
 
     folder: Path
     record: ImportRecord
     seconds: dict[str, float]
+    flat: FlatDesign
+    grouping: Grouping
 
 
 def import_netlist(
@@ -184,7 +188,7 @@ def import_netlist(
     )
     write_gin_files(folder)
     write_import_record(folder, record)
-    return ImportedTask(folder, record, timed.finish())
+    return ImportedTask(folder, record, timed.finish(), flat, grouping)
 
 
 def read_flat_design(source: NetlistSource, stage: Stage | None = None) -> FlatDesign:
