@@ -82,8 +82,8 @@ class ActionRecord(Record, kw_only=True):
         bins: number of bins per dimension of a continuous action space; None for a discrete one.
         sequence: one integer per step: the action, or a number that stands for its bins; empty if the space has no
             such number or the episode is too long.
-        histograms: per dimension the number of steps in each bin; empty for a space with one integer, whose
-            distribution follows from the sequence.
+        histograms: per dimension the number of steps in each bin; empty for a space with one integer, because the
+            sequence gives its distribution.
     """
 
     sha256: str
@@ -108,7 +108,8 @@ class Episode(Record, kw_only=True):
         reward_terms: mean over the steps of each reward term that the environment reports.
         success: whether the episode succeeded, if the environment reports it.
         final_info: scalar and short-vector entries of the last ``info``.
-        task_index: position of the seed among the seeds of the run; None in older records, where it is ``index``.
+        task_index: position of the seed among the seeds of the run; None in older records, which have no other
+            position than ``index``.
         repeat: number of the repetition with this seed, from 0.
         perturbation: name of the perturbation of the environment; empty for the environment as it is.
         confidence: what the policy reported after the episode, in [0, 1]; None if it reports none.

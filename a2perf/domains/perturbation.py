@@ -18,7 +18,7 @@ from a2perf.domains.tfa.suite_gym import create_domain
 
 
 class SeededWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A wrapper with a generator of its own.
+    """A wrapper with a separate generator.
 
     ``reset(seed=...)`` seeds it together with the environment, but the environment draws nothing from it: with one
     seed, the perturbed episode starts like the unperturbed one except for the perturbation.

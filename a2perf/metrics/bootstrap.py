@@ -255,7 +255,7 @@ def interval_over_tasks(
 
     Args:
         tasks: number of tasks.
-        statistic: takes the numbers of the drawn tasks, shape ``(tasks,)``; returns NaN where it has no value.
+        statistic: takes the numbers of the drawn tasks, shape ``(tasks,)``; returns NaN for no value.
         repetitions: resamples; the result is reproducible.
         confidence: mass of the interval.
 

@@ -1,6 +1,6 @@
 """Formulas of the consistency of repeated episodes: outcomes, trajectories, resources, and pass^k.
 
-Each function takes the repeats of one task, or of several tasks where it says so. A task is one start of an episode:
+Each function takes the repeats of one task. A task is one start of an episode:
 an environment with one episode seed. A value that the data do not define is NaN. The definitions are those of "Towards
 a Science of AI Agent Reliability" (arXiv 2602.16666); pass^k is that of Yao et al. 2024 (tau-bench), pass@k that of
 Chen et al. 2021.
@@ -38,7 +38,7 @@ def jensen_shannon_divergence(first: Distribution, second: Distribution) -> floa
 
     Args:
         first: probabilities or counts, not negative; they are normalised to a sum of 1.
-        second: likewise.
+        second: in the same form.
 
     Raises:
         ValueError: a distribution has no mass.

@@ -2,8 +2,8 @@
 
 A task is one start of an episode: an environment with one episode seed, played several times. The formulas are in
 ``consistency`` and ``predictability``; here they are applied to the recorded episodes of runs. An episode succeeds if
-the environment says so. Where the environment reports no success, it succeeds if its return reaches the threshold of
-the protocol.
+the environment reports a success. If the environment reports neither success nor failure, the episode succeeds if its
+return reaches the threshold of the protocol.
 
 Every number is first computed of each run. The interval is that of the mean over runs. A single run has an interval
 over its tasks: that of the mean, or a percentile bootstrap interval where the number is not a mean over tasks.

@@ -101,8 +101,8 @@ def with_image(env: gymnasium.Env[Any, Any], similarity: Similarity) -> gymnasiu
 def image_of(plc: PlacementCost, similarity: Similarity) -> PlacementCost:
     """Returns an engine with the image of a design, of its placement and of all settings.
 
-    Nodes and nets have the same numbers. An orientation stays the same name: the offsets of pins are mapped so that
-    each macro lies as the image of the original one.
+    Nodes and nets have the same numbers, and macros keep the names of their orientations. The offsets of their pins
+    are mapped instead, so each macro lies as the image of the original one.
     """
     canvas, scale = plc.get_canvas_width_height(), similarity.scale
     spacing = similarity.pair(*plc.macro_spacing)

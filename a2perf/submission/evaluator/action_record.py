@@ -2,7 +2,7 @@
 
 An action becomes one integer per step. A discrete action is its own integer. A vector is first turned into one bin per
 dimension: the value itself if the dimension is discrete, else one of ``BINS`` bins of equal width over the bounds of
-the action space. The integer of a vector is a hash of its bins, so that equal bins have equal integers in all runs.
+the action space. The integer of a vector is a hash of its bins; equal bins have equal integers in all runs.
 Distributions of vectors are kept per dimension, because the joint distribution of twelve motors would be as sparse as
 the episode is long.
 
