@@ -56,6 +56,20 @@ def test_descriptions_of_baselines_hold_no_number(folder: Path) -> None:
         assert _digits(f"{baseline['title']}\n{baseline['framework']}\n{baseline['summary']}") == [], key
 
 
+def test_the_environment_takes_a_share_of_a_training_run(report: dict[str, ModuleType]) -> None:
+    """Measured inside the run: a quotient of the rates of two runs was 111 %."""
+    found: list[float] = []
+
+    def collect(item: Any) -> None:
+        for key, value in item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ():
+            found.extend([value] if key == "share_of_environment" and value is not None else [])
+            collect(value)
+
+    collect(report["findings"].overhead())
+    assert found
+    assert all(0.0 < share < 1.0 for share in found)
+
+
 def test_every_example_is_described(folder: Path) -> None:
     described = tomllib.loads(
         (folder.parents[1] / "results" / "recorded" / "submissions.toml").read_text(encoding="utf-8")
