@@ -1,9 +1,8 @@
 """Formulas of the consistency of repeated episodes: outcomes, trajectories, resources, and pass^k.
 
-Each function takes the repeats of one task. A task is one start of an episode:
-an environment with one episode seed. A value that the data do not define is NaN. The definitions are those of "Towards
-a Science of AI Agent Reliability" (arXiv 2602.16666); pass^k is that of Yao et al. 2024 (tau-bench), pass@k that of
-Chen et al. 2021.
+Each function takes the repeats of one task. A task is one start of an episode: an environment with one episode seed. A
+value that the data do not define is NaN. The definitions are those of arXiv 2602.16666; pass^k is that of Yao et al.
+2024 (tau-bench), pass@k that of Chen et al. 2021.
 """
 
 from __future__ import annotations

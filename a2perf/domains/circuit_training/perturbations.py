@@ -124,7 +124,8 @@ def image_of(plc: PlacementCost, similarity: Similarity) -> PlacementCost:
     image.set_block_name(plc.get_block_name())
     for low_x, low_y, high_x, high_y, rate in plc.get_blockages():
         corners = similarity.points(np.array([[low_x, low_y], [high_x, high_y]]), canvas)
-        image.create_blockage(*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist(), rate)
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        image.create_blockage(float(low[0]), float(low[1]), float(high[0]), float(high[1]), rate)
     for node in np.flatnonzero(plc.state.fixed).tolist():
         image.fix_node_coord(node)
     return image
