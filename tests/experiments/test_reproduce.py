@@ -1,0 +1,133 @@
+"""Recorded evaluations repeated from their record: equal, changed, forged, claimed; with real child processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a2perf.experiments.reproduce.reproduction import Reproductions, reproduce
+from a2perf.experiments.reproduce.request import FAIL_ON, request_of
+from a2perf.launch import Conductor
+from a2perf.launch.interface import get_launcher
+from a2perf.runs import signing
+from a2perf.runs.reproduction import mark_of, place_of, read_reproduction
+
+pytest.importorskip("pybullet", reason="needs the extra quadruped-locomotion")
+
+POLICY = """
+def load_policy(env, **kwargs):
+    return env.action_space.shape
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    import numpy as np
+    return np.full(policy, {action}, dtype=np.float32)
+"""
+
+
+def write_submission(folder: Path, action: float) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "inference.py").write_text(POLICY.format(action=action))
+    (folder / "train.py").write_text("def train(**participant_args):\n    return\n")
+    (folder / "requirements.txt").touch()
+    (folder / "__init__.py").touch()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a submission, ``agent``, and its recorded evaluation, ``runs/seed_0/inference``."""
+    folder = tmp_path_factory.mktemp("recorded")
+    write_submission(folder / "agent", 0.0)
+    gin = folder / "run.gin"
+    gin.write_text(
+        "import a2perf.submission.submission_util\nSubmission.mode = %BenchmarkMode.INFERENCE\n"
+        "Submission.num_inference_episodes = 2\nSubmission.time_participant_code = False\n"
+        "Submission.record_frames = 0\nSubmission.sandbox = 'process'\n"
+    )
+    command = [
+        sys.executable, "-P", "-m", "a2perf.submission.main_submission", "--submission", str(folder / "agent"),
+        "--gin-config", str(gin), "--root-dir", str(folder / "runs" / "seed_0"), "--task", "synthetic_trot",
+        "--domain", "quadruped_locomotion",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+def repeat(folder: Path, out: Path, **given: object) -> Reproductions:
+    given = {"output": out, "paths": [folder / "runs"], **given}
+    with Conductor(get_launcher("local"), 1, console=None) as conductor:
+        return reproduce(request_of(**given), conductor)  # type: ignore[arg-type]
+
+
+def copied(recorded: Path, target: Path) -> Path:
+    shutil.copytree(recorded, target, copy_function=shutil.copy2)
+    return target
+
+
+def test_a_deterministic_evaluation_is_bit_equal_and_the_verdict_is_signed_and_kept(
+    recorded: Path, tmp_path: Path
+) -> None:
+    signing.new_key(tmp_path / "key")
+    found = repeat(recorded, tmp_path / "out", key=tmp_path / "key")
+    (verdict,) = found.verdicts
+    assert (verdict.verdict, verdict.method, verdict.equal_episodes) == ("CONFIRMED", "bit-equal", 2)
+    assert verdict.first_difference is None
+    assert "observation, action, reward" in verdict.checked[0]
+    assert verdict.same_host is True
+    assert [item.name for item in verdict.changed] == []
+    assert [run.seeds for run in verdict.runs] == ["recorded"]
+    assert found.exit_code(FAIL_ON["unchecked"]) == 0
+    # a mark counts for this manifest only, and only with the signature that belongs to it
+    bundle = recorded / "runs" / "seed_0" / "inference"
+    (place,) = (tmp_path / "out").glob("*/*.reproduction.json")
+    raw = signing.trusted_keys(tmp_path / "key.pub")[0][1]
+    mark = mark_of(bundle, names={signing.key_id(raw): "me"}, others=[place])
+    assert mark is not None
+    assert (mark.signature, mark.verdict) == ("signed", "CONFIRMED")
+    assert mark.text == f"reproduced {verdict.finished_at[:10]} on the same host"
+    document = json.loads(place.read_text())
+    document["reason"] = "another one"
+    forged = tmp_path / "forged.reproduction.json"
+    forged.write_text(json.dumps(document))
+    assert mark_of(bundle, others=[forged]) is None
+    document |= {"signature": None, "manifest_sha256": "0" * 64}
+    forged.write_text(json.dumps(document))
+    assert mark_of(bundle, others=[forged]) is None
+    # the same command again keeps the verdict
+    again = repeat(recorded, tmp_path / "out")
+    assert (again.kept, again.verdicts[0].finished_at) == (1, verdict.finished_at)
+
+
+def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(recorded: Path, tmp_path: Path) -> None:
+    folder = copied(recorded, tmp_path / "copy")
+    shutil.rmtree(folder / "agent")
+    write_submission(tmp_path / "changed" / "agent", 0.3)
+    moved = folder / "runs" / "seed_0" / "inference"
+    (found,) = repeat(folder, tmp_path / "out", submissions=[tmp_path / "changed"]).verdicts
+    # the recorded path still leads to the recorded submission, which has the hash
+    assert found.verdict == "CONFIRMED"
+    (recorded / "agent").rename(recorded / "away")
+    try:
+        (found,) = repeat(folder, tmp_path / "out2", submissions=[tmp_path / "changed"]).verdicts
+        assert found.verdict == "NOT CHECKED"
+        assert "--allow-changed" in found.missing[0]
+        assert any("2 episodes have the seeds" in text for text in found.checked)
+        result = repeat(folder, tmp_path / "out3", submissions=[tmp_path / "changed"], allow_changed=True, max_reruns=1)
+    finally:
+        (recorded / "away").rename(recorded / "agent")
+    (found,) = result.verdicts
+    assert found.first_difference is not None
+    assert (found.first_difference.episode, found.first_difference.step) == (0, 0)
+    assert found.first_difference.array == "action"
+    assert found.changed[0].name == "submission"
+    assert found.verdict in ("REFUTED", "INCONCLUSIVE")  # two episodes are few
+    assert read_reproduction(tmp_path / "out3" / "seed_0" / "inference.reproduction.json") == found
+    assert not place_of(moved).exists()
