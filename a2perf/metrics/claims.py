@@ -49,7 +49,7 @@ class ClaimResult:
         estimate: mean of the reruns, in units of the claim; NaN without any.
         low: lower end of the 95 % interval of that mean. It is valid whenever one stops. For a claimed sample it is
             the interval of the difference of both means, moved by the claimed mean: the claim is refuted if the
-            interval does not reach that.
+            interval does not reach that. Infinite before the first look of a claim without bounds.
         high: upper end.
         reruns: fresh values used.
         needed: how many more would settle it in about eight of ten cases; None if it is settled or no number can be
@@ -76,7 +76,7 @@ class SequentialClaim:
         >>> claim = SequentialClaim(0.9, ">=", bounds=(0.0, 1.0))
         >>> found = claim.extend([0.85] * 100)
         >>> found.verdict, found.reruns
-        ('REFUTED', 0)
+        ('REFUTED', 35)
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class SequentialClaim:
             low, high = self._bounds
             if values.min() < low or values.max() > high:
                 wrong = values[(values < low) | (values > high)][0]
-                raise ValueError(f"the value {wrong:g} lies outside the bounds [{low:g}, {high:g}]")
+                raise ValueError(f"the value {wrong:g} lies outside the bounds [{low:g}, {high:g}] of a rerun")
         return values
 
     def _excess(self, values: Values) -> Values:

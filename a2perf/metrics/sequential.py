@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -221,6 +221,8 @@ class JointEvidence:
 class RepeatedIntervals:
     """Intervals of the mean at a growing number of values; with a sample, of the difference from its mean.
 
+    One instance serves one growing series of values.
+
     Attributes:
         alpha: chance that one of the intervals misses the mean.
         last: number of values of the last look.
@@ -230,6 +232,7 @@ class RepeatedIntervals:
     alpha: float
     last: int
     sample: Values | None = None
+    _known: dict[int, tuple[float, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def first(self, values: Values, level: float, *, above: bool) -> int:
         """See ``Evidence``."""
@@ -278,6 +281,12 @@ class RepeatedIntervals:
         return self.alpha / (look * (look + 1))
 
     def _ends(self, values: Values, look: int) -> tuple[float, float]:
+        # Values are only added, so the interval of a look stays.
+        if look not in self._known:
+            self._known[look] = self._computed(values, look)
+        return self._known[look]
+
+    def _computed(self, values: Values, look: int) -> tuple[float, float]:
         confidence = 1.0 - self._level(look)
         if self.sample is None:
             return mean_interval(values, confidence=confidence)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from a2perf.metrics import claims as module
 from a2perf.metrics.claims import SequentialClaim
 
 DRAWS = {
@@ -123,3 +125,7 @@ def test_refused_claims(given: dict[str, Any], message: str) -> None:
 def test_a_failed_rerun_cannot_be_left_out() -> None:
     with pytest.raises(ValueError, match="count a failed rerun as the worst possible value"):
         SequentialClaim(1.0).add(math.nan)
+
+
+def test_the_example_of_the_docstring() -> None:
+    assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=3)
