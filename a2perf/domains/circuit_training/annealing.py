@@ -2,7 +2,8 @@
 
 A move puts one macro into another feasible cell or swaps two of equal size; the Metropolis rule accepts or rejects it.
 Costs are those of the environment; the force-directed placer updates the soft macros from time to time. One engine with
-only the hard macros checks feasibility, a second one with all nodes computes the cost.
+only the hard macros checks feasibility; `IncrementalPlacement` computes the cost after each move, or the environment's
+engine if its cost function is not the standard one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.circuit_training.cost_model import weights_of
 from a2perf.domains.circuit_training.errors import ArgumentError
+from a2perf.domains.circuit_training.incremental import IncrementalPlacement
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,10 @@ class Annealing:
         env: a circuit training environment; its engine is used, which ends its episode.
         schedule: duration and temperatures.
         seed: of the moves.
+        incremental: evaluate moves with `IncrementalPlacement`; otherwise with the environment's engine.
     """
 
-    def __init__(self, env: Any, schedule: Schedule, seed: int) -> None:
+    def __init__(self, env: Any, schedule: Schedule, seed: int, *, incremental: bool = True) -> None:
         self.env, self.schedule = env.unwrapped, schedule
         self.generator = np.random.default_rng(seed)
         self.plc: Any = self.env.plc
@@ -65,6 +69,8 @@ class Annealing:
             self.legal.create_blockage(*blockage)
         for node, cell in self.cells.items():
             self.legal.place_node(node, cell)
+        weights = weights_of(self.env.cost_function) if incremental else None
+        self._costs = None if weights is None else IncrementalPlacement(self.plc, weights=weights)
         sizes = [self.plc.get_node_width_height(node) for node in self.order]
         self.alike = {
             node: [other for other, that in zip(self.order, sizes, strict=True) if that == size and other != node]
@@ -138,7 +144,7 @@ class Annealing:
         for node, cell in self.cells.items():
             self.plc.place_node(node, cell)
         self.env.analytical_placer()
-        return self.cost()
+        return self.cost() if self._costs is None else self._costs.reload().cost
 
     def _try_move(self, cost: float, temperature: float) -> float:
         node = self.order[int(self.generator.integers(len(self.order)))]
@@ -153,15 +159,26 @@ class Annealing:
             if len(allowed) == 0:
                 return cost
             change = {node: int(allowed[int(self.generator.integers(len(allowed)))])}
-        before = {moved: self.cells[moved] for moved in change}
-        self._put(change, self.plc)
-        changed = self.cost()
+        changed = self._changed_cost(change)
         if changed <= cost or self.generator.random() < math.exp((cost - changed) / temperature):
             self._put(change, self.legal)
             self.cells.update(change)
             return changed
-        self._put(before, self.plc)
+        if self._costs is None:
+            self._put({moved: self.cells[moved] for moved in change}, self.plc)
+        else:
+            self._costs.undo()
         return cost
+
+    def _changed_cost(self, change: dict[int, int]) -> float:
+        """Moves macros to other cells and returns the cost."""
+        if self._costs is None:
+            self._put(change, self.plc)
+            return self.cost()
+        if len(change) == 2:
+            return self._costs.swap(*change).cost
+        ((node, cell),) = change.items()
+        return self._costs.move(node, *self.plc.cell_centre(cell)).cost
 
     @staticmethod
     def _put(cells: dict[int, int], engine: Any) -> None:

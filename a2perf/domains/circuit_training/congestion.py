@@ -82,18 +82,18 @@ def _smoothed_usage(
 
 
 @compiled_part
-def _is_partial(first: int, last: int, true_last: int, low: float, high: float, size: float) -> bool:
+def is_partial(first: int, last: int, true_last: int, low: float, high: float, size: float, tolerance: float) -> bool:
     """Returns whether a box over several lines of cells leaves a part of its first or last line free.
 
-    The comparison with the cell size has no tolerance, because the earlier engine has none.
+    The earlier engine compares with the cell size without a tolerance.
     """
     if first == last:
         return False
     if true_last != last:
         return True
-    if min(high, (first + 1) * size) - max(low, first * size) != size:
+    if abs(min(high, (first + 1) * size) - max(low, first * size) - size) > tolerance:
         return True
-    return min(high, (last + 1) * size) - max(low, last * size) != size
+    return abs(min(high, (last + 1) * size) - max(low, last * size) - size) > tolerance
 
 
 @compiled_without_allocation
@@ -119,14 +119,14 @@ def _add_macros(
             continue
         low_x, high_x = x[node] - width[node] / 2, x[node] + width[node] / 2
         low_y, high_y = y[node] - height[node] / 2, y[node] + height[node] / 2
-        # Kept without a limit: _is_partial must know that the macro extends beyond the grid.
+        # Kept without a limit: is_partial must know that the macro extends beyond the grid.
         true_column, true_row = int(high_x / cell_width), int(high_y / cell_height)
         if true_column < 0 or true_row < 0:
             continue
         first_column, last_column = max(int(low_x / cell_width), 0), min(true_column, columns - 1)
         first_row, last_row = max(int(low_y / cell_height), 0), min(true_row, rows - 1)
-        spare_column = _is_partial(first_column, last_column, true_column, low_x, high_x, cell_width)
-        spare_row = _is_partial(first_row, last_row, true_row, low_y, high_y, cell_height)
+        spare_column = is_partial(first_column, last_column, true_column, low_x, high_x, cell_width, 0.0)
+        spare_row = is_partial(first_row, last_row, true_row, low_y, high_y, cell_height, 0.0)
         for row in range(first_row, last_row + 1):
             overlap_y = min(high_y, (row + 1) * cell_height) - max(low_y, row * cell_height)
             for column in range(first_column, last_column + 1):

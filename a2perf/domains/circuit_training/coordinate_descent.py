@@ -1,7 +1,8 @@
 """Coordinate descent: one macro after the other is moved to the near cell where the cost is least.
 
 A refinement of a finished placement, as the earlier environment ran it after its policy. Names and parameters are those
-of its gin files.
+of its gin files. With the standard cost function all candidates of a macro are probed at once
+(`IncrementalPlacement`); any other function evaluates each one in the engine.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import Any
 
 import gin
 import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training import starting_point
+from a2perf.domains.circuit_training.cost_model import weights_of
 from a2perf.domains.circuit_training.errors import ArgumentError
+from a2perf.domains.circuit_training.incremental import IncrementalPlacement
 from a2perf.domains.circuit_training.netlist import KIND_STDCELL
 from a2perf.domains.circuit_training.node_order import node_order as ordered_nodes
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
@@ -43,6 +47,7 @@ class CoordinateDescentPlacer:
         k_distance_bounded_search: look at cells within ``k_distance_bound`` only.
         k_distance_bound: Manhattan distance in cells; grows by itself until a cell is found.
         seed: of shuffling and of ``cell_search_prob``.
+        incremental: probe candidates with `IncrementalPlacement` where the cost function allows it.
 
     Raises:
         ArgumentError: the placer is not "fd", or a hard macro is not placed.
@@ -63,6 +68,7 @@ class CoordinateDescentPlacer:
         k_distance_bounded_search: bool = True,
         k_distance_bound: int = 5,
         seed: int = 123,
+        incremental: bool = True,
     ) -> None:
         if use_stdcell_placer and stdcell_placer != "fd":
             raise ArgumentError(f"stdcell_placer is {stdcell_placer!r}", hint="use 'fd', the force-directed placer")
@@ -75,6 +81,8 @@ class CoordinateDescentPlacer:
         self._bound = k_distance_bound if k_distance_bounded_search else 0
         self._shuffles = node_order == "random"
         self._generator = np.random.default_rng(seed)
+        weights = weights_of(cost_fn) if incremental else None
+        self._costs = None if weights is None else IncrementalPlacement(plc, weights=weights)
         nodes = ordered_nodes(plc, node_order, np.random.default_rng(_ORDER_SEED), PlacementRules())
         hard = {int(node) for node in plc.hard_macro_indices}
         self._hard = hard
@@ -87,13 +95,13 @@ class CoordinateDescentPlacer:
 
     def place(self) -> float:
         """Refines the placement in the engine and returns its cost."""
-        cost = self._cost()
+        cost = self._cost() if self._costs is None else self._costs.reload().cost
         for _ in range(self._epochs):
             before = cost
             if self._shuffles:
                 self._generator.shuffle(self._nodes)
             for count, node in enumerate(self._nodes, start=1):
-                cost = self._turn(node, self._plc.get_grid_cell_of_node(node)) if self._turns_only else self._move(node)
+                cost = self._turn(node) if self._turns_only else self._move(node)
                 if self._every and count % self._every == 0:
                     cost = self._place_cells(cost)
             cost = self._place_cells(cost)
@@ -109,43 +117,47 @@ class CoordinateDescentPlacer:
         plc = self._plc
         here = int(plc.get_grid_cell_of_node(node))
         at, facing = plc.get_node_location(node), self._orientations(node)
-        best: tuple[float, int, str] | None = None
         # Off the canvas first: the mask counts what the node itself covers.
         plc.unplace_node(node)
-        for cell in self._candidates(node, here):
-            for orientation in facing:
-                if orientation:
-                    plc.update_macro_orientation(node, orientation)
-                # A node need not be at the middle of its cell; here it gets back its exact position.
-                if cell == here:
-                    plc.update_node_coords(node, *at)
-                else:
-                    plc.place_node(node, cell)
-                cost = self._cost()
-                # The present cell comes first, so with `<` a node stays if nothing is gained.
-                if best is None or cost < best[0]:
-                    best = (cost, cell, orientation)
-                plc.unplace_node(node)
-        assert best is not None  # the present cell is always a candidate
-        cost, cell, orientation = best
-        if orientation:
-            plc.update_macro_orientation(node, orientation)
-        if cell == here:
-            plc.update_node_coords(node, *at)
-        else:
-            plc.place_node(node, cell)
-        return cost
+        cells = self._candidates(node, here)
+        # A node need not be at the middle of its cell; in its present cell it keeps its exact position.
+        places = [at if cell == here else plc.cell_centre(cell) for cell in cells]
+        plc.update_node_coords(node, *at)
+        tried = [(x, y, orientation) for x, y in places for orientation in facing]
+        costs = self._costs_at(node, tried)
+        # The first of equals: the present cell comes first, so a node stays if nothing is gained.
+        best = int(np.argmin(costs))
+        self._put(node, *tried[best])
+        return float(costs[best])
 
-    def _turn(self, node: int, cell: int) -> float:
+    def _costs_at(self, node: int, tried: list[tuple[float, float, str]]) -> NDArray[np.float64]:
+        """Returns the cost with a node at each of some places; where the node is afterwards is not defined."""
+        if self._costs is None:
+            costs = []
+            for place in tried:
+                self._put(node, *place)
+                costs.append(self._cost())
+            return np.array(costs)
+        x, y, orientations = zip(*tried, strict=True)
+        if not orientations[0]:
+            return self._costs.probe([node] * len(tried), x, y)[:, -1]
+        return self._costs.probe([node] * len(tried), x, y, orientations)[:, -1]
+
+    def _put(self, node: int, x: float, y: float, orientation: str) -> None:
+        if orientation:
+            self._plc.update_macro_orientation(node, orientation)
+        self._plc.update_node_coords(node, x, y)
+        if self._costs is not None:
+            self._costs.move(node, x, y, orientation or None)
+
+    def _turn(self, node: int) -> float:
         """Turns a macro in place to the best orientation of its family; returns the cost with it."""
-        del cell
-        plc, costs = self._plc, {}
-        for orientation in self._orientations(node):
-            plc.update_macro_orientation(node, orientation)
-            costs[orientation] = self._cost()
-        best = min(costs, key=lambda orientation: costs[orientation])
-        plc.update_macro_orientation(node, best)
-        return costs[best]
+        at = self._plc.get_node_location(node)
+        tried = [(*at, orientation) for orientation in self._orientations(node)]
+        costs = self._costs_at(node, tried)
+        best = int(np.argmin(costs))
+        self._put(node, *tried[best])
+        return float(costs[best])
 
     def _orientations(self, node: int) -> tuple[str, ...]:
         """The family of the present orientation, the present one first; one empty word for soft macros."""
@@ -181,9 +193,11 @@ class CoordinateDescentPlacer:
         ).tolist()
         before = {node: plc.get_node_location(node) for node in movable}
         starting_point.place_soft_macros(plc, use_current_loc=True)
-        after = self._cost()
+        after = self._cost() if self._costs is None else self._costs.reload().cost
         if after <= cost or self._accepts_bad:
             return after
         for node, at in before.items():
             plc.update_node_coords(node, *at)
+        if self._costs is not None:
+            self._costs.reload()
         return cost

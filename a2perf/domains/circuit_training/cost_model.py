@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,21 @@ def cost_info_function(
             info[name] = float(evaluate())
             cost += weight * info[name]
     return cost, info
+
+
+def weights_of(cost_function: Callable[..., Any]) -> CostWeights | None:
+    """Returns the weights of a cost function if it is `cost_info_function`, or that with weights bound to it.
+
+    Any other function may depend on more than the three parts of the cost.
+    """
+    if isinstance(cost_function, functools.partial) and cost_function.func is cost_info_function:
+        weights = cost_function.keywords["weights"]
+    elif cost_function is cost_info_function:
+        weights = cost_weights()
+    else:
+        return None
+    # Like cost_info_function, which skips parts whose weight is not positive.
+    return CostWeights(*(max(weight, 0.0) for weight in dataclasses.astuple(weights)))
 
 
 @dataclass(frozen=True)

@@ -192,15 +192,22 @@ class EngineNodes(EngineAccessors):
                 would stick out of the canvas.
         """
         index = self._unfixed(node, "place")
+        x, y = self.cell_centre(cell)
+        self._check_boundary(index, x, y)
+        self.state.put(index, x, y)
+        return True
+
+    def cell_centre(self, cell: int) -> tuple[float, float]:
+        """Returns the centre of a cell of the placement grid, um.
+
+        Raises:
+            PlacementError: there is no such cell.
+        """
         columns, rows = self._grid
         if not 0 <= cell < columns * rows:
             raise PlacementError(f"there is no cell {cell}", hint=f"cells are numbered from 0 to {columns * rows - 1}")
         row, column = divmod(int(cell), columns)
-        x = (column + 0.5) * (self._canvas[0] / columns)
-        y = (row + 0.5) * (self._canvas[1] / rows)
-        self._check_boundary(index, x, y)
-        self.state.put(index, x, y)
-        return True
+        return (column + 0.5) * (self._canvas[0] / columns), (row + 0.5) * (self._canvas[1] / rows)
 
     def unplace_node(self, node: NetlistNode) -> bool:
         """Takes a node off the canvas."""

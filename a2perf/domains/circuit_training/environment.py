@@ -5,6 +5,7 @@ Its rules are those of the earlier public environment (``CircuitEnv``), except f
 
 from __future__ import annotations
 
+import functools
 import inspect
 import time
 from collections.abc import Callable, Sequence
@@ -256,6 +257,11 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         """Nodes of the hard macros in the order of placing."""
         return tuple(self._order[: self._to_place])
 
+    @property
+    def cost_function(self) -> CostFunction:
+        """What computes the cost at the end of an episode: (plc, done, infeasible_state) -> (cost, info)."""
+        return self._cost_info
+
     def get_static_obs(self) -> Observation:
         """Returns the design's fixed features with the locations and flags of the start of an episode."""
         index = np.array([self._features.netlist_index], np.int32)
@@ -358,12 +364,8 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
     def _cost_function(self, given: CostFunction) -> CostFunction:
         if given is not cost_model.cost_info_function:
             return given
-        weights = cost_model.cost_weights()  # gin is asked once, not at every step
-
-        def cost_info(plc: PlacementCost, done: bool, infeasible_state: bool = False) -> tuple[float, dict[str, float]]:
-            return cost_model.cost_info_function(plc, done, infeasible_state, weights)
-
-        return cost_info
+        # gin is asked once, not at every step
+        return functools.partial(cost_model.cost_info_function, weights=cost_model.cost_weights())
 
     def _draw(self) -> NDArray[np.uint8]:
         if self._picture is None:

@@ -29,8 +29,25 @@ def _packed(high: int, low: int) -> int:
 
 
 @compiled_part
-def _unpacked(cell: int) -> tuple[int, int]:
+def unpacked(cell: int) -> tuple[int, int]:
+    """Returns row and column of a packed cell."""
     return (cell >> _BITS) - _SHIFT, (cell & _LOW) - _SHIFT
+
+
+@compiled_part
+def cell_at(x: float, y: float, cell_width: float, cell_height: float, columns: int, rows: int, nearest: bool) -> int:
+    """Returns the packed cell of a position.
+
+    Positions are truncated towards zero, as in the earlier engine: just below the canvas means in its first cells. A
+    position beyond the last cell is `SKIPPED`, or belongs to the ``nearest`` cell.
+    """
+    column, row = x / cell_width, y / cell_height
+    if nearest:
+        return _packed(int(min(max(row, 0.0), rows - 1.0)), int(min(max(column, 0.0), columns - 1.0)))
+    if column >= columns or row >= rows:
+        return SKIPPED
+    # The limit keeps nodes far below the canvas within the bits of a packed part (_SHIFT is 1.07e9).
+    return _packed(int(max(row, -1e9)), int(max(column, -1e9)))
 
 
 @compiled_without_allocation
@@ -45,17 +62,12 @@ def find_cells(
     rows: int,
     cells: Cells,
 ) -> None:
-    """Fills in the packed cells of the given nodes.
-
-    Positions are truncated towards zero, as in the earlier engine: just below the canvas means in its first cells.
-    """
+    """Fills in the packed cells of the given nodes."""
     for node in nodes:
-        column, row = x[node] / cell_width, y[node] / cell_height
-        if not placed[node] or column >= columns or row >= rows:
-            cells[node] = SKIPPED
+        if placed[node]:
+            cells[node] = cell_at(x[node], y[node], cell_width, cell_height, columns, rows, False)
         else:
-            # The limit keeps nodes far below the canvas within the bits of a packed part (_SHIFT is 1.07e9).
-            cells[node] = _packed(int(max(row, -1e9)), int(max(column, -1e9)))
+            cells[node] = SKIPPED
 
 
 @compiled_part
@@ -77,8 +89,8 @@ def _mark_column(usage: Floats, column: int, one: int, other: int, weight: float
 @compiled_part
 def _route_two(source: int, sink: int, weight: float, horizontal: Floats, vertical: Floats) -> None:
     """Marks an L: along the source's row, then along the sink's column."""
-    source_row, source_column = _unpacked(source)
-    row, column = _unpacked(sink)
+    source_row, source_column = unpacked(source)
+    row, column = unpacked(sink)
     _mark_row(horizontal, source_row, source_column, column, weight)
     _mark_column(vertical, column, source_row, row, weight)
 
@@ -87,18 +99,18 @@ def _route_two(source: int, sink: int, weight: float, horizontal: Floats, vertic
 def _sorted_three(a: int, b: int, c: int) -> tuple[int, int, int, int, int, int]:
     """Returns the parts of three packed values in ascending order: the high parts, then the low parts."""
     first, third = min(a, min(b, c)), max(a, max(b, c))
-    h1, l1 = _unpacked(first)
-    h2, l2 = _unpacked(max(min(a, b), min(max(a, b), c)))
-    h3, l3 = _unpacked(third)
+    h1, l1 = unpacked(first)
+    h2, l2 = unpacked(max(min(a, b), min(max(a, b), c)))
+    h3, l3 = unpacked(third)
     return h1, h2, h3, l1, l2, l3
 
 
 @compiled_part
 def _route_three(a: int, b: int, c: int, weight: float, horizontal: Floats, vertical: Floats) -> None:
     """Marks a tree over three distinct cells: up to two runs along rows and two along columns."""
-    ya, xa = _unpacked(a)
-    yb, xb = _unpacked(b)
-    yc, xc = _unpacked(c)
+    ya, xa = unpacked(a)
+    yb, xb = unpacked(b)
+    yc, xc = unpacked(c)
     # Packed with the column in front, because this sort is by column, then row.
     x1, x2, x3, y1, y2, y3 = _sorted_three(_packed(xa, ya), _packed(xb, yb), _packed(xc, yc))
     row1, from1, to1, row2, from2, to2 = y1, x1, x2, y2, x2, x3
@@ -156,7 +168,7 @@ def route(
         stamped = after - first > _FEW
         if stamped:
             for i in range(first, after):
-                row, column = _unpacked(cells[net_pins[i]])
+                row, column = unpacked(cells[net_pins[i]])
                 # Cells below the grid, and SKIPPED, unpack to negative numbers, which the stamped grid cannot hold.
                 stamped = stamped and row >= 0 and column >= 0
             # A new stamp for each net saves clearing the grid.
@@ -165,7 +177,7 @@ def route(
             cell = cells[net_pins[i]]
             known = False
             if stamped:
-                row, column = _unpacked(cell)
+                row, column = unpacked(cell)
                 at = row * columns + column
                 known = i > first and stamps[at] == stamps[last]
                 stamps[at] = stamps[last]

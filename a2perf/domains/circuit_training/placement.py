@@ -219,6 +219,10 @@ class Placement:
         """Returns the pins of a macro."""
         return self._pins[self._pins_start[node] : self._pins_start[node + 1]]
 
+    def pin_lists(self) -> tuple[Ints, NDArray[np.int32]]:
+        """Returns where the pins of each node start, shape (nodes + 1,), and the pins."""
+        return self._pins_start, self._pins
+
     def boxes(self, nodes: Sequence[int] | NDArray[np.intp]) -> Floats:
         """Returns left, lower, right and upper edge of nodes as they lie, um, shape (n, 4)."""
         chosen = np.asarray(nodes, dtype=np.intp)

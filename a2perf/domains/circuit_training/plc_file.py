@@ -19,6 +19,9 @@ _NUMBER = r"([-+0-9.eE]+)"
 _SIZE = re.compile(rf"Width : {_NUMBER}\s+Height : {_NUMBER}")
 _BOX = re.compile(rf"FP bbox: \{{{_NUMBER} {_NUMBER}\}} \{{{_NUMBER} {_NUMBER}\}}")
 _GRID = re.compile(r"Columns : (\d+)\s+Rows : (\d+)")
+_ROUTES = re.compile(rf"Routes per micron, hor : {_NUMBER}\s+ver : {_NUMBER}")
+_TAKEN = re.compile(rf"Routes used by macros, hor : {_NUMBER}\s+ver : {_NUMBER}")
+_SMOOTHING = re.compile(r"Smoothing factor : (\d+)")
 _BLOCK = re.compile(r"Block : (\S+)")
 _BLOCKAGE = re.compile(rf"^#\s*Blockage : {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
 _MAX_COMMENT_LINE = 2**20  # bytes; a longer one is not a comment that anybody wrote
@@ -39,6 +42,9 @@ class Header:
         columns, rows: placement grid.
         block: name of the block.
         blockages: low x, low y, high x, high y (um) and rate of each.
+        routes: horizontal and vertical tracks per um.
+        macro_routes: tracks per um that hard macros take, horizontally and vertically.
+        smooth_range: cells to either side over which congestion is smoothed.
     """
 
     width: float | None = None
@@ -47,6 +53,9 @@ class Header:
     rows: int | None = None
     block: str | None = None
     blockages: tuple[Blockage, ...] = ()
+    routes: tuple[float, float] | None = None
+    macro_routes: tuple[float, float] | None = None
+    smooth_range: int | None = None
 
 
 class PlcRow(NamedTuple):
@@ -94,6 +103,9 @@ def read_header(netlist_file: str | Path, init_file: str | Path | None = None) -
         paths.append(_existing(Path(init_file)))
     size: tuple[float, float] | None = None
     grid: tuple[int, int] | None = None
+    routes: tuple[float, float] | None = None
+    taken: tuple[float, float] | None = None
+    smooth_range: int | None = None
     block: str | None = None
     blockages: list[Blockage] = []
     for path in paths:
@@ -106,6 +118,12 @@ def read_header(netlist_file: str | Path, init_file: str | Path | None = None) -
                 size = _floats(path, match.group(3, 4))  # type: ignore[assignment]
             elif match := _GRID.search(text):
                 grid = (int(match.group(1)), int(match.group(2)))
+            elif match := _ROUTES.search(text):
+                routes = _floats(path, match.groups())  # type: ignore[assignment]
+            elif match := _TAKEN.search(text):
+                taken = _floats(path, match.groups())  # type: ignore[assignment]
+            elif match := _SMOOTHING.search(text):
+                smooth_range = int(match.group(1))
             elif match := _BLOCKAGE.search(text):
                 here.append(_floats(path, match.groups()))  # type: ignore[arg-type]
             elif own_block is None and (match := _BLOCK.search(text)):
@@ -114,7 +132,7 @@ def read_header(netlist_file: str | Path, init_file: str | Path | None = None) -
         blockages = blockages or here
     width, height = size or (None, None)
     columns, rows = grid or (None, None)
-    return Header(width, height, columns, rows, block, tuple(blockages))
+    return Header(width, height, columns, rows, block, tuple(blockages), routes, taken, smooth_range)
 
 
 def _floats(path: Path, texts: Sequence[str]) -> tuple[float, ...]:

@@ -79,11 +79,16 @@ class NetsOfNodes:
 
     def at(self, nodes: list[int]) -> NDArray[np.int32]:
         """Returns the nets at the nodes, ascending, each once."""
-        if self._start is None:
-            self._start = self._index()
-        parts = [self._nets[self._start[node] : self._start[node + 1]] for node in dict.fromkeys(nodes)]
+        start, all_nets = self.lists()
+        parts = [all_nets[start[node] : start[node + 1]] for node in dict.fromkeys(nodes)]
         # The nets of a single node are sorted and distinct already.
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+
+    def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Returns where the nets of each node start, shape (nodes + 1,), and the nets, ascending per node."""
+        if self._start is None:
+            self._start = self._index()
+        return self._start, self._nets
 
     def _index(self) -> NDArray[np.int64]:
         netlist = self._netlist
