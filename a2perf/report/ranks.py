@@ -1,7 +1,7 @@
 """Ranks as ranges, and the leaders of a row: one rule for report tables, leaderboards and papers.
 
 Two values differ only if their 95 % intervals do not overlap. The interval of an energy contains the uncertainty of its
-measurement. An energy whose uncertainty was not recorded is not ordered: unknown is not zero.
+measurement. An energy without a recorded uncertainty is not ordered: unknown is not zero.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from a2perf.metrics.values import MetricValue
 
 Interval: TypeAlias = tuple[float | None, float | None]
 ENERGY_UNITS = ("kWh", "J")
-"""Units of the metrics whose values need an uncertainty to be ordered."""
+"""Units of values that need an uncertainty to be ordered."""
 
 
 def ordering_interval(value: MetricValue) -> Interval:
-    """Returns the interval by which a value may be ordered; ``(None, None)`` if there is none.
+    """Returns the interval that orders a value; ``(None, None)`` if it has none.
 
     The interval of a single run is not one over runs; it cannot show that an algorithm is better.
     """

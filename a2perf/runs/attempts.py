@@ -239,7 +239,7 @@ def end_killed(bundle: Path, manifest: Manifest, outcome: str) -> None:
 def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[str, Any]:
     """Adds the earlier attempts of a bundle to a tracking report: wall time, energy and emissions become sums.
 
-    Earlier attempts keep no uncertainty of their own: they get that of the last one, in proportion to their energy.
+    Earlier attempts have no recorded uncertainty: they get that of the last one, in proportion to their energy.
 
     Args:
         report: of the last attempt; changed.

@@ -26,6 +26,7 @@ from a2perf.records import (
 from a2perf.runs.tracking_record import (
     ComponentEnergy,
     Emissions,
+    EnergyUncertainty,
     HostConditions,
     PhaseCost,
     TrackedEnergy,
@@ -225,6 +226,7 @@ class RunMaker:
         component = ComponentEnergy(
             gross_kwh=float(kwh[-1]), net_kwh=float(kwh[-1]) * 0.8, power_mean_w=float(power.mean()),
             power_peak_w=float(power.max()), idle_w=4.0, method="tdp_model:table", quality=quality, scope="tree",
+            gross_uncertainty=_unsure(float(kwh[-1])), net_uncertainty=_unsure(float(kwh[-1]) * 0.8),
         )  # fmt: skip
         energy = TrackedEnergy(
             cpu=component,
@@ -232,6 +234,8 @@ class RunMaker:
             net_kwh=float(kwh[-1]) * 0.8,
             method="cpu=tdp_model:table",
             quality=quality,
+            gross_uncertainty=component.gross_uncertainty,
+            net_uncertainty=component.net_uncertainty,
         )
         phases = {"load": PhaseCost(wall_s=6.0, cpu_seconds=5.0, energy_gross_kwh=4e-5, rss_peak_bytes=240 * 2**20)}
         report = TrackingReport(
@@ -280,6 +284,12 @@ class RunMaker:
         path = self.top / root / mode / "logs" / "participant.log"
         path.parent.mkdir(parents=True)
         path.write_text(log)
+
+
+def _unsure(kwh: float) -> EnergyUncertainty:
+    """5 % of the model and 2 % of the sampling, as standard uncertainties."""
+    expanded = 2 * float(np.hypot(0.05, 0.02)) * kwh
+    return EnergyUncertainty(expanded_kwh=expanded, model_kwh=0.05 * kwh, sampling_kwh=0.02 * kwh)
 
 
 def _summary(values: np.ndarray, call: str) -> LatencySummary:

@@ -14,6 +14,7 @@ import pytest
 from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 from a2perf.report.latex import latex_document, latex_text, number_latex, score_table_latex
+from a2perf.report.leaderboard.columns import ranks_by_cost
 from a2perf.report.markdown import score_table_markdown
 from a2perf.report.numbers_text import Scale, row_scale, written
 from a2perf.report.score_tables import ScoreRow, ScoreSection, ScoreTable, make_row
@@ -66,6 +67,33 @@ def test_values_of_different_provenance_are_shown_with_their_marks_and_none_is_b
     assert [cell.mark for cell in row.cells] == ["", "≈"]
     assert not any(cell.best for cell in row.cells)
     assert row.remark == "not ranked: measured and estimated"
+
+
+@pytest.mark.parametrize(
+    ("uncertainties", "best", "remark"),
+    [
+        ((0.1, 0.1, 0.1), [True, False, False], ""),
+        ((0.6, 0.6, 0.6), [True, True, False], ""),  # the first two overlap
+        ((3.0, 3.0, 3.0), [False, False, False], ""),  # all overlap: bold type would claim a difference
+        ((0.1, None, 0.1), [False, False, False], "not ranked: uncertainty not recorded"),
+    ],
+)
+def test_energies_whose_uncertainties_overlap_are_not_ordered(
+    uncertainties: tuple[float | None, ...], best: list[bool], remark: str
+) -> None:
+    values = [
+        _value("energy_gross", number, provenance="measured", uncertainty=unsure,
+               interval=(number - (unsure or 0.01), number + (unsure or 0.01)))
+        for number, unsure in zip((5.0, 6.0, 9.0), uncertainties, strict=True)
+    ]  # fmt: skip
+    row = _row("energy_gross", *values)
+    assert [cell.best for cell in row.cells] == best
+    assert row.remark == remark
+    ranks = ranks_by_cost([*values, None])
+    if uncertainties[0] == 0.6:
+        assert ranks == ["rank 1–2", "rank 1–2", "rank 3", ""]
+    if None in uncertainties:
+        assert ranks == ["", "", "", ""]
 
 
 def test_a_missing_value_says_why_and_a_mode_that_was_not_run_says_nothing() -> None:

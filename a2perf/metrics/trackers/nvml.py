@@ -72,7 +72,7 @@ class Device:
 
     @property
     def joules(self) -> float:
-        """Energy since opening, by the counter where there is one."""
+        """Energy since opening, by the counter if the device has one."""
         return self.counted_j if self.counter else self.integral_j
 
 

@@ -102,7 +102,7 @@ def of_share(share: float) -> float:
 
 
 def short_run_notes(report: TrackingReport) -> list[str]:
-    """Returns one sentence per component whose energy the run is too short, or was read too rarely, to know."""
+    """Returns one sentence per component with an energy that the run is too short, or was read too rarely, to know."""
     notes = []
     for name in COMPONENTS:
         part = getattr(report.energy, name)

@@ -69,6 +69,13 @@ def test_points_with_overlapping_intervals_do_not_beat_each_other() -> None:
     assert pareto_front([cheap, dear, worse]) == [0, 1]
 
 
+def test_points_with_overlapping_costs_do_not_beat_each_other() -> None:
+    points = [(1.0, 0.9, 0.95), (1.1, 0.5, 0.6), (2.0, 0.5, 0.6)]
+    assert pareto_front(points) == [0]
+    # the second costs more, but by less than its uncertainty
+    assert pareto_front(points, [(0.8, 1.2), (0.9, 1.3), (1.6, 2.4)]) == [0, 1]
+
+
 def test_other_environments_are_never_ranked_together(field: Field, tmp_path: Path) -> None:
     field.entry("old", 10.0, train=False, env_fingerprint="1" * 8)
     field.entry("new", 12.0, train=False, env_fingerprint="2" * 8)
