@@ -23,6 +23,7 @@ from a2perf.runs.reproduction import ChangedCondition, FirstDifference
 from a2perf.runs.run import Run
 from a2perf.storage import MAX_RECORD_BYTES, parse_json
 from a2perf.stranger_files import printable
+from a2perf.submission.evaluator.folder_content import SCHEME
 
 UNKNOWN = "not recorded"
 _NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")
@@ -30,8 +31,7 @@ _TIMES = ("runtime", "time", "wall", "latency", "duration")
 """Words in the name of an entry of ``final_info`` that is a time, which no repetition repeats."""
 _STEP_ARRAYS = ("observation", "action", "reward")
 _HOST = {
-    "processor": "cpu_model", "processors": "cpu_usable", "memory": "memory_bytes", "kernel": "kernel", "system": "os",
-    "GPUs": "gpus",
+    "processor": "cpu_model", "processors": "cpu_usable", "kernel": "kernel", "GPUs": "gpus",
 }  # fmt: skip
 _LONGEST = 80
 
@@ -110,7 +110,7 @@ def changed_conditions(
         fingerprint: of the environment that is run now.
     """
     pairs: list[tuple[str, Any, Any]] = [
-        ("submission", recorded.submission.sha256[:12], submission_sha256[:12]),
+        ("submission", _submission_hash(recorded), submission_sha256[:12]),
         ("environment fingerprint", (recorded.env_fingerprint or "")[:12], fingerprint[:12]),
         ("a2perf", recorded.a2perf_version, repeated["a2perf_version"]),
         ("a2perf code", recorded.a2perf_sha256[:12], str(repeated["a2perf_sha256"])[:12]),
@@ -123,8 +123,11 @@ def changed_conditions(
         pairs += [(name, packages.get(name, "missing"), now.get(name, "missing")) for name in names]
     elif now:
         pairs.append(("packages", "", f"{len(now)} packages"))
-    host = repeated["host"]
-    pairs += [(name, recorded.host.get(key), host.get(key)) for name, key in _HOST.items()]
+    hosts = recorded.host, repeated["host"]
+    pairs += [(name, *(host.get(key) for host in hosts)) for name, key in _HOST.items()]
+    pairs.append(("memory", *(_gib(host.get("memory_bytes")) for host in hosts)))
+    if recorded.host.get("kernel") == repeated["host"].get("kernel"):  # the name of the system contains the kernel's
+        pairs.append(("system", *(host.get("os") for host in hosts)))
     if recorded.sandbox is not None and repeated["sandbox"]:
         pairs.append(("sandbox", recorded.sandbox.level, repeated["sandbox"]))
     return [
@@ -269,6 +272,16 @@ def _same(left: Any, right: Any) -> bool:
 
 def _value(episode: Episode, quantity: str) -> float:
     return episode.episode_return if quantity == "return" else float(bool(episode.success))
+
+
+def _submission_hash(manifest: Manifest) -> str:
+    """Returns the hash of the submission; those of older versions cover other files and cannot be compared."""
+    digest = manifest.submission.sha256[:12]
+    return digest if manifest.submission.scheme == SCHEME else f"{digest} (hash of an older version)"
+
+
+def _gib(value: Any) -> str:
+    return f"{value / 2**30:.1f} GiB" if isinstance(value, int | float) else ""
 
 
 def _python(manifest: Manifest) -> str:
