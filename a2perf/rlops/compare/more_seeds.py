@@ -48,7 +48,7 @@ def seeds_to_settle(
     sides = candidate, baseline
     values = np.unique(np.concatenate(sides))
     if values.size == 2:
-        rates = _success_rates(*(scores == values[1] for scores in sides), generator)
+        rates = _success_rates(candidate == values[1], baseline == values[1], generator)
         drawn = [values[(generator.random((_FUTURES, MOST_FURTHER_SEEDS)) < rate).astype(np.intp)] for rate in rates]
     else:
         drawn = [_further_scores(scores, generator) for scores in sides]
@@ -89,13 +89,16 @@ def _success_rates(
     """
     from scipy.special import betaln, expit
 
-    counts = np.array([[side.sum(), side.size - side.sum()] for side in (candidate, baseline)]) + 0.5
-    common = counts.sum(axis=0) - 0.5
-    evidence = betaln(*common) + betaln(0.5, 0.5) - betaln(*counts.T).sum()
-    equal = generator.random((_FUTURES, 1)) < expit(evidence)
-    shared = generator.beta(*common, (_FUTURES, 1))
-    first, second = (np.where(equal, shared, generator.beta(*side, (_FUTURES, 1))) for side in counts)
-    return first, second
+    (good, bad), (others_good, others_bad) = (
+        (np.count_nonzero(side) + 0.5, np.count_nonzero(~side) + 0.5) for side in (candidate, baseline)
+    )
+    common = good + others_good - 0.5, bad + others_bad - 0.5
+    evidence = betaln(*common) + betaln(0.5, 0.5) - betaln(good, bad) - betaln(others_good, others_bad)
+    size = (_FUTURES, 1)
+    equal = generator.random(size) < expit(evidence)
+    shared = generator.beta(*common, size)
+    ours, theirs = generator.beta(good, bad, size), generator.beta(others_good, others_bad, size)
+    return np.where(equal, shared, ours), np.where(equal, shared, theirs)
 
 
 def _moments(scores: Values, further: Values) -> tuple[Values, Values]:
