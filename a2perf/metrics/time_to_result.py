@@ -185,7 +185,7 @@ def profile_score(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = 
 
 
 def workload_scores(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = GRID_POINTS) -> Values:
-    """Returns what each workload adds to a score: the integral of its own step of the profile, in [0, 1].
+    """Returns what each workload adds to a score: the integral of its step of the profile, in [0, 1].
 
     The arguments are those of ``profile_score``, which is the mean of the result over workloads. The shape is that of
     ``ratios``.
@@ -208,6 +208,7 @@ def score_times(
     workloads: Sequence[str],
     rules: ScoreRules | None = None,
     *,
+    uncertainty: ArrayLike = 0.0,
     repetitions: int = REPETITIONS,
     seed: int = 0,
 ) -> list[ResultScore]:
@@ -224,6 +225,8 @@ def score_times(
         submissions: their names.
         workloads: their names, held-out variants included.
         rules: by default those of AlgoPerf, without held-out variants.
+        uncertainty: relative standard uncertainty of the measurement, common to the studies of a submission; a number
+            or shape ``(submissions, workloads)``. It widens the intervals.
         repetitions: resamples.
         seed: of the resamples; the same seed gives the same interval.
 
@@ -246,7 +249,8 @@ def score_times(
     ratios = plan.ratios(medians)
     scores = profile_score(ratios, rules.r_max, rules.points)
     exact = profile_score(ratios, rules.r_max, None)
-    ends = _intervals(values, scores, plan, repetitions, seed)
+    unsure = np.broadcast_to(np.asarray(uncertainty, np.float64), values.shape[:2])
+    ends = _intervals(values, scores, plan, unsure, repetitions, seed)
     return [
         ResultScore(
             submission=name,
@@ -292,7 +296,7 @@ def _plan(workloads: Sequence[str], rules: ScoreRules) -> _Plan:
 
 
 def _intervals(
-    values: Values, scores: Values, plan: _Plan, repetitions: int, seed: int
+    values: Values, scores: Values, plan: _Plan, unsure: Values, repetitions: int, seed: int
 ) -> list[tuple[float, float]] | None:
     """Returns the interval of each score; None with one study."""
     submissions, workloads, studies = values.shape
@@ -305,6 +309,9 @@ def _intervals(
     for size in chunk_sizes(repetitions):
         samples = resample(flat, (studies, cells), size, generator)
         medians = median_time(np.moveaxis(samples, 1, -1)).reshape(size, submissions, workloads)
+        if unsure.any():
+            # An instrument errs alike in all runs of a submission: one draw for all of its workloads.
+            medians = medians * np.exp(unsure * generator.standard_normal((size, submissions, 1)))
         parts.append(workload_scores(plan.ratios(medians), plan.rules.r_max, plan.rules.points))
     drawn = np.concatenate(parts)  # (repetitions, submissions, workloads that count)
     sample, variances = drawn.mean(axis=-1), drawn.var(axis=0)

@@ -164,6 +164,19 @@ def test_intervals_contain_the_score_and_one_study_has_none() -> None:
     assert all(row.low == row.score == row.high for row in same)
 
 
+def test_the_uncertainty_of_the_measurement_widens_the_intervals() -> None:
+    times = np.random.default_rng(3).lognormal(0.0, 0.1, (3, 4, 3))
+    names = list("abc"), list("wxyz")
+    widths = [
+        [
+            (row.high or 0.0) - (row.low or 0.0)
+            for row in score_times(times, *names, uncertainty=unsure, repetitions=300)
+        ]
+        for unsure in (0.0, 0.2)
+    ]
+    assert all(wide > narrow for narrow, wide in zip(*widths, strict=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("studies", [3, 5, 10])
 @pytest.mark.parametrize("spread", [0.05, 0.2, 0.5])

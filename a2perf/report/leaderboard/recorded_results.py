@@ -43,6 +43,7 @@ from a2perf.report.leaderboard.terms import OPEN
 from a2perf.report.names import submission_title
 from a2perf.report.numbers_text import rounded
 from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import recorded
 from a2perf.worker_pool import worker_pool
 
 _JOULES_PER_KWH = 3.6e6
@@ -56,10 +57,12 @@ class Study:
     Attributes:
         at: what it had used at the target; None without a curve.
         note: why it does not count.
+        uncertainty: relative standard uncertainty of its energy; None if it was not recorded.
     """
 
     at: Reached | None = None
     note: str = ""
+    uncertainty: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +147,18 @@ def studies_of(entry: EntryRuns, reference: TaskReference) -> list[Study]:
             continue
         run = in_mode(run, "train")
         at = None if run.curve is None else reached(run, reference.threshold)
-        studies.append(Study(at, _why_not(at, line.seed, evaluated.get(line.seed, math.nan), reference.threshold)))
+        why = _why_not(at, line.seed, evaluated.get(line.seed, math.nan), reference.threshold)
+        studies.append(Study(at, why, _relative_uncertainty(run)))
     return studies
+
+
+def _relative_uncertainty(run: Run) -> float | None:
+    energy = run.tracking.energy
+    gross, expanded = recorded(energy.gross_kwh), recorded(energy.gross_uncertainty.expanded_kwh)
+    factor = recorded(energy.gross_uncertainty.coverage_factor)
+    if gross is None or expanded is None or factor is None or gross <= 0 or factor <= 0:
+        return None
+    return expanded / factor / gross
 
 
 def _why_not(at: Reached | None, seed: int, evaluated: float, threshold: float) -> str:
@@ -283,14 +296,21 @@ def _studies(one: _Measured, cost: ResultCost) -> Studies:
         return Studies(note=f"no rank on this task: {one.entry.not_ranked[0]}")
     if not one.studies:
         return Studies(note="no training run")
-    costs, notes, estimated = [], [], False
+    costs, notes, unsure, estimated = [], [], [0.0], False
     for study in one.studies:
         spent, note = _spent(study, cost)
         costs.append(spent)
         notes.append(note)
         if math.isfinite(spent) and study.at is not None:
             estimated |= study.at.evenly or (cost.unit == "J" and study.at.quality != "measured")
-    return Studies(costs, estimated and cost.unit != "steps", "; ".join(dict.fromkeys(filter(None, notes))))
+            if cost.unit == "J":
+                unsure.append(math.nan if study.uncertainty is None else study.uncertainty)
+    return Studies(
+        costs,
+        estimated and cost.unit != "steps",
+        "; ".join(dict.fromkeys(filter(None, notes))),
+        None if any(map(math.isnan, unsure)) else max(unsure),
+    )
 
 
 def _spent(study: Study, cost: ResultCost) -> tuple[float, str]:
@@ -345,7 +365,9 @@ def _notes(
     hosts = sorted({host for one in measured for host in one.entry.recording.hosts})
     if len(hosts) > 1 and cost.unit != "steps":
         listed = "; ".join(hosts[:4]) + ("; …" if len(hosts) > 4 else "")
-        notes.append(f"recorded on {len(hosts)} kinds of hosts, whose {cost.plural} are not comparable: {listed}")
+        notes.append(
+            f"recorded on {len(hosts)} kinds of hosts; {cost.plural} are not comparable between them: {listed}"
+        )
     tasks = sorted({key.task for key in without if key.domain == first.domain and key.terms.protocol == first.protocol})
     if tasks:
         notes.append(f"tasks without reference scores have no target: {', '.join(tasks[:8])}")

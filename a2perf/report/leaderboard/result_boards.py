@@ -177,11 +177,13 @@ class Studies:
         costs: one number above zero per study, infinity if not reached.
         estimated: whether a model estimated one of them.
         note: why studies do not count, or that their numbers are upper bounds.
+        uncertainty: relative standard uncertainty of the measurement; None if it was not recorded.
     """
 
     costs: list[float] = dataclasses.field(default_factory=list)
     estimated: bool = False
     note: str = ""
+    uncertainty: float | None = 0.0
 
 
 @dataclasses.dataclass
@@ -243,12 +245,14 @@ def result_board(
     names = [work.name for work in workloads]
     width = max((len(cell.costs) for one in contenders for cell in one.studies.values()), default=1) or 1
     costs = np.full((len(contenders), len(names), width), np.inf)
+    unsure = np.zeros(costs.shape[:2])
     for row, contender in enumerate(contenders):
         for column, name in enumerate(names):
-            held = contender.studies.get(name, Studies()).costs
-            costs[row, column, : len(held)] = held
+            held = contender.studies.get(name, Studies())
+            costs[row, column, : len(held.costs)] = held.costs
+            unsure[row, column] = held.uncertainty or 0.0
     try:
-        scores = score_times(costs, [contender.name for contender in contenders], names, rules)
+        scores = score_times(costs, [one.name for one in contenders], names, rules, uncertainty=unsure)
     except ValueError as error:
         raise UserError(
             f"{title}: {error}", hint="name an existing workload and its held-out variant: VARIANT=BASE"
@@ -273,7 +277,11 @@ def with_held_out(workloads: Sequence[Workload], held_out: Mapping[str, str]) ->
 def _rows(contenders: Sequence[Contender], scores: Sequence[ResultScore], costs: Values) -> list[ResultRow]:
     order = sorted(range(len(scores)), key=lambda row: (-scores[row].score, -scores[row].exact, scores[row].submission))
     has_intervals = all(score.low is not None for score in scores)
-    ranges = rank_ranges([(scores[row].low, scores[row].high) for row in order])
+    # The order of energies of unknown uncertainty is unknown, like in ``report.ranks``.
+    known = [
+        (None, None) if _lacks_uncertainty(contenders[row]) else (scores[row].low, scores[row].high) for row in order
+    ]
+    ranges = rank_ranges(known)
     rows = []
     for place, (row, (best, worst)) in enumerate(zip(order, ranges, strict=True), 1):
         contender, score = contenders[row], scores[row]
@@ -298,6 +306,10 @@ def _rows(contenders: Sequence[Contender], scores: Sequence[ResultScore], costs:
     return rows
 
 
+def _lacks_uncertainty(contender: Contender) -> bool:
+    return any(held.uncertainty is None for held in contender.studies.values())
+
+
 def _place(order: Sequence[int], scores: Sequence[ResultScore], place: int) -> int:
     """Returns the place of the first submission with the same score, since equal scores share a place."""
     while place > 1 and scores[order[place - 2]].score == scores[order[place - 1]].score:
@@ -316,6 +328,8 @@ def _notes(
     ]
     unsolved = [work.title for work in workloads if all(score.times[work.name] is None for score in scores)]
     notes = []
+    if unknown := [one.title or one.name for one in contenders if _lacks_uncertainty(one)]:
+        notes.append(f"energies without a recorded uncertainty are not ordered: {', '.join(unknown)}")
     if short:
         more = f" and {len(short) - 5} more" if len(short) > 5 else ""
         notes.append(f"fewer than {width} studies, the missing count as not reached: {', '.join(short[:5])}{more}")

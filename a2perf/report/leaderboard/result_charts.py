@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TAUS = 601
 MOST_LINES = 18
-"""Of the best submissions; more lines cannot be told apart."""
+"""Of the best submissions; more lines cannot be distinguished."""
 
 
 def profile_chart(board: ResultBoard, name: str) -> Chart:
@@ -44,7 +44,7 @@ def profile_chart(board: ResultBoard, name: str) -> Chart:
 
 
 def profile_figure(board: ResultBoard) -> Figure:
-    """Returns the figure of ``profile_chart``; only within ``drawing.draw`` or a style of its own."""
+    """Returns the figure of ``profile_chart``; only within ``drawing.chart_style``."""
     noun = COSTS[board.score].noun
     taus = np.linspace(1.0, board.r_max, _TAUS)
     counted = [work.name for work in board.counted()]

@@ -70,6 +70,9 @@ def test_seconds_samples_and_joules_until_the_trailing_mean_reaches_the_target(m
     assert energy.provenance in ("measured", "estimated")
     joules = {row.name: row.cells["trot"].median or 0.0 for row in energy.rows}
     assert joules["usual"] == pytest.approx(2 * joules["quick"])
+    # these records state no uncertainty of their energies, which are therefore not ordered
+    assert [row.rank() for row in energy.rows if row.solved()] == ["1–3", "1–3"]
+    assert any(note.startswith("energies without a recorded uncertainty are not ordered") for note in energy.notes)
 
 
 def test_a_curve_that_the_evaluation_does_not_confirm_does_not_count(board: ResultBoard) -> None:
