@@ -17,6 +17,7 @@ import importlib.util
 import json
 import logging
 import platform
+import struct
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from a2perf.assets import cache_dir
 from a2perf.storage import write_atomic
 
 _FORMAT = "a2perf kernels 1"
+# Of the ELF format, and the beginnings of names that only wrappers for the interpreter use.
+_SYMBOL_TABLE, _SYMBOL_BYTES, _UNDEFINED = 2, 24, 0
+_INTERPRETER = ("numba_", "NRT_", "Py", "_Py")
 _log = logging.getLogger(__name__)
 
 # Scalars of a call: the code in the file, the C type, and the Python types that it takes.
@@ -51,6 +55,7 @@ class KernelCode:
             ``<f8 2 C``; A is any layout.
         results: types of the results; none for a kernel that returns nothing.
         symbol: name of the function in the object.
+        needs: names that the object expects to find in the process.
         code: the ELF object.
     """
 
@@ -58,6 +63,7 @@ class KernelCode:
     arguments: tuple[str, ...]
     results: tuple[str, ...]
     symbol: str
+    needs: tuple[str, ...]
     code: bytes
 
 
@@ -113,7 +119,8 @@ class NativeFunction:
     def call(self, flat: Sequence[Any]) -> Any:
         """Calls the function with flat arguments."""
         results = self._result_type()
-        if self._function(ctypes.addressof(results), ctypes.addressof(ctypes.c_void_p()), *flat) != 0:
+        exception = ctypes.c_void_p()
+        if self._function(ctypes.addressof(results), ctypes.addressof(exception), *flat) != 0:
             raise RuntimeError("a compiled kernel raised an exception")
         found = [getattr(results, f"result{i}") for i in range(len(self._results))]
         found = [bool(one) if kind == "bool" else one for one, kind in zip(found, self._results, strict=True)]
@@ -171,9 +178,14 @@ class KernelLibrary:
         codes = tuple(codes)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        # The objects also hold wrappers for the interpreter, which nobody calls here: any address satisfies the linker.
-        self._nothing = ctypes.CFUNCTYPE(None)(lambda: None)
-        llvm.add_symbol("numba_adapt_ndarray", ctypes.cast(self._nothing, ctypes.c_void_p).value)
+        # One name that is not found, and LLVM links none of them, silently.
+        process = ctypes.CDLL(None)
+        for name in sorted({name for code in codes for name in code.needs}):
+            found = getattr(process, name, None)
+            if found is None and not name.startswith(_INTERPRETER):
+                raise ValueError(f"the kernels need {name}, which the C library does not have")
+            # Only wrappers for the interpreter call functions of Numba; nobody calls those wrappers here.
+            llvm.add_symbol(name, ctypes.cast(found or process.abort, ctypes.c_void_p).value)
         machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         for code in codes:
@@ -241,7 +253,7 @@ def load(folder: Path) -> bool:
         _in_use = KernelLibrary(_read(library_path(folder)))
     except FileNotFoundError:
         return False
-    except (ImportError, OSError, ValueError, KeyError, RuntimeError) as error:
+    except (ImportError, OSError, ValueError, KeyError, AttributeError, RuntimeError) as error:
         _log.debug("kernel library not used: %s", error)
         return False
     return True
@@ -257,7 +269,8 @@ def _read(path: Path) -> Iterable[KernelCode]:
     for entry in json.loads(header):
         code = objects[at : at + entry["size"]]
         at += entry["size"]
-        yield KernelCode(entry["kernel"], tuple(entry["arguments"]), tuple(entry["results"]), entry["symbol"], code)
+        arguments, results, needs = (tuple(entry[name]) for name in ("arguments", "results", "needs"))
+        yield KernelCode(entry["kernel"], arguments, results, entry["symbol"], needs, code)
 
 
 def write(path: Path, codes: Iterable[KernelCode]) -> None:
@@ -273,6 +286,7 @@ def write(path: Path, codes: Iterable[KernelCode]) -> None:
             "arguments": code.arguments,
             "results": code.results,
             "symbol": code.symbol,
+            "needs": code.needs,
             "size": len(code.code),
         }
         for code in codes
@@ -302,8 +316,31 @@ def codes_of(dispatcher: Any) -> Iterable[KernelCode]:
                     tuple(_argument_code(one) for one in types),
                     _result_codes(description.restype),
                     description.llvm_func_name,
+                    _external_names(code[0]),
                     code[0],
                 )
+
+
+def _external_names(code: bytes) -> tuple[str, ...]:
+    """Returns the names that an ELF object needs from outside.
+
+    Raises:
+        ValueError: it is not a 64-bit little-endian ELF object.
+    """
+    if code[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("not an ELF object of this kind")
+    (table,) = struct.unpack_from("<Q", code, 0x28)
+    size, count = struct.unpack_from("<HH", code, 0x3A)
+    # Of a section header: type, offset, size, and the section with the names.
+    sections = [struct.unpack_from("<4xI16xQQI", code, table + i * size) for i in range(count)]
+    needed = set()
+    for _kind, offset, length, names in (section for section in sections if section[0] == _SYMBOL_TABLE):
+        for at in range(offset, offset + length, _SYMBOL_BYTES):
+            name, section = struct.unpack_from("<IxxH", code, at)
+            if name and section == _UNDEFINED:
+                start = sections[names][1] + name
+                needed.add(code[start : code.index(b"\0", start)].decode())
+    return tuple(sorted(needed))
 
 
 def _argument_code(numba_type: Any) -> str:
