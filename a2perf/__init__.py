@@ -9,7 +9,7 @@
     a2perf.compare(runs, baseline="v1", candidate="v2").plot()
 
 Environments   tasks, make, make_vec
-Run            evaluate, train, submit, check, track
+Run            evaluate, train, submit, check, track, reproduce
 Read           read_run, read_runs, score, compare, time_to_result, to_frame, open_dataset
 Write          write_report, write_leaderboard
 Other tools    a2perf.exporters (MLflow, Weights & Biases, TensorBoard, Hugging Face, Croissant, in-toto),
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from a2perf.api.frames import Table, to_frame
     from a2perf.api.offline_data import OfflineDataset, open_dataset
     from a2perf.api.pages import write_leaderboard, write_report
+    from a2perf.api.reproducing import Reproduced, reproduce
     from a2perf.api.result_leaderboard import ResultLeaderboard, time_to_result
     from a2perf.api.results import Result, Runs, read_run, read_runs
     from a2perf.api.scoring import Scores, score
@@ -48,6 +49,7 @@ _HOMES = {
     "CheckReport": "api.checking",
     "Comparison": "api.comparing",
     "OfflineDataset": "api.offline_data",
+    "Reproduced": "api.reproducing",
     "Result": "api.results",
     "ResultLeaderboard": "api.result_leaderboard",
     "RunFailed": "errors",
@@ -68,6 +70,7 @@ _HOMES = {
     "open_dataset": "api.offline_data",
     "read_run": "api.results",
     "read_runs": "api.results",
+    "reproduce": "api.reproducing",
     "score": "api.scoring",
     "submit": "api.submitting",
     "tasks": "api.environments",
@@ -86,6 +89,7 @@ __all__ = [
     "CheckReport",
     "Comparison",
     "OfflineDataset",
+    "Reproduced",
     "Result",
     "ResultLeaderboard",
     "RunFailed",
@@ -109,6 +113,7 @@ __all__ = [
     "open_dataset",
     "read_run",
     "read_runs",
+    "reproduce",
     "score",
     "submit",
     "tasks",

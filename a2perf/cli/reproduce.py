@@ -8,15 +8,10 @@ from typing import Any
 
 import click
 
+from a2perf.api.reproducing import OPTIONS
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import RunOptions, run_options
-
-OPTIONS = (
-    "sandbox", "allow_weaker", "python_env", "python_env_find_links", "participant_python", "datasets_path",
-    "memory_limit_bytes",
-)  # fmt: skip
-"""Options of every run that belong to the host of a repetition; the record gives the others."""
 
 
 @click.command(context_settings=normalised())

@@ -18,12 +18,12 @@ PAGE = Path(__file__).resolve().parents[1] / "reference" / "python_api.md"
 
 GROUPS = {
     "Environments": ("tasks", "make", "make_vec"),
-    "Run": ("evaluate", "train", "submit", "check", "track"),
+    "Run": ("evaluate", "train", "submit", "check", "track", "reproduce"),
     "Read and compare": ("read_run", "read_runs", "score", "compare", "time_to_result", "to_frame", "open_dataset"),
     "Write": ("write_report", "write_leaderboard"),
     "Types": (
         "Result", "Runs", "Scores", "Table", "Comparison", "TaskInfo", "Tasks", "Submitted", "CheckReport", "Tracked",
-        "OfflineDataset", "ResultLeaderboard", "RunSettings",
+        "OfflineDataset", "Reproduced", "ResultLeaderboard", "RunSettings",
     ),
     "Errors": ("UserError", "RunFailed"),
 }  # fmt: skip
@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "run": ("evaluate", "train", "experiments.experiment.plan", "launch.conductor.Conductor.run"),
     "status": ("experiments.progress.read_progress",),
     "submit": ("submit",),
+    "reproduce": ("reproduce",),
     "wrap": ("experiments.script_wrapper.run.run",),
     "benchmark": ("experiments.benchmark_matrix.run_matrix",),
     "smoketest": ("experiments.smoke_test.pairs.try_pairs",),

@@ -11,7 +11,7 @@ import pytest
 from a2perf.cli import main
 from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.claims import QUANTITIES, Claim, parse_claim
-from a2perf.experiments.reproduce.judgement import Judgement, overall
+from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, fresh_seeds, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles, sample
 from a2perf.runs.layout import CONFIG
@@ -68,7 +68,7 @@ def run_with(values: list[float], latency: float = 0.0) -> Run:
 
 
 def judged(claim: Claim, recorded: Run, repeated: list[Run]) -> Any:
-    found = Judgement(recorded, [claim], max_runs=len(repeated), repeated=repeated)
+    found = BundleJudgement(recorded, [claim], max_runs=len(repeated), repeated=repeated)
     (result,) = found.results()
     return result
 

@@ -28,7 +28,7 @@ COST_MARGIN = 0.05
 
 
 @dataclass(frozen=True)
-class Quantity:
+class ClaimQuantity:
     """A quantity of an evaluation.
 
     Attributes:
@@ -63,17 +63,17 @@ def _latency(run: Run) -> Values:
     return _single(float(np.median(calls)) if calls.size else None)
 
 
-QUANTITIES: Mapping[str, Quantity] = {
+QUANTITIES: Mapping[str, ClaimQuantity] = {
     one.name: one
     for one in (
-        Quantity("return", "", {"": 1.0}, lambda run: _over_tasks(run.returns.get(run.mode, {})), True, "=="),
-        Quantity(
+        ClaimQuantity("return", "", {"": 1.0}, lambda run: _over_tasks(run.returns.get(run.mode, {})), True, "=="),
+        ClaimQuantity(
             "success", "share", {"": 1.0, "%": 0.01},
             lambda run: _over_tasks(run.successes.get(run.mode, {})), True, "==",
         ),
-        Quantity("latency", "s", _SECONDS, _latency),
-        Quantity("peak_memory", "B", _BYTES, lambda run: _single(run.tracking.rss_peak_bytes)),
-        Quantity("energy", "kWh", _KWH, lambda run: _single(run.tracking.energy.gross_kwh)),
+        ClaimQuantity("latency", "s", _SECONDS, _latency),
+        ClaimQuantity("peak_memory", "B", _BYTES, lambda run: _single(run.tracking.rss_peak_bytes)),
+        ClaimQuantity("energy", "kWh", _KWH, lambda run: _single(run.tracking.energy.gross_kwh)),
     )
 }  # fmt: skip
 """Every quantity by name: the mean return and share of successes of the episodes; the median round trip of a timed
@@ -92,7 +92,7 @@ class Claim:
     """
 
     text: str
-    quantity: Quantity
+    quantity: ClaimQuantity
     comparison: Comparison
     threshold: float | None = None
 
@@ -172,7 +172,7 @@ def bounds_of(claim: Claim) -> tuple[float, float] | None:
     return (0.0, 1.0) if claim.quantity.name == "success" else None
 
 
-def _example(quantity: Quantity) -> str:
+def _example(quantity: ClaimQuantity) -> str:
     examples = {
         "return": "return>=380", "success": "success>=90 %", "latency": "latency<=3 ms",
         "peak_memory": "peak_memory<=2 GiB", "energy": "energy<=0.5 kWh",

@@ -123,11 +123,11 @@ def changed_conditions(
         pairs += [(name, packages.get(name, "missing"), now.get(name, "missing")) for name in names]
     elif now:
         pairs.append(("packages", "", f"{len(now)} packages"))
-    hosts = recorded.host, repeated["host"]
-    pairs += [(name, *(host.get(key) for host in hosts)) for name, key in _HOST.items()]
-    pairs.append(("memory", *(_gib(host.get("memory_bytes")) for host in hosts)))
-    if recorded.host.get("kernel") == repeated["host"].get("kernel"):  # the name of the system contains the kernel's
-        pairs.append(("system", *(host.get("os") for host in hosts)))
+    then, here = recorded.host, repeated["host"]
+    pairs += [(name, then.get(key), here.get(key)) for name, key in _HOST.items()]
+    pairs.append(("memory", _gib(then.get("memory_bytes")), _gib(here.get("memory_bytes"))))
+    if then.get("kernel") == here.get("kernel"):  # the name of the system contains the kernel's
+        pairs.append(("system", then.get("os"), here.get("os")))
     if recorded.sandbox is not None and repeated["sandbox"]:
         pairs.append(("sandbox", recorded.sandbox.level, repeated["sandbox"]))
     return [

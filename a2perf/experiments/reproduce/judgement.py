@@ -28,7 +28,7 @@ _PATIENCE = 4
 
 
 @dataclass
-class Judgement:
+class BundleJudgement:
     """The claims of one bundle and what the repetitions so far say about them.
 
     Attributes:

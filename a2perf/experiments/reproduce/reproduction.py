@@ -24,7 +24,7 @@ from a2perf.experiments.reproduce.comparison import (
     offline_checks,
     same_host,
 )
-from a2perf.experiments.reproduce.judgement import Judgement, overall
+from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, RebuiltRun, current_fingerprint, rebuild
 from a2perf.experiments.reproduce.selection import RecordedBundle, find_bundles, of_entry, sample
 from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, State
@@ -133,7 +133,7 @@ class _Open:
 
     place: Path
     rebuilt: RebuiltRun
-    judgement: Judgement
+    judgement: BundleJudgement
     runs: list[RepeatedRun] = field(default_factory=list)
     manifest: Manifest | None = None
 
@@ -264,7 +264,7 @@ def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> 
     if rebuilt is None:
         checked = offline_checks(bundle, recorded)
         return _record(bundle, "NOT CHECKED", f"missing: {missing[0]}", missing=missing, checked=checked)
-    return _Open(place, rebuilt, Judgement(recorded, claims, request.max_runs))
+    return _Open(place, rebuilt, BundleJudgement(recorded, claims, request.max_runs))
 
 
 def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
