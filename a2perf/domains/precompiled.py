@@ -105,7 +105,8 @@ class NativeFunction:
             if type(argument) not in accepted:
                 return None
             if array is None:
-                flat.append(argument)
+                # ctypes does not take the integers of NumPy.
+                flat.append(argument.item() if isinstance(argument, np.generic) else argument)
                 continue
             dtype, dimensions, contiguous = array
             if argument.dtype != dtype or argument.ndim != dimensions:

@@ -34,6 +34,7 @@ class ProtocolClient:
         program: Sequence[str] = PROGRAM,
         timeout_s: float = 60.0,
     ) -> None:
+        self.netlist_file = netlist_file
         self.address = str(Path(tempfile.gettempdir()) / f"plc_{os.getpid()}_{os.urandom(6).hex()}")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(self.address)
