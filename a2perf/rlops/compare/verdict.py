@@ -239,7 +239,7 @@ def _with_further(item: Judgement, reason: str, confidence: float, needed: int) 
     scores = item.candidate.scores, item.baseline.scores
     found = seeds_to_settle(*scores, distance, confidence=confidence, needed=needed)
     if not item.candidate.variance and not item.baseline.variance:
-        # Equal scores so far are no evidence that the next one is equal, too.
+        # Equal scores so far do not imply that the next one is equal, too.
         return replace(item, reason=f"{reason}, {needed - item.candidate.seeds} more if all are alike")
     if found is None:
         reason += "; no number of further seeds can be named"
