@@ -139,6 +139,8 @@ class Domain:
         candidates: ``"module:class"`` that reads its observations as tables of `candidates`.
         settable: keyword arguments of its environments that a submission's own gin file may set beside those of a
             task, each with the values that it may have.
+        path_arguments: keyword arguments of its environments that name files or folders; the participant's process may
+            read these.
         perturbations: changes of its environments for measuring robustness.
     """
 
@@ -160,6 +162,7 @@ class Domain:
     variables: Mapping[str, str] = field(default_factory=dict)
     candidates: str | None = None
     settable: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    path_arguments: tuple[str, ...] = ()
     perturbations: tuple[Perturbation, ...] = ()
 
     def perturbation(self, name: str) -> Perturbation:

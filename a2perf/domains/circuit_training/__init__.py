@@ -143,6 +143,7 @@ DOMAIN = Domain(
     candidates="a2perf.domains.circuit_training.candidates:CircuitCandidates",
     perturbations=_PERTURBATIONS,
     settable={"is_eval": (False,)},
+    path_arguments=("netlist_file", "init_placement"),
     support=wheels_on_linux("circuit_training"),
     demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
     data_commands={

@@ -161,7 +161,7 @@ class ParticipantProcess:
 
     def _sandbox_spec(self, home: Path, fds: tuple[int, int]) -> SandboxSpec:
         program, confined = self._spec, self.confinement
-        files = [*program.assets.values(), *program.python_files]
+        files = [*program.assets.values(), *program.python_files, *program.task_files]
         artifacts = [] if self._artifacts is None else [self._artifacts]
         worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds), str(self._submission))
         return SandboxSpec(

@@ -25,6 +25,7 @@ class ParticipantSpec:
             ``PATH``, a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
         artifacts: folder that it may write to.
         assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
+        task_files: files and folders that the arguments of the task name; the process may read them.
         log_base: folder to which a failure's log path is relative; by default the parent of ``logs``.
     """
 
@@ -36,4 +37,5 @@ class ParticipantSpec:
     environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     artifacts: Path | None = None
     assets: Mapping[str, Path] = field(default_factory=lambda: _NOTHING)
+    task_files: Sequence[Path] = ()
     log_base: Path | None = None

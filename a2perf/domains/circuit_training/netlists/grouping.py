@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 _FREE_GROUPS = 500
 _CELLS_PER_GROUP = 40  # at least, on average; a small design gets fewer free groups
 _SCATTER = 16.0  # a group may span the square root of this part of the canvas's area
-_SMALL = 4.0  # a group with fewer cells than the mean over this is small
+_SMALL = 4.0  # a group with fewer cells than the mean of the partition over this is small
 _MERGE_ROUNDS = 20
 
 
@@ -43,7 +43,7 @@ class GroupingSettings:
     groups: int | None = None
     fixed_levels: int = 1
     max_sinks: int = 500
-    imbalance: float = 0.75  # the published unbalance of 5 % per bisection adds up to 140 % over 500 parts
+    imbalance: float = 0.6  # the published unbalance of 5 % per bisection adds up to 140 % over 500 parts
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -174,7 +174,7 @@ def group_cells(
         at = np.stack([netlist.x[node], netlist.y[node]], axis=1)
         reach = math.sqrt(canvas[0] * canvas[1] / _SCATTER)
         part, broken = _broken_up(part, at, cells, reach)
-        part, merged = _merged(graph, part, at, cells, reach / 2.0)
+        part, merged = _merged(graph, part, at, cells, reach / 2.0, parts)
     names, group = np.unique(part[cells], return_inverse=True)
     result = np.full(netlist.num_nodes, -1, np.int64)
     result[node[cells]] = group
@@ -244,7 +244,9 @@ def _broken_up(part: Ints, at: Floats, cells: NDArray[np.bool_], reach: float) -
     return result, int(split.max()) + 1 - groups
 
 
-def _merged(graph: Hypergraph, part: Ints, at: Floats, cells: NDArray[np.bool_], reach: float) -> tuple[Ints, int]:
+def _merged(
+    graph: Hypergraph, part: Ints, at: Floats, cells: NDArray[np.bool_], reach: float, parts: int
+) -> tuple[Ints, int]:
     """Joins small groups with the best connected group near them until none is left that can join."""
     members = np.flatnonzero(cells)
     result = part.copy()
@@ -254,7 +256,7 @@ def _merged(graph: Hypergraph, part: Ints, at: Floats, cells: NDArray[np.bool_],
     for _ in range(_MERGE_ROUNDS):
         names, group = np.unique(result[members], return_inverse=True)
         groups, count = len(names), np.bincount(group)
-        small = count <= len(members) / groups / _SMALL
+        small = count <= len(members) / parts / _SMALL
         if not small.any() or groups < 2:
             break
         of_vertex = np.full(len(result), -1, np.int64)
