@@ -84,7 +84,7 @@ def _drawn(kind: str, part: str, read: Callable[[_Energy], float]) -> OfRun:
         account = energy.account if isinstance(energy, ComponentEnergy) else ""
         method = "; ".join(words for words in (energy.method, account) if words)
         value = RunNumber(None if energy.quality in ("", "none") else recorded(read(energy)), energy.quality, method)
-        if kind == "power{}_peak":  # of one interval, which has no account of its own
+        if kind == "power{}_peak":  # of one interval: no uncertainty is recorded for it
             return value
         if kind == "energy{}_net":
             return with_uncertainty(value, energy.net_uncertainty, energy.net_kwh)

@@ -85,8 +85,8 @@ def test_sums_of_one_instrument_keep_its_error_and_different_instruments_are_ind
 
 
 def test_earlier_attempts_get_the_uncertainty_of_the_last_in_proportion() -> None:
-    first = Attempt(number=1, started_at="", host="a", pid=1, gross_kwh=3.0, net_kwh=1.0)
-    last = Attempt(number=2, started_at="", host="a", pid=2)
+    first = Attempt(number=1, started_at="", host="a", pid=1, boot_id="b", gross_kwh=3.0, net_kwh=1.0)
+    last = Attempt(number=2, started_at="", host="a", pid=2, boot_id="b")
     report = with_earlier(_report(1.0, _uncertainty(0.03, 0.04)), [first, last])
     assert report["energy"]["gross_kwh"] == 4.0
     assert report["energy"]["gross_uncertainty"]["expanded_kwh"] == pytest.approx(4 * 0.1)

@@ -89,7 +89,7 @@ class CpuEnergy(_Counted):
         machine: charge the model with the whole machine's processor time and not the tree's alone.
         powercap: where the counters are.
         settle: waits so many seconds between the first readings.
-        amd: whether the processor is AMD's, whose counters are computed from events; by default that of this host.
+        amd: whether the processor is AMD's, with counters that are computed from events; by default that of this host.
     """
 
     name = "cpu_energy"

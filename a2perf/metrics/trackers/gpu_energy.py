@@ -1,7 +1,8 @@
 """Energy of the selected NVIDIA GPUs: whole devices as gross, the tree's share of the draw above idle as net.
 
 The share is that of the tree's processes in the time that kernels ran, by the driver's account of each process. Where
-the driver shows no process of this pid namespace, net energy keeps the whole device, and its uncertainty covers any share.
+the driver shows no process of this pid namespace, net energy keeps the whole device and its uncertainty covers any
+share.
 """
 
 from __future__ import annotations

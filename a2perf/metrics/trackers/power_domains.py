@@ -10,7 +10,7 @@ What contains what decides which counters are added::
 
 Dies of one package are added unless their counters mirror each other, as on AMD processors where each die shows the
 counter of the package: equal within a tick in several readings, with one reading between two of the other. Counters may
-wrap around, be reset, be unreadable, appear or vanish; see ``Domain``.
+wrap around, be reset, be unreadable, appear or vanish; see ``PowerDomain``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from a2perf.metrics.trackers.power_zones import Domain, Zone, kind_of
+from a2perf.metrics.trackers.power_zones import PowerDomain, Zone, kind_of
 
 POWERCAP = Path("/sys/class/powercap")
 UPDATE_S = 1e-3
@@ -55,8 +55,8 @@ class Reading(NamedTuple):
 class _Pair:
     """Two domains that may be one counter."""
 
-    first: Domain
-    second: Domain
+    first: PowerDomain
+    second: PowerDomain
     agreed: int = 0
     last_uj: int | None = None
 
@@ -80,7 +80,7 @@ class PowerDomains:
         self._powercap = powercap
         self._clock = clock
         self._reads = reads
-        self._domains: dict[tuple[str, str], Domain] = {}
+        self._domains: dict[tuple[str, str], PowerDomain] = {}
         self._known: set[Path] = set()
         self._pairs: list[_Pair] = []
         self._merged: set[int] = set()
@@ -91,7 +91,7 @@ class PowerDomains:
     def rescan(self) -> None:
         """Opens zones that have appeared."""
         now_s = self._clock()
-        fresh: list[Domain] = []
+        fresh: list[PowerDomain] = []
         self.hidden = 0
         for path, name, label, order in _zones(self._powercap):
             if path in self._known:
@@ -108,7 +108,7 @@ class PowerDomains:
                 label = f"{label} ({path.name})"  # two zones of one interface with one name are two parts
                 domain = None
             if domain is None:
-                domain = self._domains[kind, label] = Domain(kind, label)
+                domain = self._domains[kind, label] = PowerDomain(kind, label)
                 fresh.append(domain)
             domain.zones.append(zone)
             if domain not in fresh:
@@ -117,7 +117,7 @@ class PowerDomains:
             domain.open(now_s, missed_s=now_s - self._began_s)
         self._pair(fresh)
 
-    def _pair(self, fresh: list[Domain]) -> None:
+    def _pair(self, fresh: list[PowerDomain]) -> None:
         for second in fresh:
             for first in self._of(second.kind):
                 if first is second:  # the order of the pair is the order of reading
@@ -158,10 +158,10 @@ class PowerDomains:
             pair.first.zones += pair.second.zones  # now a spare: it takes over if the first can no longer be read
             pair.first.mirrors.append(pair.second.label)
 
-    def _of(self, kind: str) -> list[Domain]:
+    def _of(self, kind: str) -> list[PowerDomain]:
         return [d for d in self._domains.values() if d.kind == kind and id(d) not in self._merged]
 
-    def _needed(self) -> Iterator[Domain]:
+    def _needed(self) -> Iterator[PowerDomain]:
         if self._reads != "processor":
             yield from self._of("dram")
         if self._reads == "memory":
@@ -226,7 +226,7 @@ class PowerDomains:
         )
 
 
-def _between(first: Domain, second: Domain) -> bool:
+def _between(first: PowerDomain, second: PowerDomain) -> bool:
     """Whether a reading of the second lies between two of the first, within one tick of their register."""
     before, value = first.value_uj, second.value_uj
     after = next((seen for zone in first.zones if (seen := zone.peek()) is not None), None)

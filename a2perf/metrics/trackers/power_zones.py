@@ -99,7 +99,7 @@ class Zone:
 
 
 @dataclass
-class Domain:
+class PowerDomain:
     """A part of the hardware with its own energy, and the zones that show it.
 
     Attributes:
