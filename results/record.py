@@ -87,7 +87,7 @@ TORCH = TF_AGENTS
 
 
 def _batch(seconds: int) -> str:
-    """Returns the arguments of a training of `mujoco_ppo` on one core."""
+    """Returns the arguments of a training run of `mujoco_ppo` on one core."""
     return f"threads=1,time_budget_s={seconds}"
 
 
