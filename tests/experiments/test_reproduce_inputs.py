@@ -5,17 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+import a2perf
 from a2perf.cli import main
 from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.claims import QUANTITIES, Claim, parse_claim
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, fresh_seeds, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles, sample
+from a2perf.report.leaderboard.entries import find_entries
+from a2perf.report.leaderboard.signatures import reproduction_check
 from a2perf.runs.layout import CONFIG
+from a2perf.runs.reproduction import Reproduction, place_of, write_reproduction
 from a2perf.runs.run import Run, RunIdentity
+from a2perf.runs.signing import manifest_sha256
 from tests.metrics import made_bundles
 
 
@@ -182,3 +188,41 @@ def test_wrong_words_exit_with_2(
     made_bundles.write_inference(tmp_path / "R", 3)
     assert status_of(["reproduce", str(tmp_path / "R"), "-o", str(tmp_path / "out"), *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_verdict_beside_its_bundle_is_a_mark_on_leaderboard_and_report(tmp_path: Path) -> None:
+    bundle = made_bundles.write_inference(tmp_path / "runs" / "seed_3", 3)
+    other = made_bundles.write_inference(tmp_path / "other" / "seed_4", 4)
+    (recorded,), _ = find_bundles([bundle])
+    verdict = Reproduction(
+        a2perf_version="1", a2perf_sha256="", bundle="b", manifest_sha256=manifest_sha256(bundle), submission="agent",
+        submission_sha256="", domain="", task="trot", mode="inference", root_seed=3, verdict="CONFIRMED",
+        method="bit-equal", reason="all episodes are bit-equal", same_host=False, finished_at="2026-11-20T10:00:00",
+    )  # fmt: skip
+    write_reproduction(place_of(bundle), verdict)
+    write_reproduction(place_of(other), verdict)  # of another bundle: it does not count there
+    text = "reproduced 2026-11-20 on another host"
+    run = recorded.read()
+    assert run.reproduction is not None
+    assert (run.reproduction.text, run.reproduction.signature) == (text, "unsigned")
+    (entry,) = find_entries(tmp_path / "runs").entries
+    assert [line.reproduction.text for line in entry.lines if line.reproduction is not None] == [text]
+    (foreign,) = find_entries(tmp_path / "other").entries
+    assert [line.reproduction for line in foreign.lines] == [None]
+    # a folder of verdicts counts for packed bundles too, and a refuted one is not hidden by an older one
+    refuted = Reproduction(**{**msgspec.structs.asdict(verdict), "verdict": "REFUTED", "finished_at": "2026-11-21"})
+    write_reproduction(tmp_path / "verdicts" / "x.reproduction.json", refuted)
+    check = reproduction_check(None, tmp_path / "verdicts")
+    (entry,) = find_entries(tmp_path / "runs", reproduction=check).entries
+    assert entry.lines[0].reproduction is not None
+    assert entry.lines[0].reproduction.text == "not reproduced 2026-11-21 on another host"
+    page = a2perf.write_report([a2perf.read_run(bundle)], tmp_path / "report").page.read_text(encoding="utf-8")
+    assert text in page
+
+
+def test_repetitions_of_a_training_run_count_once_each() -> None:
+    recorded = run_with([10.0, 12.0, 11.0, 9.0])
+    runs = [run_with([value - 1, value + 1]) for value in (10.4, 10.6, 10.5, 10.3, 10.7, 10.5, 10.45, 10.55)]
+    judgement = BundleJudgement(recorded, [parse_claim("return>=5")], len(runs), trained=True, repeated=runs)
+    (result,) = judgement.results()
+    assert (result.verdict, result.reruns) == ("CONFIRMED", 7)  # the repetition of the recorded seeds does not count

@@ -3,7 +3,8 @@
 The first repetition has the recorded seeds. If every recorded value of every episode is equal, the claims that the
 bundle itself makes are confirmed. Otherwise two tests share the chance of an error: one of the paired differences on
 the recorded seeds, one of the episodes with fresh seeds. A claimed threshold is tested on fresh seeds only, because
-the recorded ones may have been selected.
+the recorded ones may have been selected. If the training run is repeated too, the episodes of one policy depend on each
+other, so every repetition counts as one value.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from a2perf.experiments.reproduce.claims import Claim, bounds_of, margin_of
+import numpy as np
+
+from a2perf.experiments.reproduce.claims import QUANTITIES, Claim, bounds_of, margin_of
 from a2perf.experiments.reproduce.comparison import EpisodeComparison, paired_differences
-from a2perf.metrics.claims import ClaimResult, SequentialClaim
+from a2perf.metrics.claims import MARGIN, ClaimResult, SequentialClaim
 from a2perf.runs.reproduction import CheckedClaim, Outcome
 from a2perf.runs.run import Run
 
@@ -35,6 +38,7 @@ class BundleJudgement:
         recorded: the recorded run.
         claims: the claims.
         max_runs: number of repetitions after which a claim stays open.
+        trained: whether each repetition trains its own policy.
         same_host: whether the repetitions run on the recorded host; None if unknown.
         repeated: the repetitions; the first one has the recorded seeds.
         episodes: comparison with the first one.
@@ -43,6 +47,7 @@ class BundleJudgement:
     recorded: Run
     claims: Sequence[Claim]
     max_runs: int
+    trained: bool = False
     same_host: bool | None = None
     repeated: list[Run] = field(default_factory=list)
     episodes: EpisodeComparison | None = None
@@ -59,11 +64,12 @@ class BundleJudgement:
 
     def _can_settle(self, checked: CheckedClaim, remaining: int) -> bool:
         """Returns whether the remaining repetitions may settle a claim; the expected number is only a rough one."""
+        if self.trained or not QUANTITIES[checked.quantity].per_episode:
+            return True  # one value each: the test looks at the last one at the latest
         per_run = max(1, len(next(iter(self.recorded.episodes.values()), ())))
-        each = 1 if checked.unit in ("s", "B", "kWh") else per_run
         if checked.needed is None:
-            return checked.reruns < _LEAST_TRIED * each
-        return checked.needed <= _PATIENCE * remaining * each
+            return checked.reruns < _LEAST_TRIED * per_run
+        return checked.needed <= _PATIENCE * remaining * per_run
 
     def _checked(self, claim: Claim) -> CheckedClaim:
         values = claim.quantity.values(self.recorded)
@@ -86,10 +92,11 @@ class BundleJudgement:
                 reason=f"all {self.episodes.episodes} episodes are bit-equal",
             )  # fmt: skip
         recorded = claim.quantity.values(self.recorded)
-        margin = margin_of(claim, self.recorded, claimed)
-        if margin is None:
-            margin = SequentialClaim(recorded, "==", bounds=bounds_of(claim)).margin if _spread(recorded) else None
-        margin = margin or 0.05 * abs(claimed) or 1e-9
+        margin = margin_of(claim, self.recorded, claimed) or MARGIN * float(np.ptp(recorded)) or _relative(claimed)
+        if self.trained:
+            test = SequentialClaim(claimed, "==", margin=margin, max_reruns=self.max_runs, confidence=_ONE_CONFIDENCE)
+            test.extend(self._run_means(claim, self.repeated))
+            return _result(claim, claimed, margin, test.result(), [])
         paired = paired_differences(self.recorded, self.repeated[0], claim.quantity.name)
         if paired.size == recorded.size and not paired.any():
             return CheckedClaim(
@@ -116,9 +123,14 @@ class BundleJudgement:
         return _result(claim, claimed, margin, test.result(), [])
 
     def _threshold(self, claim: Claim, claimed: float) -> CheckedClaim:
-        values = self._fresh_values(claim) if claim.quantity.per_episode else self._cost_values(claim)
-        margin = margin_of(claim, self.recorded, claimed) or 0.05 * abs(claimed) or 1e-9
-        most = max(2, self.max_runs * max(1, claim.quantity.values(self.recorded).size))
+        per_run = self.trained or not claim.quantity.per_episode
+        values = self._fresh_values(claim)
+        if per_run:
+            values = self._run_means(claim, self.repeated[1:] if claim.quantity.per_episode else self.repeated)
+        margin = margin_of(claim, self.recorded, claimed) or _relative(claimed)
+        # The last look of the test is at the last value, and the repetition of the recorded seeds gives none here.
+        runs = self.max_runs - 1 if claim.quantity.per_episode else self.max_runs
+        most = max(1, runs * (1 if per_run else claim.quantity.values(self.recorded).size))
         test = SequentialClaim(
             claimed, claim.comparison, bounds=bounds_of(claim), margin=margin, max_reruns=most,
             confidence=_ONE_CONFIDENCE,
@@ -130,8 +142,9 @@ class BundleJudgement:
     def _fresh_values(self, claim: Claim) -> list[float]:
         return [float(value) for run in self.repeated[1:] for value in claim.quantity.values(run)]
 
-    def _cost_values(self, claim: Claim) -> list[float]:
-        return [float(value) for run in self.repeated for value in claim.quantity.values(run)]
+    def _run_means(self, claim: Claim, runs: Sequence[Run]) -> list[float]:
+        every = [claim.quantity.values(run) for run in runs]
+        return [float(values.mean()) for values in every if values.size]
 
     def _unmeasurable(self, claim: Claim) -> str:
         """Returns why the repetitions cannot check a claim; ``""`` if they can."""
@@ -166,10 +179,9 @@ def overall(claims: Sequence[CheckedClaim]) -> tuple[Outcome, str]:
     return "NOT CHECKED", "there is no claim"
 
 
-def _spread(values: object) -> bool:
-    import numpy as np
-
-    return float(np.ptp(np.asarray(values))) > 0.0
+def _relative(claimed: float) -> float:
+    """Returns a share of the claimed value as margin; a tiny one for a claimed 0, as a margin must be above 0."""
+    return MARGIN * abs(claimed) or 1e-9
 
 
 def _open(claim: Claim, claimed: float, verdict: Outcome, reason: str) -> CheckedClaim:

@@ -53,6 +53,8 @@ _NOT_ENVIRONMENT = ("root_dir", "env_wrappers", "gym_env_wrappers", "framework")
 _INFERENCE = "inference.py"  # every submission has it
 _MAX_CONFIG_BYTES = 1 << 20
 _MAX_ARTIFACT_BYTES = 64 << 30
+_SEED_STEP = 1_000_003
+"""Distance between the root seeds of repetitions: further apart than the seeds of any experiment."""
 _FRESH_STREAM = 1000
 """First stream of the seeds of fresh episodes; those of generalization tasks are below."""
 
@@ -124,7 +126,9 @@ class RebuiltRun:
             lines.append(f"Submission.evaluation_seeds_file = {str(place / 'episode_seeds.txt')!r}")
         gin_file = place / "run.gin"
         write_atomic(gin_file, "\n".join(["import a2perf.submission.submission_util", *lines, ""]))
-        options = self.options.options.with_(seeds_from=str(place))
+        root_seed, options = manifest.root_seed, self.options.options.with_(seeds_from=str(place))
+        if number > 0:  # fresh seeds of everything random, the same on every host
+            root_seed, options = root_seed + _SEED_STEP * number, self.options.options.with_(public_seeds=True)
         identity = [manifest_sha256(recorded.path), identify_submission(self.submission).sha256, lines, options.words()]
         return evaluator_run(
             f"{recorded.label}#{number}",
@@ -132,10 +136,10 @@ class RebuiltRun:
             manifest.mode,
             submission=self.submission,
             gin_file=gin_file,
-            flags=["--seed", str(manifest.root_seed), *options.words()],
+            flags=["--seed", str(root_seed), *options.words()],
             digest=identity_hash([*identity, self.options.train, number]),
             data={
-                "submission": manifest.submission.name, "task": manifest.task, "seed": manifest.root_seed,
+                "submission": manifest.submission.name, "task": manifest.task, "seed": root_seed,
                 "mode": manifest.mode, "repetition": number,
             },
             domain=manifest.domain,
@@ -271,6 +275,7 @@ def _settings(recorded: RecordedBundle, options: RebuildOptions) -> dict[str, An
     found: dict[str, Any] = {"Submission.mode": manifest.mode, "Submission.domain": manifest.domain}
     found |= {f"Submission.{name}": given[f"Submission.{name}"] for name in EVALUATION if f"Submission.{name}" in given}
     found["Submission.participant_args"] = dict(manifest.participant_args)
+    # Timed calls stay, even if no latency is claimed: they advance the random state of a stochastic policy.
     found["Submission.record_frames"] = 0
     environment = {
         name: value

@@ -259,12 +259,13 @@ def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> 
     claims = list(request.claims) or default_claims(recorded)
     if not claims:
         return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle, recorded))
+    trains = request.rebuild.train and bundle.trained is not None
     work = request.folder / RERUNS / bundle.label
     rebuilt, missing = rebuild(bundle, work, request.rebuild)
     if rebuilt is None:
         checked = offline_checks(bundle, recorded)
         return _record(bundle, "NOT CHECKED", f"missing: {missing[0]}", missing=missing, checked=checked)
-    return _Open(place, rebuilt, BundleJudgement(recorded, claims, request.max_runs))
+    return _Open(place, rebuilt, BundleJudgement(recorded, claims, request.max_runs, trains))
 
 
 def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
