@@ -39,7 +39,7 @@ from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.profiles import engine_from_header
 
 PARTS = ("sizes", "threads", "drift", "placers")
-IBM10 = {"num_macros": 786, "num_clusters": 1982, "num_nets": 23_300, "seed": 10}
+IBM10 = {"num_macros": 786, "num_clusters": 1982, "num_nets": 23_518, "seed": 10}
 SIZES = (
     {"num_macros": 50, "num_clusters": 125, "num_nets": 1_500, "seed": 10},
     {"num_macros": 200, "num_clusters": 500, "num_nets": 6_000, "seed": 10},

@@ -87,7 +87,7 @@ def weights_of(cost_function: Callable[..., Any]) -> CostWeights | None:
         weights = cost_weights()
     else:
         return None
-    # Like cost_info_function, which skips parts whose weight is not positive.
+    # Like cost_info_function, which skips a part unless its weight is positive.
     return CostWeights(*(max(weight, 0.0) for weight in dataclasses.astuple(weights)))
 
 

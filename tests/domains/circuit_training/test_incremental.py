@@ -6,8 +6,11 @@ import pytest
 
 from a2perf.domains.circuit_training import ARIANE
 from a2perf.domains.circuit_training.annealing import Annealing, Schedule
-from a2perf.domains.circuit_training.cost_model import CostWeights
+from a2perf.domains.circuit_training.coordinate_descent import CoordinateDescentPlacer
+from a2perf.domains.circuit_training.cost_model import CostWeights, cost_info_function
 from a2perf.domains.circuit_training.designs import design_files
+from a2perf.domains.circuit_training.environment import CircuitEnv
+from a2perf.domains.circuit_training.greedy import place_greedily
 from a2perf.domains.circuit_training.incremental import IncrementalPlacement, evaluate_placement
 from a2perf.domains.circuit_training.netlist import ORIENTATIONS
 from a2perf.domains.circuit_training.placement import PlacementError
@@ -187,3 +190,26 @@ def test_annealing_finds_the_same_placement_with_either_evaluation():
     schedule = Schedule(time_budget_s=np.inf, max_moves=120, replace_every=40)
     with gymnasium.make("CircuitTraining-ToyMacro-v0") as env:
         assert Annealing(env, schedule, seed=0).run() == Annealing(env, schedule, seed=0, incremental=False).run()
+
+
+def test_greedy_placing_by_the_exact_cost_beats_the_first_feasible_cell():
+    with gymnasium.make("CircuitTraining-Generated-v0", num_macros=10, seed=4) as env:
+        _, info = env.reset(seed=0)
+        ended = False
+        while not ended:
+            _, reward, ended, _, info = env.step(int(info["action_mask"].argmax()))
+        greedy = place_greedily(env, threads=2)
+        assert greedy.cost < -reward - 0.1
+        assert list(greedy.cells) == list(env.unwrapped.macro_order)
+
+
+def test_coordinate_descent_finds_the_same_placement_with_either_evaluation():
+    places = []
+    for incremental in (False, True):
+        env = CircuitEnv(design="generated", num_macros=10, seed=4)
+        place_greedily(env)
+        CoordinateDescentPlacer(
+            env.plc, cost_info_function, epochs=1, k_distance_bound=1, incremental=incremental
+        ).place()
+        places.append([env.plc.get_node_location(node) for node in env.plc.get_macro_indices()])
+    assert places[0] == places[1]

@@ -15,7 +15,7 @@ import pytest
 
 from a2perf.domains.circuit_training.netlist import ORIENTATIONS
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.server import methods, replies
+from a2perf.domains.circuit_training.server import command, methods, replies
 from a2perf.domains.circuit_training.server.command import install, main
 from a2perf.errors import ConfigError
 from tests.domains.circuit_training.conftest import random_netlist
@@ -75,12 +75,21 @@ def test_a_result_that_json_cannot_hold_is_not_written(result):
 def test_every_public_method_of_the_engine_is_served():
     engine = {name for name, _ in inspect.getmembers(PlacementCost, callable) if not name.startswith("_")}
     served = {method.name for method in methods.METHODS.values()}
-    assert engine - served == {"node_boxes"}  # for arrays of nodes, and not of the earlier client
+    assert engine - served == {"node_boxes", "cell_centre"}  # not of the earlier client
     assert served <= engine
     for method in methods.METHODS.values():
         parameters = list(inspect.signature(getattr(PlacementCost, method.name)).parameters.values())[1:]
         positional = [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         assert len(method.kinds) == len(positional), method.name
+
+
+def test_the_page_names_every_flag_and_every_method_with_its_arguments(repository):
+    page = (repository / "docs" / "how_to" / "run_circuit_training_code.md").read_text()
+    for action in command._parser()._actions:
+        assert f"`{action.option_strings[-1]}`" in page
+    for method in set(methods.METHODS.values()):
+        kinds = [*method.kinds[: method.required], *(f"[{kind}]" for kind in method.kinds[method.required :])]
+        assert f"`{method.request_name}({', '.join(kinds)})`" in page, method.name
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
