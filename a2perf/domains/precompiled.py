@@ -19,13 +19,15 @@ import logging
 import platform
 import struct
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.assets import cache_dir
 from a2perf.storage import write_atomic
@@ -65,6 +67,34 @@ class KernelCode:
     symbol: str
     needs: tuple[str, ...]
     code: bytes
+
+
+class _KnownArray(NamedTuple):
+    """An array as a function takes it; read from the array once, because that takes longer than a short kernel."""
+
+    array: weakref.ReferenceType[NDArray[Any]]
+    dtype: np.dtype[Any]
+    dimensions: int
+    contiguous: bool
+    flat: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> _KnownArray:
+        """Reads an array, which must keep its memory and its shape from now on."""
+        key = id(array)
+        data = array.__array_interface__["data"][0]
+        known = cls(
+            weakref.ref(array, lambda _: _arrays.pop(key, None)),
+            array.dtype,
+            array.ndim,
+            array.flags.c_contiguous,
+            (0, 0, array.size, array.itemsize, data, *array.shape, *array.strides),
+        )
+        _arrays[key] = known
+        return known
+
+
+_arrays: dict[int, _KnownArray] = {}
 
 
 class NativeFunction:
@@ -109,12 +139,12 @@ class NativeFunction:
                 flat.append(argument.item() if isinstance(argument, np.generic) else argument)
                 continue
             dtype, dimensions, contiguous = array
-            if argument.dtype != dtype or argument.ndim != dimensions:
+            known = _arrays.get(id(argument))
+            if known is None or known.array() is not argument:
+                known = _KnownArray.of(argument)
+            if known.dtype != dtype or known.dimensions != dimensions or (contiguous and not known.contiguous):
                 return None
-            if contiguous and not argument.flags.c_contiguous:
-                return None
-            data = argument.__array_interface__["data"][0]
-            flat += (0, 0, argument.size, argument.itemsize, data, *argument.shape, *argument.strides)
+            flat += known.flat
         return flat
 
     def call(self, flat: Sequence[Any]) -> Any:
@@ -281,17 +311,8 @@ def write(path: Path, codes: Iterable[KernelCode]) -> None:
         OSError: the file cannot be written.
     """
     codes = tuple(codes)
-    header = [
-        {
-            "kernel": code.kernel,
-            "arguments": code.arguments,
-            "results": code.results,
-            "symbol": code.symbol,
-            "needs": code.needs,
-            "size": len(code.code),
-        }
-        for code in codes
-    ]
+    names = ("kernel", "arguments", "results", "symbol", "needs")
+    header = [{**{name: getattr(code, name) for name in names}, "size": len(code.code)} for code in codes]
     rest = json.dumps(header).encode() + b"\n" + b"".join(code.code for code in codes)
     write_atomic(path, hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
 
