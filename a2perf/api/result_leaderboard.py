@@ -15,8 +15,8 @@ from a2perf.api.time_tables import TimesTable, read_times, table_of_mapping
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.time_to_result import GRID_POINTS, R_MAX, ScoreRules
 from a2perf.plain_text import terminal_line
-from a2perf.report.leaderboard.recorded_results import recorded_results
-from a2perf.report.leaderboard.result_boards import (
+from a2perf.report.numbers_text import normalised_text
+from a2perf.report.result_boards import (
     COSTS,
     LeftOut,
     ResultBoard,
@@ -26,10 +26,6 @@ from a2perf.report.leaderboard.result_boards import (
     result_board,
     with_held_out,
 )
-from a2perf.report.leaderboard.result_writing import result_record, write_results
-from a2perf.report.leaderboard.signatures import signature_check
-from a2perf.report.numbers_text import normalised_text
-from a2perf.runs.bundle import integrity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,6 +102,11 @@ def time_to_result(
         if target is not None:
             raise ConfigError("a table of times has no target to set", hint="leave the target out")
         return ResultLeaderboard(_boards_of_table(read_times(path, cost), path.name, cost, rules, held_out))
+
+    from a2perf.report.leaderboard.recorded_results import recorded_results
+    from a2perf.report.leaderboard.signatures import signature_check
+    from a2perf.runs.bundle import integrity
+
     boards = recorded_results(
         path, cost, rules, target=target, held_out=held_out, integrity=integrity,
         signature=signature_check(None), processes=processes,
@@ -146,6 +147,8 @@ class ResultLeaderboard(Tabular):
 
     def document(self, title: str = "") -> dict[str, Any]:
         """Returns the content of ``leaderboard.json``."""
+        from a2perf.report.leaderboard.result_writing import result_record
+
         found: dict[str, Any] = msgspec.to_builtins(result_record(self._boards, title or self._title()))
         return found
 
@@ -162,6 +165,8 @@ class ResultLeaderboard(Tabular):
         Raises:
             UserError: the folder cannot be written or holds something else.
         """
+        from a2perf.report.leaderboard.result_writing import write_results
+
         return write_results(self._boards, Path(folder), title=title or self._title())
 
     def table(self) -> Table:

@@ -16,7 +16,7 @@ from typing import Any
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.plain_text import plain_text
-from a2perf.report.leaderboard.result_boards import Contender, ResultCost, Studies, Workload
+from a2perf.report.result_boards import Contender, ResultCost, Studies, Workload
 
 SUBMISSION, WORKLOAD, STUDY, TRIAL, BUDGET, BASE, PROVENANCE = (
     "submission", "workload", "study", "trial", "budget", "held_out_of", "provenance",

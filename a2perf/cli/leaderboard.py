@@ -12,7 +12,7 @@ from a2perf.errors import ConfigError
 from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:
-    from a2perf.report.leaderboard.result_boards import ResultScoreName
+    from a2perf.report.result_boards import ResultScoreName
 
 _SCORES = ("time_to_result", "energy_to_result", "samples_to_result")
 

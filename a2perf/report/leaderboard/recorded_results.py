@@ -20,16 +20,6 @@ from a2perf.metrics.efficiency import Reached, reached
 from a2perf.metrics.runs_in_mode import in_mode
 from a2perf.metrics.time_to_result import ScoreRules
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, IntegrityCheck, SignatureCheck, find_entries
-from a2perf.report.leaderboard.result_boards import (
-    Contender,
-    LeftOut,
-    ResultBoard,
-    ResultCost,
-    Studies,
-    Workload,
-    result_board,
-    with_held_out,
-)
 from a2perf.report.leaderboard.scoring import (
     NOT_RECORDED,
     Entry,
@@ -42,6 +32,16 @@ from a2perf.report.leaderboard.scoring import (
 from a2perf.report.leaderboard.terms import OPEN
 from a2perf.report.names import submission_title
 from a2perf.report.numbers_text import rounded
+from a2perf.report.result_boards import (
+    Contender,
+    LeftOut,
+    ResultBoard,
+    ResultCost,
+    Studies,
+    Workload,
+    result_board,
+    with_held_out,
+)
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 from a2perf.worker_pool import worker_pool

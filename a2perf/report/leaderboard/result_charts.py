@@ -9,8 +9,8 @@ import numpy as np
 from a2perf.metrics.time_to_result import shares_within
 from a2perf.report.compared_charts import Lines, lines
 from a2perf.report.drawing import Chart, single
-from a2perf.report.leaderboard.result_boards import COSTS, ResultBoard
 from a2perf.report.numbers_text import normalised_text
+from a2perf.report.result_boards import COSTS, ResultBoard
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

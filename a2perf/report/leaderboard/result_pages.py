@@ -10,9 +10,9 @@ from a2perf.report.drawing import Chart, inline_svg
 from a2perf.report.leaderboard.columns import Cell, score_cell
 from a2perf.report.leaderboard.interval_bars import interval_bar
 from a2perf.report.leaderboard.pages import render
-from a2perf.report.leaderboard.result_boards import COSTS, ResultBoard, ResultCell, ResultRow
 from a2perf.report.leaderboard.scoring import Score
 from a2perf.report.numbers_text import Scale, normalised_text, row_scale, written
+from a2perf.report.result_boards import COSTS, ResultBoard, ResultCell, ResultRow
 
 _SHORT_HASH = 8
 

@@ -13,10 +13,10 @@ from a2perf._version import __version__
 from a2perf.errors import UserError
 from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Record
-from a2perf.report.leaderboard.result_boards import ResultBoard, ResultScoreName
 from a2perf.report.leaderboard.result_charts import profile_chart
 from a2perf.report.leaderboard.result_pages import result_page
 from a2perf.report.leaderboard.writing import CSV_FILE, FIGURES, RECORD_FILE, check_target
+from a2perf.report.result_boards import ResultBoard, ResultScoreName
 from a2perf.storage import write_atomic, write_json
 
 FORMAT = "a2perf result leaderboard"

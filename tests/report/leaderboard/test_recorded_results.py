@@ -10,8 +10,8 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.metrics.time_to_result import ScoreRules
 from a2perf.report.leaderboard.recorded_results import recorded_results
-from a2perf.report.leaderboard.result_boards import COSTS, ResultBoard
 from a2perf.report.leaderboard.result_writing import results_csv, write_results
+from a2perf.report.result_boards import COSTS, ResultBoard
 from a2perf.runs.bundle import integrity
 from tests.report.leaderboard.conftest import HOSTILE
 from tests.report.leaderboard.made_entries import Field, references
