@@ -16,6 +16,7 @@ from a2perf.metrics.trackers.emissions_tracker import EmissionsTracker
 from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
 from a2perf.metrics.trackers.gpu_energy import GpuEnergy
 from a2perf.metrics.trackers.host import HostTracker, describe_host
+from a2perf.metrics.trackers.power_domains import POWERCAP
 from a2perf.metrics.trackers.process_tree import TreeSample
 from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
 from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
@@ -45,6 +46,7 @@ class Recorder:
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         columns: of the system trace, beside a2perf's own.
         own_process: as for ``Sampler``.
+        powercap: folder of the processor's energy counters.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Recorder:
         with_codecarbon: bool = False,
         columns: tuple[str, ...] = (),
         own_process: bool = False,
+        powercap: Path = POWERCAP,
     ) -> None:
         machine = settings.tracking_mode == "machine"
         self._settings = settings
@@ -63,9 +66,13 @@ class Recorder:
         self._columns = (*TRACE_COLUMNS, *columns)
         idle = not own_process
         self._host = HostTracker(own_process=own_process)
-        self._cpu = CpuEnergy(force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue, starts_idle=idle)
+        self._cpu = CpuEnergy(
+            force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue, starts_idle=idle, powercap=powercap
+        )
         self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue, starts_idle=idle)
-        self._ram = RamEnergy(force_watts=settings.force_ram_power, machine=machine, pue=settings.pue, starts_idle=idle)
+        self._ram = RamEnergy(
+            force_watts=settings.force_ram_power, machine=machine, pue=settings.pue, starts_idle=idle, powercap=powercap
+        )
         self._emissions = EmissionsTracker(settings, directory if with_codecarbon else None, self._cpu)
         # The host comes first: the energy trackers divide by machine_busy_s, which it fills in.
         self.trackers: list[Tracker] = [self._host, self._cpu, self._ram, self._gpu, self._emissions]

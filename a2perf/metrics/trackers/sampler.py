@@ -21,6 +21,7 @@ from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.cadence import Readings
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.installed import installed_trackers
+from a2perf.metrics.trackers.power_domains import POWERCAP
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
 from a2perf.metrics.trackers.tick import Tick, Tracker
@@ -51,6 +52,7 @@ class Sampler:
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         own_process: whether the tree is that of this process, which has been working before: its past does not count,
             and its first moments are not taken for idle.
+        powercap: folder of the processor's energy counters.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Sampler:
         trackers: Sequence[Tracker] = (),
         with_codecarbon: bool = True,
         own_process: bool = False,
+        powercap: Path = POWERCAP,
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
         self._pid = pid
@@ -76,6 +79,7 @@ class Sampler:
         self._recorder = Recorder(
             directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon,
             columns=tuple(column for tracker in installed for column in tracker.columns), own_process=own_process,
+            powercap=powercap,
         )  # fmt: skip
         self._own_process = own_process
         self._trackers: list[Tracker] = [*self._recorder.trackers, *installed, *trackers]

@@ -111,7 +111,10 @@ class FakePowercap:
         if not shown.readable:
             file.unlink(missing_ok=True)
         else:
-            file.write_text(f"{shown.register.shown_uj(self.now_s, shown.late_ticks)}\n")
+            # Replaced at once: a reader in another thread never sees a part of the number.
+            new = shown.folder / "energy_uj.new"
+            new.write_text(f"{shown.register.shown_uj(self.now_s, shown.late_ticks)}\n")
+            new.replace(file)
 
 
 Event = Callable[[FakePowercap], None]

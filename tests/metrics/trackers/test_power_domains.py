@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
 from a2perf.metrics.trackers.power_domains import MIRROR_READINGS, PowerDomains
 from a2perf.metrics.trackers.power_zones import kind_of
+from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.metrics.trackers.uncertainty import short_run_notes
+from a2perf.runs.tracking_record import TrackedEnergy, TrackingReport
 
 from .fake_powercap import FakePowercap
 from .power_topologies import KWH, MACHINES, outcome, table, tick
@@ -142,3 +147,61 @@ def test_kinds_of_zones() -> None:
     names = ["package-0", "package-1-die-3", "core", "uncore", "dram", "psys", "package-0x", "battery", ""]
     kinds = ["package", "package", "core", "uncore", "dram", "psys", "", "", ""]
     assert [kind_of(name) for name in names] == kinds
+
+
+def test_sampler_reads_moving_counters_between_its_samples(tmp_path, spawn) -> None:
+    """Files that move in real time, a real process, the real thread: the report holds what the counters counted."""
+    fake = FakePowercap(tmp_path / "powercap")
+    package = fake.register(60.0, start_uj=5_000_000)
+    fake.zone("intel-rapl:0", "package-0", package)
+    process = spawn("import sys; sys.stdin.read()")
+    ended = threading.Event()
+
+    def move() -> None:
+        last_s = time.perf_counter()
+        while not ended.wait(0.004):
+            now_s = time.perf_counter()
+            fake.run(now_s - last_s)
+            last_s = now_s
+
+    hardware = threading.Thread(target=move)
+    hardware.start()
+    try:
+        sampler = Sampler(mode="train", with_codecarbon=False, interval_s=60.0, powercap=fake.root)
+        sampler.prepare()
+        sampler.wait_opened(30.0)
+        time.sleep(0.15)
+        before_j = fake.true_joules()
+        sampler.attach(process.pid)
+        time.sleep(0.8)
+        report = sampler.stop()
+        truth = fake.true_joules() - before_j
+    finally:
+        ended.set()
+        hardware.join()
+    cpu = report.energy.cpu
+    assert (cpu.method, cpu.quality, cpu.scope) == ("rapl", "measured", "machine")
+    late_j = 60.0 * 0.2  # of a thread that a busy machine wakes up late
+    assert cpu.gross_kwh * KWH == pytest.approx(truth, abs=late_j)
+    assert 0 < cpu.gross_uncertainty.expanded_kwh < 0.5 * cpu.gross_kwh
+    assert report.energy.gross_uncertainty.expanded_kwh >= cpu.gross_uncertainty.expanded_kwh
+    (processor, *_) = sampler._readings.sources
+    assert processor.readings > report.samples
+
+
+def test_run_that_is_too_short_for_its_counters_says_so(tmp_path) -> None:
+    fake = FakePowercap(tmp_path)
+    fake.zone("intel-rapl:0", "package-0", fake.register(60.0, start_uj=5_000_000))
+    cpu = CpuEnergy(powercap=tmp_path, clock=fake.clock, settle=fake.run, amd=False)
+    cpu.start()
+    fake.run(0.5)
+    cpu.attach()
+    notes = {}
+    for seconds in (0.004, 1.0):
+        fake.run(seconds)
+        cpu.sample(tick(seconds, seconds))
+        report = TrackingReport(wall_s=seconds, samples=1, energy=TrackedEnergy(cpu=cpu.energy()))
+        notes[seconds] = short_run_notes(report)
+    assert notes[1.0] == []
+    (note,) = notes[0.004]
+    assert note.startswith("the run of 0.004 s with 1 sample(s) is too short for its CPU energy")
