@@ -78,7 +78,7 @@ def _array(array: NDArray[Any]) -> str:
         if not (np.array_equal(whole, flat) and (np.abs(flat) < _EXACT).all()):
             return "[" + ",".join(["%.16g" % number for number in flat.tolist()]) + "]"  # noqa: UP031  # twice as fast
         flat = whole.astype(np.int64)
-    if flat.size and 0 <= flat.min() and flat.max() <= 9:  # masks: without a Python integer per cell
+    if flat.size and flat.min() >= 0 and flat.max() <= 9:  # masks: without a Python integer per cell
         text = np.full(2 * flat.size + 1, ord(","), np.uint8)
         text[1::2] = flat + ord("0")
         text[0], text[-1] = b"[]"
