@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Times: TypeAlias = Mapping[str, Mapping[str, float | Iterable[float] | None]]
-TABLE_SUFFIXES = (".csv",)
 
 
 def time_to_result(
@@ -53,7 +53,7 @@ def time_to_result(
     workloads that a submission solves within a multiple of the least time of any submission.
 
     Args:
-        times: folder of bundles; a ``.csv`` file of times, in wide or long form; or a mapping ``{submission: {workload:
+        times: folder of bundles; a CSV file of times, in wide or long form; or a mapping ``{submission: {workload:
             time}}``, with a list of times for several studies. In tables and mappings an empty cell, None, NaN and
             infinity stand for a target that was not reached.
         score: ``"time_to_result"`` (seconds), ``"energy_to_result"`` (joules) or ``"samples_to_result"`` (environment
@@ -98,7 +98,7 @@ def time_to_result(
             f"times are a {type(times).__name__}", hint="give a folder of bundles, a .csv file, or a mapping of times"
         )
     path = Path(times)
-    if path.suffix.lower() in TABLE_SUFFIXES and not path.is_dir():
+    if not path.is_dir() and (path.suffix.lower() == ".csv" or (path.is_file() and not zipfile.is_zipfile(path))):
         if target is not None:
             raise ConfigError("a table of times has no target to set", hint="leave the target out")
         return ResultLeaderboard(_boards_of_table(read_times(path, cost), path.name, cost, rules, held_out))

@@ -28,6 +28,7 @@ GRID_POINTS = 100
 """Points of the trapezoid rule behind the scores that AlgoPerf publishes."""
 REPETITIONS = 2000
 CONFIDENCE = 0.95
+_MOST_DRAWN = 20_000_000  # times in memory at once
 
 
 @dataclass(frozen=True)
@@ -305,16 +306,21 @@ def _intervals(
     generator = np.random.default_rng(seed)
     cells = submissions * workloads
     flat = np.ascontiguousarray(values.reshape(cells, studies).T).ravel()
-    parts = []
-    for size in chunk_sizes(repetitions):
+    means = []
+    total = np.zeros((submissions, len(plan.counted)))
+    squares = np.zeros_like(total)
+    for size in chunk_sizes(repetitions, min(512, max(1, _MOST_DRAWN // values.size))):
         samples = resample(flat, (studies, cells), size, generator)
         medians = median_time(np.moveaxis(samples, 1, -1)).reshape(size, submissions, workloads)
         if unsure.any():
             # An instrument errs alike in all runs of a submission: one draw for all of its workloads.
             medians = medians * np.exp(unsure * generator.standard_normal((size, submissions, 1)))
-        parts.append(workload_scores(plan.ratios(medians), plan.rules.r_max, plan.rules.points))
-    drawn = np.concatenate(parts)  # (repetitions, submissions, workloads that count)
-    sample, variances = drawn.mean(axis=-1), drawn.var(axis=0)
+        drawn = workload_scores(plan.ratios(medians), plan.rules.r_max, plan.rules.points)
+        means.append(drawn.mean(axis=-1))
+        total += drawn.sum(axis=0)
+        squares += (drawn**2).sum(axis=0)
+    sample = np.concatenate(means)  # (repetitions, submissions)
+    variances = np.maximum(squares / repetitions - (total / repetitions) ** 2, 0.0)
     ends = []
     for row in range(submissions):
         freedom = freedom_of_sum(variances[row], studies)
