@@ -18,7 +18,7 @@ from a2perf.domains.circuit_training.engine_nodes import NetlistNode
 from a2perf.domains.circuit_training.incremental_kernels import RESULTS, evaluate_all, evaluate_changes
 from a2perf.domains.circuit_training.incremental_setup import (
     Changes,
-    Evaluation,
+    CostState,
     copied,
     new_evaluation,
     new_places,
@@ -245,7 +245,7 @@ class IncrementalPlacement:
 
     # --- the evaluation --------------------------------------------------------------------------------------------
 
-    def _evaluate(self, evaluation: Evaluation, results: Floats) -> PlacementCosts:
+    def _evaluate(self, evaluation: CostState, results: Floats) -> PlacementCosts:
         places, density, congestion = evaluation
         evaluate_all(self._all_nodes, self._all_nets, self._wiring, self._terms, places, density, congestion, results)
         return PlacementCosts(*results.tolist())
@@ -264,7 +264,7 @@ class IncrementalPlacement:
         keep: bool,
         changes: Changes,
         saved: tuple[Floats, Ints],
-        evaluation: Evaluation,
+        evaluation: CostState,
         results: Floats,
     ) -> None:
         """Evaluates changes; ``saved`` receives where the nodes of the last one were before."""
@@ -298,7 +298,7 @@ class IncrementalPlacement:
         # All copies are made before the first thread changes the original.
         evaluations = [self._now]
         for _ in range(threads - 1):
-            evaluations.append(Evaluation(*(copied(part) for part in self._now)))  # type: ignore[arg-type]
+            evaluations.append(CostState(*(copied(part) for part in self._now)))  # type: ignore[arg-type]
 
         def work(part: int) -> None:
             limits = part * count // threads, (part + 1) * count // threads

@@ -6,13 +6,13 @@ The rules are those of ``density`` and ``congestion``, with the conventions of a
 from __future__ import annotations
 
 from a2perf.domains.circuit_training.congestion import is_partial
-from a2perf.domains.circuit_training.incremental_state import STANDARD_CELL, Places, Terms, Wiring, rounded, widen
+from a2perf.domains.circuit_training.incremental_state import STANDARD_CELL, CostRules, Places, Wiring, rounded, widen
 from a2perf.domains.circuit_training.top_sum import TopSum, add_to
 from a2perf.domains.compilation import compiled_part
 
 
 @compiled_part
-def add_box(box: tuple[float, float, float, float], rate: float, sign: int, terms: Terms, density: TopSum) -> None:
+def add_box(box: tuple[float, float, float, float], rate: float, sign: int, terms: CostRules, density: TopSum) -> None:
     """Adds a box (low x, low y, high x, high y) to the density of the cells that it overlaps, or takes it out."""
     low_x, low_y, high_x, high_y = box
     width, height, edge = terms.density_cell_width, terms.density_cell_height, terms.density_tolerance
@@ -33,7 +33,7 @@ def add_box(box: tuple[float, float, float, float], rate: float, sign: int, term
 
 
 @compiled_part
-def add_node(node: int, sign: int, wiring: Wiring, terms: Terms, places: Places, density: TopSum) -> None:
+def add_node(node: int, sign: int, wiring: Wiring, terms: CostRules, places: Places, density: TopSum) -> None:
     """Adds a placed node to the density, or takes it out."""
     x, y, width, height = places.x[node], places.y[node], places.box_width[node], places.box_height[node]
     if wiring.kind[node] == STANDARD_CELL:
@@ -46,7 +46,7 @@ def add_node(node: int, sign: int, wiring: Wiring, terms: Terms, places: Places,
 
 
 @compiled_part
-def add_blockage(node: int, sign: int, terms: Terms, places: Places) -> None:
+def add_blockage(node: int, sign: int, terms: CostRules, places: Places) -> None:
     """Adds the tracks that a hard macro takes to the changes of the congestion map, or takes them out."""
     width, height, columns, rows = terms.cell_width, terms.cell_height, terms.columns, terms.rows
     low_x, high_x = places.x[node] - places.box_width[node] / 2, places.x[node] + places.box_width[node] / 2

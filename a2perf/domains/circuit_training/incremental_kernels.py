@@ -16,10 +16,10 @@ from a2perf.domains.circuit_training.incremental_nets import mark, measure, sett
 from a2perf.domains.circuit_training.incremental_state import (
     HARD,
     NO_BOX,
+    CostRules,
     Floats,
     Ints,
     Places,
-    Terms,
     Wiring,
     clear,
 )
@@ -33,7 +33,7 @@ RESULTS = 4  # wirelength, density, congestion and weighted cost
 
 @compiled_part
 def _stand(
-    node: int, x: float, y: float, orientation: int, placed: int, wiring: Wiring, terms: Terms, places: Places
+    node: int, x: float, y: float, orientation: int, placed: int, wiring: Wiring, terms: CostRules, places: Places
 ) -> None:
     """Puts a node with its pins somewhere."""
     pins = range(wiring.pins_start[node], wiring.pins_start[node + 1])
@@ -57,7 +57,7 @@ def _stand(
 
 
 @compiled_part
-def _find_cell(node: int, terms: Terms, places: Places) -> None:
+def _find_cell(node: int, terms: CostRules, places: Places) -> None:
     places.cells[node] = SKIPPED
     if places.placed[node]:
         places.cells[node] = cell_at(
@@ -100,7 +100,7 @@ def _apply(
     placed: Ints,
     first_sign: int,
     wiring: Wiring,
-    terms: Terms,
+    terms: CostRules,
     places: Places,
     density: TopSum,
     congestion: TopSum,
@@ -125,7 +125,7 @@ def _apply(
 
 
 @compiled_part
-def _read_costs(terms: Terms, places: Places, density: TopSum, congestion: TopSum, results: Floats) -> None:
+def _read_costs(terms: CostRules, places: Places, density: TopSum, congestion: TopSum, results: Floats) -> None:
     """Fills in wirelength, density, congestion and the weighted cost."""
     results[0] = places.length[0] / terms.length_unit / terms.length_scale
     wanted = terms.top_density
@@ -155,7 +155,7 @@ def evaluate_changes(
     saved_place: Floats,
     saved_state: Ints,
     wiring: Wiring,
-    terms: Terms,
+    terms: CostRules,
     places: Places,
     density: TopSum,
     congestion: TopSum,
@@ -238,7 +238,7 @@ def evaluate_all(
     all_nodes: Ints,
     all_nets: NDArray[np.int32],
     wiring: Wiring,
-    terms: Terms,
+    terms: CostRules,
     places: Places,
     density: TopSum,
     congestion: TopSum,

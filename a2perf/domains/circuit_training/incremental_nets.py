@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.incremental_state import (
     NOWHERE,
+    CostRules,
     Ints,
     Places,
-    Terms,
     Wiring,
     clear,
     rounded,
@@ -41,7 +41,7 @@ def mark(nets: NDArray[np.int32], sign: float, wiring: Wiring, places: Places) -
 
 
 @compiled_part
-def measure(nets: NDArray[np.int32], wiring: Wiring, terms: Terms, places: Places) -> None:
+def measure(nets: NDArray[np.int32], wiring: Wiring, terms: CostRules, places: Places) -> None:
     """Brings the lengths of some nets up to date."""
     for net in nets:
         share = net_length(
@@ -88,7 +88,7 @@ def _note_lines(net: int, wiring: Wiring, places: Places) -> None:
 
 
 @compiled_part
-def settle(wiring: Wiring, terms: Terms, places: Places) -> None:
+def settle(wiring: Wiring, terms: CostRules, places: Places) -> None:
     """Turns marked routes into changes of the congestion map, which is smoothed."""
     columns, rows, reach = terms.columns, terms.rows, terms.smooth_range
     vertical = columns * rows  # where the vertical map starts

@@ -17,10 +17,10 @@ from a2perf.domains.circuit_training.incremental_state import (
     NO_BOX,
     SOFT,
     STANDARD_CELL,
+    CostRules,
     Floats,
     Ints,
     Places,
-    Terms,
     Wiring,
 )
 from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_STDCELL
@@ -36,7 +36,7 @@ _FINEST = 60  # bits behind the point, at most
 _REACH = 8.0  # nodes may stand beyond the canvas by its half perimeter on each side
 
 
-class Evaluation(NamedTuple):
+class CostState(NamedTuple):
     """The mutable part of an evaluation; each thread needs one."""
 
     places: Places
@@ -66,10 +66,10 @@ def no_changes(count: int) -> Changes:
     )
 
 
-def new_evaluation(places: Places, terms: Terms) -> Evaluation:
+def new_evaluation(places: Places, terms: CostRules) -> CostState:
     """Returns the mutable part of an evaluation with empty maps."""
     density, congestion = terms.density_columns * terms.density_rows, 2 * terms.columns * terms.rows
-    return Evaluation(places, new_top_sum(density), new_top_sum(congestion))
+    return CostState(places, new_top_sum(density), new_top_sum(congestion))
 
 
 def copied(state: _State) -> _State:
@@ -82,7 +82,7 @@ def _unit(bound: float, bits: int) -> float:
     return float(2.0 ** min(_FINEST, bits - math.ceil(math.log2(max(bound, 1e-300)))))
 
 
-def terms_of(plc: PlacementCost, profile: CostProfile) -> Terms:
+def terms_of(plc: PlacementCost, profile: CostProfile) -> CostRules:
     """Returns grids, resolutions and conventions of the evaluation of an engine's design."""
     rules, state, netlist = plc.routing_rules, plc.state, plc.netlist
     width, height = rules.canvas
@@ -110,7 +110,7 @@ def terms_of(plc: PlacementCost, profile: CostProfile) -> Terms:
     horizontal_share = rules.macro_allocation[0] / horizontal_capacity
     vertical_share = rules.macro_allocation[1] / vertical_capacity
     taken = float(touched.sum()) * (horizontal_share * cell_height + vertical_share * cell_width)
-    return Terms(
+    return CostRules(
         columns=columns,
         rows=rows,
         cell_width=cell_width,
@@ -141,7 +141,7 @@ def terms_of(plc: PlacementCost, profile: CostProfile) -> Terms:
     )
 
 
-def wiring_of(plc: PlacementCost, terms: Terms) -> Wiring:
+def wiring_of(plc: PlacementCost, terms: CostRules) -> Wiring:
     """Returns the design of an engine as flat arrays."""
     state, netlist = plc.state, plc.netlist
     kind = np.full(netlist.num_nodes, NO_BOX, np.uint8)
@@ -185,7 +185,7 @@ def _spread(lines: int, reach: int, share: float) -> Floats:
     return share / (np.minimum(lines - 1, at + reach) - np.maximum(0, at - reach) + 1)
 
 
-def new_places(plc: PlacementCost, terms: Terms) -> Places:
+def new_places(plc: PlacementCost, terms: CostRules) -> Places:
     """Returns the places of an engine's nodes, with empty sums."""
     state, netlist = plc.state, plc.netlist
     columns, rows, nodes, nets = terms.columns, terms.rows, netlist.num_nodes, netlist.num_nets

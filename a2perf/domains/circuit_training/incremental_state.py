@@ -56,7 +56,7 @@ class Wiring(NamedTuple):
     spread_columns: Floats
 
 
-class Terms(NamedTuple):
+class CostRules(NamedTuple):
     """Grids, resolutions and the conventions of the profile; lengths in um.
 
     Attributes:
