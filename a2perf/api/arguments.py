@@ -17,6 +17,9 @@ class RunSettings(TypedDict, total=False):
     Attributes:
         metric_values_dir: folder of the classic result files; by default ``<root>/metrics``.
         run_offline_metrics_only: recompute the metrics of a recorded run without running it.
+        repeats: number of times that each scored episode is played with the same seed, to measure consistency.
+        perturbations: perturbations under which each episode is played too, to measure robustness; ``["all"]`` for
+            every one of the domain.
         public_seeds: derive every seed from the root seed alone, so the submission can compute them too.
         seeds_from: a bundle; its recorded seeds are used again.
         memory_limit_bytes: memory limit of each participant process and of all of them together.
@@ -31,6 +34,8 @@ class RunSettings(TypedDict, total=False):
 
     metric_values_dir: str | os.PathLike[str] | None
     run_offline_metrics_only: bool
+    repeats: int
+    perturbations: Sequence[str]
     public_seeds: bool
     seeds_from: str | os.PathLike[str] | None
     memory_limit_bytes: int | None
