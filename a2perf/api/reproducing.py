@@ -112,7 +112,7 @@ def reproduce(
         claims: claims to check, ``"return>=380"`` or ``"latency<=3 ms"``; by default the recorded return and successes.
         train: repeat the training runs too.
         submissions: folders of submissions; by default the recorded paths.
-        allow_changed: accept a submission of ``submissions`` whose files differ from the recorded ones.
+        allow_changed: accept a submission of ``submissions`` with other files than the recorded ones.
         trust_bundle: accept arguments of an environment that no registered task has; they can name files of this host.
         entry: only this leaderboard entry: ``"name"`` or ``"name:task"``.
         sample: check a random sample: a share such as ``"10%"``, or a number of bundles.

@@ -27,7 +27,7 @@ from a2perf.submission.run_options import RunOptions, run_options
     metavar="DIR", help="Folder of the submission, or of several; repeatable. Default: the recorded path.",
 )  # fmt: skip
 @click.option(
-    "--allow-changed", is_flag=True, help="Use a submission of --submission whose files differ from the recorded ones."
+    "--allow-changed", is_flag=True, help="Use a submission of --submission with other files than the recorded ones."
 )
 @click.option(
     "--trust-bundle", is_flag=True,

@@ -43,7 +43,7 @@ EVALUATION = (
 _OF_THE_HOST = {
     "held_out_task": "it evaluated a task file of the organizer",
     "datasets_path": "it read offline datasets: give --datasets-path",
-    "pass_environment": "it got environment variables whose values are not recorded",
+    "pass_environment": "it got environment variables, and their values are not recorded",
     "network": "it could use the network, and the repetition cannot",
     "readable_paths": "it could read further files of the host",
     "participant_python": "it ran with another interpreter: give --participant-python",

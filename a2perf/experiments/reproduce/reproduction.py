@@ -27,7 +27,7 @@ from a2perf.experiments.reproduce.comparison import (
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, RebuiltRun, current_fingerprint, rebuild
 from a2perf.experiments.reproduce.selection import RecordedBundle, find_bundles, of_entry, sample
-from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, State
+from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Manifest, RunState
@@ -186,50 +186,71 @@ def reproduce(
             write(bundle.label, place, prepared)
         else:
             open_runs[bundle.label] = prepared
-    infrastructure = _rounds(request, conductor, open_runs, write)
+    infrastructure = False
+    for number in range(request.max_runs):
+        if not open_runs:
+            break
+        stopped, failed_by_host = _Round(request, number, open_runs, write).run(conductor)
+        infrastructure |= failed_by_host
+        if stopped:
+            break
     ordered = tuple(verdicts[bundle.label] for bundle in chosen if bundle.label in verdicts)
     return Reproductions(ordered, len(found), kept, len(ordered) < len(chosen), infrastructure)
 
 
-def _rounds(
-    request: ReproduceRequest,
-    conductor: Conductor,
-    open_runs: dict[str, _Open],
-    write: Callable[[str, Path, Reproduction], None],
-) -> bool:
-    """Repeats the open bundles until each has a verdict; returns whether the host failed a repetition."""
-    failed_by_host = False
-    for number in range(request.max_runs):
-        if not open_runs:
-            break
-        specs = {label: one.rebuilt.specs(number) for label, one in open_runs.items()}
+@dataclass
+class _Round:
+    """One repetition of every open bundle.
+
+    Attributes:
+        number: 0 repeats the recorded seeds.
+        open_runs: the open bundles by label; those with a verdict are removed.
+        write: called with label, path and record of each verdict.
+    """
+
+    request: ReproduceRequest
+    number: int
+    open_runs: dict[str, _Open]
+    write: Callable[[str, Path, Reproduction], None]
+    _taken: set[str] = field(default_factory=set)
+
+    def run(self, conductor: Conductor) -> tuple[bool, bool]:
+        """Executes the round; returns whether it was stopped, and whether the host failed a repetition."""
+        specs = {label: one.rebuilt.specs(self.number) for label, one in self.open_runs.items()}
         last_of = {every[-1].key: label for label, every in specs.items()}
-        first_failures: dict[str, QueueEntry] = {}
+
+        def on_event(event: RunEvent) -> None:
+            # at once: a later interrupt must not delay the verdict
+            if event.what is EventKind.FINISHED and event.entry is not None and event.entry.key in last_of:
+                self._take(last_of[event.entry.key], event.entry)
+
         result = conductor.run(
             [spec for every in specs.values() for spec in every],
-            request.folder / RERUNS / QUEUE_FILE,
-            restart=Restart(force=request.force, failed=True),
+            self.request.folder / RERUNS / QUEUE_FILE,
+            restart=Restart(force=self.request.force, failed=True),
+            on_event=on_event,
         )
         by_key = {entry.key: entry for entry in result.entries}
+        failed_by_host = False
         for label, every in specs.items():
-            failed = [by_key[spec.key] for spec in every if by_key[spec.key].state is State.FAILED]
-            if failed:
-                first_failures[label] = failed[0]
-        for key, label in last_of.items():
-            one, entry = open_runs[label], by_key[key]
-            if label in first_failures:
-                failure = first_failures[label]
-                failed_by_host |= failure.kind == INFRASTRUCTURE
-                write(label, one.place, _failed(one, failure, request))
-                del open_runs[label]
-            elif entry.state is State.FINISHED and entry.bundle is not None:
-                _take(one, entry.bundle, number, request)
-                if one.judgement.settled():
-                    write(label, one.place, _judged(one, request))
-                    del open_runs[label]
-        if result.summary.stopped:
-            break
-    return failed_by_host
+            entries = [by_key[spec.key] for spec in every]
+            if failed := [entry for entry in entries if entry.state is State.FAILED]:
+                failed_by_host |= failed[0].kind == INFRASTRUCTURE
+                one = self.open_runs.pop(label)
+                self.write(label, one.place, _failed(one, failed[0], self.request))
+            elif entries[-1].state is State.FINISHED:
+                self._take(label, entries[-1])
+        return result.summary.stopped, failed_by_host
+
+    def _take(self, label: str, entry: QueueEntry) -> None:
+        if label in self._taken or entry.bundle is None:
+            return
+        self._taken.add(label)
+        one = self.open_runs[label]
+        _take(one, entry.bundle, self.number, self.request)
+        if one.judgement.settled():
+            self.write(label, one.place, _judged(one, self.request))
+            del self.open_runs[label]
 
 
 def _take(one: _Open, bundle: Path, number: int, request: ReproduceRequest) -> None:
@@ -260,7 +281,7 @@ def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> 
     if not claims:
         return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle, recorded))
     trains = request.rebuild.train and bundle.trained is not None
-    work = request.folder / RERUNS / bundle.label
+    work = request.folder / RERUNS / _unique_name(bundle)
     rebuilt, missing = rebuild(bundle, work, request.rebuild)
     if rebuilt is None:
         checked = offline_checks(bundle, recorded)
@@ -332,7 +353,12 @@ def _record(
 def _place(request: ReproduceRequest, bundle: RecordedBundle) -> Path:
     if request.output is None and packed_place(bundle.path) is None:
         return place_of(bundle.path)
-    return request.folder / f"{bundle.label}{REPRODUCTION_SUFFIX}"
+    return request.folder / f"{_unique_name(bundle)}{REPRODUCTION_SUFFIX}"
+
+
+def _unique_name(bundle: RecordedBundle) -> str:
+    """Returns a path below the output folder; calls about other folders may share it, and their labels may be equal."""
+    return f"{bundle.label}-{manifest_sha256(bundle.path)[:8]}"
 
 
 def _existing(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> Reproduction | None:

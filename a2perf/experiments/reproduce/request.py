@@ -37,7 +37,7 @@ def request_of(
     if repeated := [text for text in dict.fromkeys(texts) if texts.count(text) > 1]:
         raise ConfigError(f"the claim {repeated[0]!r} is given twice", hint="give each claim once")
     if allow_changed and not submissions:
-        raise ConfigError("--allow-changed needs --submission DIR", hint="name the folder whose code may run")
+        raise ConfigError("--allow-changed needs --submission DIR", hint="name the folder with the code that may run")
     name, _, task = (entry or "").partition(":")
     return ReproduceRequest(
         paths=tuple(paths),

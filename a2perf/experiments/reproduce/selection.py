@@ -28,7 +28,7 @@ class RecordedBundle:
     """One bundle.
 
     Attributes:
-        folder: where it is.
+        folder: its folder.
         manifest: its manifest.
         trained: the training run beside it; None without one.
     """
