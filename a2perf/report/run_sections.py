@@ -21,7 +21,7 @@ from a2perf.report.run_charts import charts_of
 from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
 from a2perf.runs.run import MediaFile, Run
-from a2perf.runs.tracking_record import recorded
+from a2perf.runs.tracking_record import COMPONENTS, CONTRIBUTIONS, recorded
 
 MAX_MEDIA_BYTES = 4 * 2**20
 MAX_MEDIA = 4
@@ -55,6 +55,7 @@ class RunSection:
     measures: list[Measure]
     numbers: Table
     phases: Table | None
+    uncertainties: Table | None
     endings: list[str]
     charts: list[Chart]
     pictures: list[Picture]
@@ -116,6 +117,7 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) 
         measures=found,
         numbers=_numbers_table(anchor, found),
         phases=_phases_table(anchor, run),
+        uncertainties=uncertainty_table(anchor, run),
         endings=_endings(run),
         charts=charts_of(anchor, run) if own_charts else [],
         pictures=_pictures(run, MAX_MEDIA if own_charts else 1),
@@ -239,6 +241,38 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
     if not rows:
         return None
     return Table(name=f"{anchor}-phases", caption="Cost of each phase", columns=columns, rows=tuple(rows))
+
+
+def uncertainty_table(anchor: str, run: Run) -> Table | None:
+    """Returns energies with the contributions to their uncertainty; None if no uncertainty was recorded."""
+    columns = (
+        Column(key="energy", title="Energy"),
+        Column(key="value", title="Value ± U (k = 2)", align="right"),
+        *(Column(key=name, title=name.removesuffix("_kwh").capitalize(), align="right") for name in CONTRIBUTIONS),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for task, report in (run.tracking_by_task or {"": run.tracking}).items():
+        energy = report.energy
+        for name, part in (("total", energy), *((part, getattr(energy, part)) for part in COMPONENTS)):
+            if part.quality in ("", "none"):
+                continue
+            for kind in ("gross", "net"):
+                unsure = getattr(part, f"{kind}_uncertainty")
+                expanded = recorded(unsure.expanded_kwh)
+                if expanded is None:
+                    continue
+                label = f"{name if name == 'total' else name.upper()}, {kind}"
+                value = recorded(getattr(part, f"{kind}_kwh"))
+                own = "measured" if part.quality == "measured" else "estimated"
+                rows.append((
+                    Text(text=plain_text(f"{task}: {label}" if task else label)),
+                    Quantity(value=value, spread=expanded, unit="kWh", provenance=own),
+                    *(Quantity(value=recorded(getattr(unsure, cause)), unit="kWh") for cause in CONTRIBUTIONS),
+                ))  # fmt: skip
+    if not rows:
+        return None
+    caption = "Uncertainty of energy; contributions are standard uncertainties"
+    return Table(name=f"{anchor}-uncertainty", caption=caption, columns=columns, rows=tuple(rows))
 
 
 def _endings(run: Run) -> list[str]:

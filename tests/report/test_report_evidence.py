@@ -15,6 +15,8 @@ from a2perf.plain_text import plain_text
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.report.run_numbers import Measure, find
 from a2perf.report.run_numbers import measures as measures_of
+from a2perf.report.run_sections import uncertainty_table
+from a2perf.report.tables import Quantity
 from a2perf.runs import Run, read_runs
 from tests.report.recorded_runs import RunMaker
 
@@ -227,3 +229,17 @@ def test_costs_of_a_generalization_run_are_summed_over_its_tasks(runs: RunMaker)
     peak = find(found, "memory_rss_peak")
     assert peak is not None
     assert peak.value == 290 * 2**20
+
+
+def test_contributions_to_the_uncertainty_of_energy_are_a_table(inference_run: RunMaker) -> None:
+    run = _only(inference_run)
+    table = uncertainty_table("gait", run)
+    assert table is not None
+    gross = next(row for row in table.rows if row[0].text == "total, gross")  # type: ignore[union-attr]
+    value, *causes = [cell for cell in gross[1:] if isinstance(cell, Quantity)]
+    assert value.spread == pytest.approx(2 * sum((cause.value or 0.0) ** 2 for cause in causes) ** 0.5)
+    assert [cause.value == 0 for cause in causes] == [True, False, True, False]
+    energy = find(measures(run), "energy_gross")
+    assert energy is not None
+    assert energy.spread == pytest.approx(value.spread)
+    assert energy.spread_kind == "expanded uncertainty of the measurement, k = 2"
