@@ -4,7 +4,7 @@
     python perf/netlist_import.py group                  # Ariane-133 in NanGate45, expanded into cells
     python perf/netlist_import.py grid                   # grids of published designs
 
-Each measurement runs in a process of its own; memory is its peak resident size. Wall time grows with the load of the
+Each reading runs in a separate process; memory is its peak resident size. Wall time grows with the load of the
 machine, processor time hardly does, so both are printed.
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
 @click.option("--macros", default=100, show_default=True, help="Memories.")
 @click.option("--format", "kinds", multiple=True, default=("lefdef", "bookshelf"), show_default=True)
 def read(cells: int, macros: int, kinds: tuple[str, ...]) -> None:
-    """Read a generated design in a process of its own."""
+    """Read a generated design in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         for kind in kinds:
             start = time.perf_counter()

@@ -43,8 +43,8 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
     macro is placed, and then minus the cost: 1.0 wirelength + 0.5 congestion + 1.0 density.
 
     Args:
-        netlist_file: protobuf text, plain or gzipped; several files, separated by commas, are concatenated. Overrides
-            ``design``.
+        netlist_file: protobuf text, plain or gzipped; several files, separated by commas, are concatenated. A folder
+            stands for its ``netlist.pb.txt`` and ``initial.plc``. Overrides ``design``.
         init_placement: ``.plc`` file with canvas, grid and port positions.
         plc_wrapper_main: ignored, with a notice.
         create_placement_cost_fn: called with the three arguments above; returns the engine.

@@ -42,8 +42,8 @@ def draw_flat(flat: FlatDesign, grouping: Grouping, size: tuple[int, int] = (WID
     pixels = np.asarray(image).copy()
     cells = np.flatnonzero((netlist.kind == KIND_STDCELL) & (netlist.has_location != 0))
     colours = _colours(grouping.count)[grouping.group[cells]]
-    # Few cells get squares that can be seen, many one pixel each.
-    square = int(np.clip(scale * np.sqrt(np.prod(flat.canvas) / max(1, len(cells))) / 2.5, 1, 6))
+    # Squares about as large as the distance of cells in a half-full design, at least one pixel each.
+    square = int(np.clip(round(0.8 * scale * np.sqrt(np.prod(flat.canvas) / max(1, len(cells)))), 1, 8))
     for step in range(square * square):
         columns = (left + scale * netlist.x[cells]).astype(int) + step % square - square // 2
         rows = (bottom - scale * netlist.y[cells]).astype(int) + step // square - square // 2
@@ -73,7 +73,7 @@ def write_pictures(folder: Path, flat: FlatDesign, grouping: Grouping) -> list[P
     plc = create_placement_cost(folder / NETLIST_NAME, folder / PLACEMENT_NAME)
     pictures = {FLAT_PICTURE: draw_flat(flat, grouping), CLUSTERED_PICTURE: PlacementPicture().draw(plc)}
     for name, pixels in pictures.items():
-        Image.fromarray(pixels).quantize(128).save(folder / name)
+        Image.fromarray(pixels).quantize(128, dither=Image.Dither.NONE).save(folder / name, optimize=True)
     return [folder / name for name in pictures]
 
 
