@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,6 +91,8 @@ def time_to_result(
         rules = ScoreRules(r_max=r_max, points=points, count_held_out=count_held_out, held_out_limit=held_out_limit)
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error), hint="leave it out for AlgoPerf's published rules") from error
+    if target is not None and not math.isfinite(target):
+        raise ConfigError(f"the target is {target}", hint="give a normalised score such as 0.9")
     held_out = dict(held_out or {})
     if isinstance(times, Mapping):
         return ResultLeaderboard(_boards_of_table(table_of_mapping(times), "Times", cost, rules, held_out))

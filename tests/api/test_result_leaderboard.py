@@ -118,6 +118,7 @@ def test_a_wrong_table_names_the_line(tmp_path: Path, text: str, message: str) -
         ({"score": "time_to_resul"}, "did you mean 'time_to_result'"),
         ({"r_max": 0.5}, "r_max is 0.5"),
         ({"points": 1}, "points is 1"),
+        ({"target": math.nan}, "the target is nan"),
         ({"held_out": {"q": "x"}}, "'q' is not a workload"),
         ({"held_out": {"x": "y", "y": "x"}}, "held-out variant itself"),
     ],

@@ -329,14 +329,18 @@ def _spent(study: Study, cost: ResultCost) -> tuple[float, str]:
 
 
 def _provenance(members: Sequence[_Measured]) -> str:
-    """Returns the provenance of a submission's training energy over its tasks."""
+    """Returns the provenance of a submission's energies at the targets, of its training runs if it reached none."""
     kinds = [
+        "estimated" if study.at.evenly else study.at.quality
+        for one in members
+        for study in one.studies
+        if study.at is not None and study.at.kwh is not None
+    ]
+    kinds = kinds or [
         value.provenance
         for one in members
         if (value := one.entry.value("train", "energy_gross")) is not None and value.value is not None
     ]
-    # energy at a time that was interpolated is an estimate, whatever measured the run's total
-    kinds += [study.at.quality for one in members for study in one.studies if study.at and study.at.kwh is not None]
     return provenance_over_runs(kinds) if kinds else NOT_RECORDED
 
 
