@@ -135,7 +135,7 @@ class Reproduction(Record, kw_only=True):
         missing: what is missing for a repetition, one sentence each.
         checked: what could be checked without one.
         runs: the repetitions.
-        host: the host of the repetitions, as in a manifest.
+        host: the host of the repetitions, as in a manifest, without its name.
         same_host: whether the run was recorded on that host; None if unknown.
         finished_at: ISO 8601, UTC.
         signature: None if it is not signed.

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from a2perf.experiments.reproduce.rebuild import RebuildOptions, rebuild
 from a2perf.experiments.reproduce.reproduction import Reproductions, reproduce
 from a2perf.experiments.reproduce.request import FAIL_ON, request_of
+from a2perf.experiments.reproduce.selection import find_bundles
 from a2perf.launch import Conductor
 from a2perf.launch.interface import get_launcher
 from a2perf.runs import signing
@@ -113,9 +115,10 @@ def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(rec
     shutil.rmtree(folder / "agent")
     write_submission(tmp_path / "changed" / "agent", 0.3)
     moved = folder / "runs" / "seed_0" / "inference"
-    (found,) = repeat(folder, tmp_path / "out", submissions=[tmp_path / "changed"]).verdicts
-    # the recorded path still leads to the recorded submission, which has the hash
-    assert found.verdict == "CONFIRMED"
+    (bundle,), _ = find_bundles([folder / "runs"])
+    rebuilt, _ = rebuild(bundle, tmp_path / "work", RebuildOptions(submissions=(tmp_path / "changed",)))
+    assert rebuilt is not None
+    assert rebuilt.submission == recorded / "agent"  # the recorded path still leads to the code with the hash
     (recorded / "agent").rename(recorded / "away")
     try:
         (found,) = repeat(folder, tmp_path / "out2", submissions=[tmp_path / "changed"]).verdicts

@@ -22,6 +22,7 @@ from a2perf.launch.run_spec import Resources, RunSpec
 from a2perf.records import Manifest, TrainResults
 from a2perf.runs import layout
 from a2perf.runs.files import BundleFiles, files_of
+from a2perf.runs.inventory import MAX_MANIFEST_BYTES
 from a2perf.runs.signing import manifest_sha256
 from a2perf.storage import parse_record, write_atomic
 from a2perf.stranger_files import Kind, printable
@@ -119,7 +120,7 @@ class RebuiltRun:
         place = self.work / "record" / f"run_{number}" / manifest.mode
         lines = [f"{name} = {to_gin(value)}" for name, value in _settings(recorded, self.options).items()]
         # The evaluator reads the seeds from a manifest in a folder, and the bundle may be in a packed file.
-        write_atomic(place / layout.MANIFEST, files_of(recorded.path).read(layout.MANIFEST, _MAX_CONFIG_BYTES << 8))
+        write_atomic(place / layout.MANIFEST, files_of(recorded.path).read(layout.MANIFEST, MAX_MANIFEST_BYTES))
         seeds = self._episode_seeds(manifest, number)
         if seeds is not None:
             write_atomic(place / "episode_seeds.txt", "".join(f"{seed}\n" for seed in seeds))
@@ -235,7 +236,15 @@ def copy_artifacts(files: BundleFiles, target: Path) -> None:
     """Copies the artifacts of a recorded training run; links and other special files are left out.
 
     A copy, because a policy may write into the folder of its artifacts.
+
+    Raises:
+        UserError: they are larger than ``_MAX_ARTIFACT_BYTES``.
     """
+    if sum(entry.status.size for entry in files.entries(layout.ARTIFACTS)) > _MAX_ARTIFACT_BYTES:
+        raise UserError(
+            f"the artifacts of {files.path} are larger than {_MAX_ARTIFACT_BYTES >> 30} GiB",
+            hint="repeat the training run instead: --train",
+        )
     unfinished = target.with_name(f".{target.name}-unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)

@@ -320,7 +320,7 @@ def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) ->
     found.runs, found.same_host = one.runs, one.judgement.same_host
     found.trained = request.rebuild.train and recorded.trained is not None
     if one.manifest is not None:
-        found.host = one.manifest.host
+        found.host = {name: value for name, value in one.manifest.host.items() if name != "hostname"}
         submission = one.manifest.submission.sha256
         fingerprint = one.manifest.env_fingerprint or current_fingerprint(recorded.manifest)
         found.changed = changed_conditions(recorded.manifest, conditions_of(one.manifest), submission, fingerprint)
