@@ -287,7 +287,9 @@ class RepeatedIntervals:
         return self._known[look]
 
     def _computed(self, values: Values, look: int) -> tuple[float, float]:
-        confidence = 1.0 - self._level(look)
+        # The last look spends what the looks before it have left: all of it if it is the only one.
+        spent = self.alpha / look if values.size >= self.last else self._level(look)
+        confidence = 1.0 - spent
         if self.sample is None:
             return mean_interval(values, confidence=confidence)
         counts = values.size, self.sample.size

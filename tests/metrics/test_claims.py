@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from a2perf.metrics import claims as module
+from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.claims import SequentialClaim
 
 DRAWS = {
@@ -50,6 +51,18 @@ def test_claims_without_bounds_keep_their_error_rate_on_skewed_values() -> None:
         found.append(result.verdict)
     assert found[:60].count("REFUTED") <= 3
     assert found[60:].count("REFUTED") >= 57
+
+
+def test_a_few_training_runs_are_judged_once_at_the_full_level() -> None:
+    runs = np.array([351.0, 364.0, 358.0, 349.0, 360.0])
+    claim = SequentialClaim(380.0, max_reruns=5)
+    assert [claim.add(run) for run in runs[:4]] == [None] * 4
+    assert (claim.result().low, claim.result().needed) == (-math.inf, None)
+    found = claim.add(runs[4])
+    assert found is not None
+    low, high = mean_interval(runs)
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert (found.verdict, found.reruns) == ("REFUTED", 5)
 
 
 def test_one_by_one_gives_the_result_of_all_at_once_and_ends() -> None:
