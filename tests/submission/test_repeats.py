@@ -167,6 +167,38 @@ def test_actions_are_recorded_by_the_stated_rules() -> None:
 
 
 @pytest.mark.slow
+def test_invalid_action_fails_the_perturbed_episode_and_not_the_run(submission, launch) -> None:
+    code = """
+    import numpy as np
+
+    def load_policy(env, **kwargs):
+        return []
+
+    def preprocess_observation(observation):
+        return observation
+
+    def infer_once(policy, observation):
+        policy.append(None)
+        # The two macros of the scored episode, then a cell outside of the grid.
+        return int(np.argmax(observation["mask"])) if len(policy) <= 2 else 0
+    """
+    gin = """
+    import a2perf.submission.submission_util
+    Submission.mode = %BenchmarkMode.INFERENCE
+    Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
+    Submission.time_participant_code = False
+    Submission.record_frames = 0
+    create_domain.env_name = 'CircuitTraining-ToyMacro-v0'
+    """
+    outcome = launch(submission(inference=code, inference_gin=gin), "inference.gin", "--perturbations", "mirrored")
+    assert outcome.status == 0, outcome.output
+    rollouts = json.loads((outcome.root / "inference" / "metrics" / "rollouts.json").read_text())
+    (failed,) = rollouts["further"]
+    assert (failed["success"], failed["termination"], failed["length"]) == (False, "invalid action", 1)
+    assert rollouts["episodes"][0]["length"] == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "domain", "task", "perturbation"),
     [

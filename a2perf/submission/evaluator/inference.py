@@ -16,6 +16,7 @@ from a2perf.records import (
     FURTHER_EPISODE,
     SCORED_EPISODE,
     Episode,
+    FailureKind,
     LatencyResults,
     Manifest,
     RolloutResults,
@@ -27,6 +28,7 @@ from a2perf.storage import Journal, read_record, write_record
 from a2perf.submission.evaluator import artifacts, latency, media, results, step_account
 from a2perf.submission.evaluator.action_record import ActionRecorder
 from a2perf.submission.evaluator.episode_plan import PerturbedEnvironments, episode_plan, studies_reliability
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
@@ -153,10 +155,19 @@ def play(
                 recorder = ActionRecorder(world.action_space) if studied else None
                 before = account.calls
                 trace = StepTrace() if planned.is_scored else None
-                episode = rollout(
-                    world, account, index=index, seed=planned.seed, clip_actions=settings.clip_actions,
-                    on_step=_on_step(taken, recorder), trace=trace,
-                )  # fmt: skip
+                try:
+                    episode = rollout(
+                        world, account, index=index, seed=planned.seed, clip_actions=settings.clip_actions,
+                        on_step=_on_step(taken, recorder), trace=trace,
+                    )  # fmt: skip
+                except ParticipantFailure as error:
+                    if not planned.perturbation or participant.ending is not None or not _is_bad_action(error):
+                        raise
+                    # The policy may rely on what the perturbation changes: the episode fails, not the run.
+                    episode = Episode(
+                        index=index, seed=planned.seed, episode_return=0.0, length=account.calls - before,
+                        terminated=True, truncated=False, termination="invalid action", success=False,
+                    )  # fmt: skip
                 fault_point("evaluator: episode played")
                 episode.task_index, episode.repeat = planned.task_index, planned.repeat
                 episode.perturbation = planned.perturbation
@@ -196,6 +207,11 @@ def _compare_with_timed(costs: StepCosts | None, metrics: Path, warnings: list[s
             costs.flags.append(step_account.UNLIKE_TIMED)
     if (text := step_account.warning(costs, "scored episodes")) is not None:
         warnings.append(text)
+
+
+def _is_bad_action(error: ParticipantFailure) -> bool:
+    """Returns whether the participant works, but its action is not valid."""
+    return error.failure.kind is FailureKind.BAD_OUTPUT and error.failure.where.startswith("infer_once")
 
 
 def _on_step(taken: list[Any] | None, recorder: ActionRecorder | None) -> Callable[[Any, Any], None] | None:
