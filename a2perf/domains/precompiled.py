@@ -204,7 +204,7 @@ class KernelLibrary:
     """The linked kernels of one file, by module and name."""
 
     def __init__(self, codes: Iterable[KernelCode]) -> None:
-        import llvmlite.binding as llvm  # type: ignore[import-untyped]
+        import llvmlite.binding as llvm
 
         codes = tuple(codes)
         llvm.initialize_native_target()
