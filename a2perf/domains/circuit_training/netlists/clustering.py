@@ -1,6 +1,6 @@
 """Writes a grouped netlist: each group of standard cells becomes a soft macro with one input pin and its outputs.
 
-The form of the published clusterings. An output whose net has several targets outside keeps a pin of its own; outputs
+The form of the published clusterings. An output with several targets outside keeps a separate pin; outputs
 with one target are pooled per target, with their number as weight. Pins of soft macros lie at the centre.
 """
 

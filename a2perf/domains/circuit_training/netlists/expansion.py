@@ -1,7 +1,7 @@
 """A flat netlist with a known clustering: soft macros are expanded into standard cells.
 
 The flat netlist behind a published clustering is often not published. This makes one with the same nets between groups,
-which a partitioner can be compared with: every net between groups starts at a cell of its own, pooled nets are taken
+which a partitioner can be compared with: every net between groups starts at a separate cell, pooled nets are taken
 apart again, and all other cells drive nets inside their group that follow Rent's rule.
 """
 

@@ -255,7 +255,7 @@ class _Order:
             ordered[node] = name
         for node, component, name in zip(self.pin.tolist(), pins.component, pins.names, strict=True):
             ordered[node] = components[component] + b"/" + name
-        # DEF escapes brackets; in protobuf text a backslash would start an escape of its own.
+        # DEF escapes brackets; in protobuf text a backslash would start an escape.
         ordered = [name.replace(b"\\", b"") if b"\\" in name else name for name in ordered]
         lengths = np.fromiter(map(len, ordered), np.int64, self.count)
         blob = np.frombuffer(b"".join(ordered), np.uint8)

@@ -1,6 +1,6 @@
 """The placement grid of a design, chosen from its canvas and its hard macros alone.
 
-The rule of the publication's grouping step: of all grids whose cells are not too long, take the coarsest one that is
+The rule of the publication's grouping step: of all grids with cells that are not too long, take the coarsest one that is
 nearly as good as the best. A grid is good if it leaves cells empty after the macros are packed greedily, and if macros
 that stand side by side at the centres of cells waste little space between them.
 """
@@ -59,7 +59,7 @@ def choose_grid(canvas: tuple[float, float], macros: Floats) -> GridChoice:
         macros: width and height of each hard macro as it lies, um, shape (n, 2).
 
     Returns:
-        The coarsest grid, relative to its score, whose score is within 5 % of the best. If no grid takes all macros,
+        The coarsest grid, relative to its score, with a score within 5 % of the best. If no grid takes all macros,
         the packing does not count.
     """
     order = np.lexsort((macros[:, 1], macros[:, 0], -macros.prod(axis=1)))

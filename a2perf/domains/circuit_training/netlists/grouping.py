@@ -226,7 +226,7 @@ def _with_neighbours(graph: Hypergraph, fixed: Ints, cells: NDArray[np.bool_]) -
 
 
 def _broken_up(part: Ints, at: Floats, cells: NDArray[np.bool_], reach: float) -> tuple[Ints, int]:
-    """Cuts groups whose box is larger than ``reach`` into buckets of that size around their centre of mass."""
+    """Cuts groups with a box larger than ``reach`` into buckets of that size around their centre of mass."""
     members = np.flatnonzero(cells)
     _, group = np.unique(part[members], return_inverse=True)
     groups = int(group.max()) + 1
@@ -279,7 +279,7 @@ def _merged(
 def _best_neighbours(
     net: Ints, group: Ints, groups: int, small: NDArray[np.bool_], centre: Floats, reach: float
 ) -> Ints:
-    """Returns the group that shares the most nets with each small group and whose centre is near; -1 without one."""
+    """Returns the group that shares the most nets with each small group and has its centre near; -1 without one."""
     pairs = np.unique(net * groups + group)
     net, group = pairs // groups, pairs % groups
     of_small = small[group]

@@ -294,7 +294,7 @@ def _check_grid(grid: tuple[int, int] | None) -> None:
 
 
 def _check_names(netlist: Netlist) -> None:
-    """Refuses names that the format of a task gives a meaning of its own, or cannot hold."""
+    """Refuses names that the format of a task gives a special meaning, or cannot hold."""
     for node in np.flatnonzero((netlist.kind == KIND_MACRO) | (netlist.kind == KIND_PORT)).tolist():
         name = netlist.names[node]
         if name.startswith(SOFT_PREFIX) or name == "__metadata__":

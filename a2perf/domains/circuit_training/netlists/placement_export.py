@@ -25,7 +25,7 @@ _DEF_TURNS = ORIENTATIONS[:8]
 
 @dataclass(frozen=True)
 class PlacedMacro:
-    """A hard macro where it was placed.
+    """A hard macro at its place.
 
     Attributes:
         component: name in the source.

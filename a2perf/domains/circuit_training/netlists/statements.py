@@ -32,7 +32,7 @@ def shown(word: bytes) -> str:
 
 
 def words_of(text: bytes) -> list[bytes]:
-    """Returns the words of whole lines; ``;`` is a word of its own."""
+    """Returns the words of whole lines; ``;`` is a separate word."""
     if b"#" in text:
         text = _COMMENT.sub(b"", text)
     if b'"' in text:
@@ -56,7 +56,7 @@ class StatementFile:
 
     Args:
         path: the file, plain or gzipped.
-        progress: told the bytes read; of a gzipped file, those of the text.
+        progress: called with the bytes read; of a gzipped file, those of the text.
 
     Attributes:
         number: how many statements were returned so far; messages use it to find the line.
