@@ -1,6 +1,6 @@
 """The placement grid of a design, chosen from its canvas and its hard macros alone.
 
-The rule of the publication's grouping step: of all grids with cells that are not too long, take the coarsest one that is
+The rule of the publication's grouping step: of all grids with nearly square cells, take the coarsest one that is
 nearly as good as the best. A grid is good if it leaves cells empty after the macros are packed greedily, and if macros
 that stand side by side at the centres of cells waste little space between them.
 """
