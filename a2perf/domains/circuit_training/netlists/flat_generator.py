@@ -81,6 +81,9 @@ def write_flat_design(spec: FlatSpec, folder: str | Path, kind: str = "lefdef") 
         kind: ``"lefdef"`` for ``cells.lef``, ``macros.lef`` and ``design.def``; ``"bookshelf"`` for ``design.aux`` and
             its files.
 
+    Returns:
+        The paths of the files.
+
     Raises:
         ConfigError: unknown kind.
         OSError: a file cannot be written.

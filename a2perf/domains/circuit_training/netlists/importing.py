@@ -131,6 +131,9 @@ def import_netlist(
         utilization: share of a soft macro's area that its cells cover, 0.1..1.
         stage: shows progress.
 
+    Returns:
+        The folder with its record, and the design before and after grouping.
+
     Raises:
         NetlistError: a file is missing or broken, or has nothing to place.
         ConfigError: a setting is out of its range.

@@ -108,6 +108,9 @@ def save_task_placement_pnr(
         placement: ``.plc`` file; the folder's initial placement by default.
         **options: further arguments of `save_placement_pnr`.
 
+    Returns:
+        The macros that were written.
+
     Raises:
         UserError: the folder is not an imported task, or the placement does not belong to it.
     """
