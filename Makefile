@@ -17,7 +17,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help setup frameworks engines system assets golden demo test lint test-slow test-engines test-newer-python coverage \
-	bench perf-smoke references results docs paper lock docker hooks release clean distclean
+	bench perf-smoke references results reproduce docs paper lock docker hooks release clean distclean
 
 help:
 	@echo "Usage: make TARGET"
@@ -41,6 +41,7 @@ help:
 	@echo "  perf-smoke         check that no hot path has become several times slower"
 	@echo "  references         measure the protocol's reference scores again and compare them"
 	@echo "  results            record the shipped results again (results/recorded)"
+	@echo "  reproduce          repeat the evaluations of the shipped results and list the verdicts (hours)"
 	@echo "  paper              technical report and leaderboard from the shipped results (build/report)"
 	@echo
 	@echo "Maintain"
@@ -189,6 +190,10 @@ references: $(INSTALLED)
 # Takes about a quarter of an hour. Finished runs are kept in runs/results, so a rerun resumes.
 results: setup
 	@$(BIN)/python results/record.py
+
+# Finished verdicts are kept in build/reproduced, so a rerun resumes. Learned rows need their training again: --train.
+reproduce: setup
+	@$(BIN)/a2perf reproduce results/recorded --submission examples --allow-changed -o build/reproduced
 
 # Runs nothing: every number comes from results/recorded. Takes under a minute; the PDF needs pdflatex.
 paper: $(INSTALLED)

@@ -4,7 +4,7 @@ A kernel library is one file in the user's cache. It holds the machine code that
 one ELF object per kernel and types of its arguments. LLVM links it within milliseconds. The file is valid for exactly
 the sources of the folder, the versions of Numba and Python, and the processor that it was made for.
 
-A program that wants it calls `load` before it imports any kernel; ``compilation`` then returns `PrecompiledKernel`
+A program that uses them calls `load` before it imports any kernel; ``compilation`` then returns `PrecompiledKernel`
 objects. Calls with other types of arguments than those in the file are compiled by Numba as usual.
 """
 
@@ -159,7 +159,7 @@ class NativeFunction:
 
 
 class PrecompiledKernel:
-    """A kernel whose machine code is in the library, called like the function.
+    """A kernel with machine code in the library, called like the function.
 
     Args:
         function: the Python function.

@@ -22,8 +22,8 @@ class ScoredRuns:
         runs: seeds of one another.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``; what a run recorded in another mode is left out.
         threshold: return from which on the task counts as learned; None if it has none.
-        success_return: least return of a successful episode where the environment reports no success; None if there
-            is no such return.
+        success_return: least return of a successful episode where the environment reports no success; None if the
+            protocol has none.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ _FEWEST_PER_THREAD = 16  # copying the state for a thread costs about as much as
 
 
 class IncrementalPlacement:
-    """A placement whose cost is kept exact while nodes move.
+    """A placement with a cost that stays exact while nodes move.
 
     It copies the places from an engine and does not change the engine; `write_to` puts the places back.
 
@@ -355,7 +355,7 @@ class IncrementalPlacement:
     def _position(self, x: float, y: float) -> tuple[float, float]:
         reach = self._terms.half_perimeter
         width, height = self._plc.get_canvas_width_height()
-        # Written so that a NaN is refused, too.
+        # This form of the comparison also refuses a NaN.
         if not (-reach <= x <= width + reach and -reach <= y <= height + reach):
             raise PlacementError(
                 f"({x}, {y}) is not a position near the canvas ({width:g} x {height:g} um)",

@@ -128,7 +128,7 @@ def settle(wiring: Wiring, terms: CostRules, places: Places) -> None:
 
 @compiled_part
 def write_lines(start: int, size: int, span: Ints, places: Places, congestion: TopSum) -> None:
-    """Adds the changes of a map, whose lines have a size and begin at a start, to its values."""
+    """Adds the changes of a map to its values; its lines have a size and begin at a start."""
     for line in range(span.shape[0]):
         for at in range(start + line * size + span[line, 0], start + line * size + span[line, 1] + 1):
             change = places.value_change[at]

@@ -142,7 +142,7 @@ def rebuild(top: TopSum, wanted: int) -> None:
     wide, narrow = min(2 * wanted, cells), max(wanted // 2, 1)
     _largest_first(top.scratch, cells, wide)
     low = top.scratch[wide - 1]
-    # Selecting inside the part that was selected already, whose smallest value is at its end.
+    # The second selection stays inside the first part; its smallest value is at the end.
     _largest_first(top.scratch, wide, narrow)
     high = top.scratch[narrow - 1]
     shift = 0

@@ -208,8 +208,8 @@ class Participants:
 
 def _task_files(task: RunTask) -> list[Path]:
     """Returns the existing files and folders that arguments which the participant sees name."""
-    told = task.env_kwargs if task.public_kwargs is None else task.public_kwargs
-    named = [str(told.get(name, "")) for name in get_domain(task.domain).path_arguments]
+    shown = task.env_kwargs if task.public_kwargs is None else task.public_kwargs
+    named = [str(shown.get(name, "")) for name in get_domain(task.domain).path_arguments]
     # A netlist may be a comma list of files.
     paths = [Path(part.strip()).absolute() for text in named for part in text.split(",") if part.strip()]
     return [path for path in paths if path.exists()]

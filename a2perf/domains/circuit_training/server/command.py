@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "--pipe_address and --netlist_file are required",
                 hint="clients of circuit training start this program; see a2perf-plc --help",
             )
-        # Ctrl-C reaches all processes of a terminal. The client may go on after it, and this process ends with it.
+        # Ctrl-C reaches all processes of a terminal. The client may survive it; this process ends when the client does.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         return serve(
             ServerSettings(
@@ -78,7 +78,7 @@ def install(target: Path) -> Path:
 def _script() -> str:
     """Returns a script that is a shell script for paths too long for a first line, and Python otherwise."""
     python = sys.executable
-    # A client may run another Python, whose PYTHONPATH or PYTHONHOME this one must not follow.
+    # A client may run another Python and set PYTHONPATH or PYTHONHOME for it; this one must ignore them.
     option = "-E" if _starts_without_environment(python) else ""
     first = f"#!{python} {option}".rstrip()
     if " " in python or len(os.fsencode(first)) > _MAX_SHEBANG_BYTES:

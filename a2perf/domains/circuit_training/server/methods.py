@@ -86,7 +86,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "numbers": ("a list of finite numbers", _list_of(_number)),
 }
 
-# Methods whose result is the reply. A word per argument; those after "/" may be left out.
+# Methods that reply with their result. A word per argument; those after "/" may be left out.
 ANSWERS = {
     "can_place_node": "node whole",
     "get_area": "",
@@ -182,7 +182,7 @@ class ServedMethod:
         name: in Python.
         kinds: of the arguments, keys of the table of kinds.
         required: how many arguments must be given.
-        reply: the reply to every call; None where it is the result.
+        reply: the reply to every call; None for methods that reply with their result.
     """
 
     name: str

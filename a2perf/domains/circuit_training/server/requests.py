@@ -21,7 +21,7 @@ _PLACES_AT_THE_END = 10  # in which the cut through a literal, a number or an es
 
 
 class MalformedRequest(Exception):
-    """What was received is not a request; the message says what is wrong with it."""
+    """The received bytes are not a request; the message gives the reason."""
 
 
 class _Incomplete(Exception):

@@ -42,7 +42,7 @@ class ServerSettings:
 def serve(settings: ServerSettings) -> int:
     """Answers one client until it closes the connection or ends.
 
-    If the engine cannot be made, each request gets an error status that says why: a client waits for replies and does
+    If the engine cannot be made, each request gets an error status with the reason: a client waits for replies and does
     not look at exit codes.
 
     Returns:
