@@ -2,7 +2,8 @@
 
 A floating-point number is an exact rational, so the question has an exact answer: two boxes overlap if and only if the
 distance of their centres is smaller than half the sum of their sizes along both axes. Boxes with touching edges do not
-overlap. Floating-point arithmetic decides the clear cases; `fractions.Fraction` decides those within its rounding error.
+overlap. Floating-point arithmetic decides the clear cases; `fractions.Fraction` decides those within its rounding
+error.
 """
 
 from __future__ import annotations
