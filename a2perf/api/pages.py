@@ -163,9 +163,10 @@ def write_leaderboard(
         MissingDependency: keys are given, but the library that checks signatures is not installed.
 
     Example:
-        >>> site = a2perf.write_leaderboard("results/recorded/small", "site", reports=False)
+        >>> folder = "results/recorded/web_navigation"
+        >>> site = a2perf.write_leaderboard(folder, "site", reports=False)
         >>> print(site)
-        37 entries in 9 table(s), 0 without a rank
+        9 entries in 3 table(s), 0 without a rank
         leaderboard: site/index.html
     """
     from a2perf.report.leaderboard.signatures import reproduction_check, signature_check

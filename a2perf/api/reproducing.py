@@ -137,7 +137,8 @@ def reproduce(
 
     Example:
         >>> import a2perf
-        >>> checked = a2perf.reproduce("results/recorded/small/web_solver.zip", "checked", sample=1)
+        >>> packed = "results/recorded/small/web_solver.zip"
+        >>> checked = a2perf.reproduce(packed, "checked", sample=1)
         >>> checked.counts  # the folder of its submission was not given
         {'NOT CHECKED': 1}
     """

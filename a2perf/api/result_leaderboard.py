@@ -82,7 +82,8 @@ def time_to_result(
         ConfigError: an unknown score or workload, or a number out of range.
 
     Example:
-        >>> board = a2perf.time_to_result({"a": {"x": 10, "y": 40}, "b": {"x": 20, "y": None}}, points=None)
+        >>> times = {"a": {"x": 10, "y": 40}, "b": {"x": 20, "y": None}}
+        >>> board = a2perf.time_to_result(times, points=None)
         >>> [(row.name, round(row.score, 4)) for row in board.boards[0].rows]
         [('a', 1.0), ('b', 0.3333)]
     """
@@ -129,13 +130,14 @@ class ResultLeaderboard(Tabular):
     """Submissions scored by what they needed to reach targets. ``print`` shows the rankings.
 
     Example:
-        >>> times = {"adam": {"x": [10, 12, 11], "y": [40, 44, None]}, "sgd": {"x": [20, 19, 25]}}
+        >>> adam = {"x": [10, 12, 11], "y": [40, 44, None]}
+        >>> times = {"adam": adam, "sgd": {"x": [20, 19, 25]}}
         >>> found = a2perf.time_to_result(times)
-        >>> print(found)                      # what `a2perf leaderboard --score time_to_result` prints
+        >>> print(found)  # as `a2perf leaderboard --score time_to_result`
         >>> found.boards[0].rows[1].cells["x"].ratio
         1.8181818181818181
-        >>> found.to_pandas()                 # one row per submission and workload
-        >>> page = found.write("site")        # page with performance profiles, JSON, CSV, figures
+        >>> found.to_pandas()  # one row per submission and workload
+        >>> page = found.write("site")  # page with profiles, JSON, CSV, figures
     """
 
     __slots__ = ("_boards",)

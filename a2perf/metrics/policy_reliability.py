@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.arrays import Values
-from a2perf.domains.registry import domains
 from a2perf.metrics import consistency, predictability
 from a2perf.metrics.bootstrap import interval_over_tasks, mean_interval
 from a2perf.metrics.definition import Metric, metric, numbers_over_runs
@@ -313,6 +312,8 @@ def _robustness_metric(chosen: str | None, label: str, summary: str) -> Metric:
 
 
 def _of_each_perturbation() -> list[Metric]:
+    from a2perf.domains.registry import domains  # reading results must not load it
+
     summaries: dict[str, list[str]] = {}
     for domain in domains().values():
         for known in domain.perturbations:

@@ -102,7 +102,7 @@ def test_the_program_completes_commands_and_options() -> None:
     program = shutil.which("a2perf", path=os.path.dirname(sys.executable))
     if program is None:
         pytest.skip("a2perf is not installed as a program")
-    for words, expected in (("a2perf rep", "plain,report"), ("a2perf completion f", "plain,fish")):
+    for words, expected in (("a2perf repo", "plain,report"), ("a2perf completion f", "plain,fish")):
         environment = {"_A2PERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         done = subprocess.run(
             [program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60

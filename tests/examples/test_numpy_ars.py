@@ -49,6 +49,7 @@ def _records(path: Path, masked_crc32c) -> list[bytes]:
     return payloads
 
 
+@pytest.mark.slow
 def test_it_learns_the_synthetic_trot(train) -> None:
     curve = _curve(train("run", iterations="14", horizon="40", inputs="91:103", diagonal="1", time_budget_s="inf"))
     assert len(curve) == 14

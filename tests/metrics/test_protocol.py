@@ -119,6 +119,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         protocols.load("v1").task("dog_pase")
 
 
+@pytest.mark.slow
 def test_cheap_references_come_out_again() -> None:
     command = [sys.executable, "results/references.py", "toy_macro_stdcell", "difficulty_level_1_num_websites_1"]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True)
