@@ -236,6 +236,8 @@ class TrainResults(Record, kw_only=True):
         exit_reason: ``"returned"``, ``"time limit"``, ``"energy limit"`` or the failure's kind.
         artifact_bytes: total size of the files in ``artifacts/``.
         artifact_files: number of files in ``artifacts/``.
+        training_files: files among them that no evaluation reads, such as checkpoints, and that were left out when the
+            bundle was shipped.
     """
 
     schema: int = SCHEMA
@@ -244,6 +246,7 @@ class TrainResults(Record, kw_only=True):
     exit_reason: str
     artifact_bytes: int
     artifact_files: int
+    training_files: int = 0
 
 
 class Attempt(Record, kw_only=True):

@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image
 
 from a2perf.metrics.submitted import FILE, ProtocolRecord
-from a2perf.records import Episode, Manifest, RolloutResults
+from a2perf.records import Episode, Manifest, RolloutResults, TrainResults
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import record_files
 from a2perf.runs.pack import pack
@@ -38,7 +38,13 @@ KEPT = ("config.gin", "media/*.png", "metrics/**/*", "artifacts/**/progress.csv"
 LEFT_OUT = ("codecarbon.log", "inference_emissions.csv")
 """Omitted files: the first is a log, the second repeats the system trace and the tracking report."""
 
-DROPPED = "shipped without logs, journal, and artifacts except the learning curve"
+ONLY_FOR_TRAINING = ("artifacts/resume/**/*", "artifacts/latest.npz")
+"""Checkpoints. A bundle that keeps every other artifact can be evaluated again: `a2perf reproduce`."""
+
+MOST_POLICY_BYTES = 400_000
+"""Policies with larger files are not shipped."""
+
+DROPPED = "shipped without logs, journal, and checkpoints"
 NOWHERE = "not recorded"
 MAIN_NUMBERS = ("wall_s", "cpu_seconds", "rss_peak_bytes", "energy")
 
@@ -237,6 +243,22 @@ COMPACT: dict[str, Callable[[Path, Path], object]] = {
 }  # fmt: skip
 
 
+def keep_policy(source: Path, target: Path) -> None:
+    """Copies the artifacts that an evaluation needs, if they are small, and counts the others in the record."""
+    every = {path for path in source.glob("artifacts/**/*") if path.is_file()}
+    training = {path for pattern in ONLY_FOR_TRAINING for path in source.glob(pattern) if path.is_file()}
+    policy = every - training
+    if not policy or sum(path.stat().st_size for path in policy) > MOST_POLICY_BYTES:
+        return
+    for path in policy:
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    results = read_record(source / "metrics" / "train.json", TrainResults)
+    results.training_files = len(training)
+    write_record(target / "metrics" / "train.json", results)
+
+
 def strip(source: Path, target: Path) -> None:
     """Copies one bundle without the name and paths of its machine."""
     for pattern in KEPT:
@@ -246,6 +268,7 @@ def strip(source: Path, target: Path) -> None:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 compact = compact_picture if path.suffix == ".png" else COMPACT.get(path.name, shutil.copyfile)
                 compact(path, copy)
+    keep_policy(source, target)
     manifest = read_record(source / "manifest.json", Manifest)
     manifest.submission.path = f"examples/{manifest.submission.name}"
     manifest.command = ["make", "results"]

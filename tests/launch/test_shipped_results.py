@@ -45,8 +45,8 @@ def test_every_folder_has_rivals_and_learning_has_curves() -> None:
 
 def test_they_are_small() -> None:
     sizes = [path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()]
-    assert sum(sizes) < 7_000_000
-    assert max(sizes) < 1_000_000
+    assert sum(sizes) < 14_000_000
+    assert max(sizes) < 2_000_000
 
 
 def test_packing_them_again_gives_the_same_files(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_rivals_stand_where_they_should() -> None:
     assert iqm("small/motion_imitation") == pytest.approx(1.0, abs=0.1)
     assert iqm("small/greedy_placer") < iqm("small/annealing_placer")
     assert iqm("web_navigation/torch_ppo_web") == pytest.approx(1.0, abs=0.01)
-    assert iqm("small/mujoco_ppo-spin") > 0.9
+    assert min(iqm("small/mujoco_ppo-pace"), iqm("small/mujoco_ppo-spin")) > 0.9
 
 
 def test_they_score_without_any_damage() -> None:

@@ -329,13 +329,14 @@ def _training_problems(recorded: RecordedBundle, submission: Path, options: Rebu
     files = files_of(trained.path)
     try:
         content = files.read(layout.TRAIN, _MAX_CONFIG_BYTES)
-        expected = parse_record(content, TrainResults, layout.TRAIN).artifact_files
+        trained_files = parse_record(content, TrainResults, layout.TRAIN)
     except (UserError, OSError):
         return [f"the record of its training run, {layout.TRAIN}"]
+    expected = trained_files.artifact_files - trained_files.training_files
     present = sum(1 for entry in files.entries(layout.ARTIFACTS) if entry.status.kind is Kind.FILE)
     if present < expected:
         return [
-            f"{expected - present} of {expected} artifacts of its training run are not in the bundle "
+            f"{expected - present} of {expected} artifacts that an evaluation may need are not in the bundle "
             "(repeat the training run too: --train)"
         ]
     return []
