@@ -320,8 +320,13 @@ def test_a_killed_block_leaves_a_readable_record(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_completed_is_a_warning(tmp_path: Path) -> None:
     def obstruct(bundle: Path) -> None:
-        (bundle / "metrics").rename(tmp_path / "gone")
-        (bundle / "metrics").write_text("in the way")
+        for attempt in range(100):
+            (bundle / "metrics").rename(tmp_path / f"gone_{attempt}")
+            try:
+                (bundle / "metrics").write_text("in the way")
+            except IsADirectoryError:  # a sample was written in between
+                continue
+            return
 
     with pytest.warns(UserWarning, match="is not complete"), a2perf.track(folder=tmp_path) as tracked:
         obstruct(tracked.bundle)
