@@ -39,7 +39,7 @@ LEFT_OUT = ("codecarbon.log", "inference_emissions.csv")
 """Omitted files: the first is a log, the second repeats the system trace and the tracking report."""
 
 ONLY_FOR_TRAINING = ("artifacts/resume/**/*", "artifacts/latest.npz", "artifacts/designs.json")
-"""Checkpoints and their training designs. With all other artifacts a bundle can be evaluated again (`a2perf reproduce`)."""
+"""Checkpoints and their training designs. With all other artifacts `a2perf reproduce` can repeat an evaluation."""
 
 MOST_POLICY_BYTES = 400_000
 """Policies with larger files are not shipped."""
