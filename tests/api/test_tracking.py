@@ -168,9 +168,11 @@ def test_nested_blocks_each_count_the_whole_process() -> None:
 
 def test_blocks_in_threads_each_count_the_whole_process() -> None:
     found: dict[str, a2perf.Tracked] = {}
+    inside = threading.Barrier(2, timeout=60)
 
     def run(name: str, seconds: float) -> None:
         with a2perf.track(name) as tracked:
+            inside.wait()  # entering a block takes a while, and the blocks must overlap
             time.sleep(0.3) if name == "waits" else work(seconds)
         found[name] = tracked
 
