@@ -29,13 +29,12 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.statistics import student_quantile
-from a2perf.metrics.trackers.uncertainty import JOULES_PER_KWH
 from a2perf.records import Manifest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
 from a2perf.runs.event_files import event_files_below, read_event_file
 from a2perf.runs.stored_run import StoredRun
-from a2perf.runs.tracking_record import read_tracking
+from a2perf.runs.tracking_record import JOULES_PER_KWH, read_tracking
 from a2perf.storage import read_record
 
 HOUSE = Path(__file__).resolve().parents[1]

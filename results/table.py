@@ -21,12 +21,12 @@ import numpy as np
 import a2perf
 from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.runs.files import files_of
+from a2perf.runs.tracking_record import JOULES_PER_KWH
 
 HOUSE = Path(__file__).resolve().parents[1]
 RECORDED = HOUSE / "results" / "recorded"
 PAGE = HOUSE / "docs" / "reference" / "baselines.md"
 BEGIN, END = "<!-- recorded -->", "<!-- end of recorded -->"
-JOULES_PER_KWH = 3.6e6
 HEADINGS = (
     "task", "submission", "kind", "score [95 %]", "seeds", "samples", "training s", "processor s", "J", "latency ms",
 )  # fmt: skip

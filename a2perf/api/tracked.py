@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.api.frames import Table, Tabular
 from a2perf.plain_text import terminal_text
+from a2perf.runs.tracking_record import JOULES_PER_KWH
 
 if TYPE_CHECKING:
     from a2perf.metrics.trackers.sampler import Sampler
@@ -191,7 +192,7 @@ class Tracked(Tabular):
                 "cpu_time": [cost.cpu_seconds for _, cost in rows],
                 "energy": energies,
                 "power": [
-                    3.6e6 * energy / cost.wall_s if energy is not None and cost.wall_s > 0 else None
+                    JOULES_PER_KWH * energy / cost.wall_s if energy is not None and cost.wall_s > 0 else None
                     for energy, (_, cost) in zip(energies, rows, strict=True)
                 ],
                 "memory_peak": [float(cost.rss_peak_bytes) or None for _, cost in rows],

@@ -24,6 +24,7 @@ from a2perf.report.references import protocol_task, run_means
 from a2perf.report.score_tables import MODE_WORDS
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import JOULES_PER_KWH
 
 _AXES: tuple[tuple[Axis, str, str], ...] = (
     ("steps", "steps", ""), ("time", "time since the start of training", "s"), ("energy", "energy used", "kWh"),
@@ -264,7 +265,7 @@ def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
     course = energy_course(run.emissions.get(mode, {}))
     if course is None or course.elapsed_s.size < 2:
         return None
-    watts = np.diff(course.kwh) * 3.6e6 / np.maximum(np.diff(course.elapsed_s), 1e-9)
+    watts = np.diff(course.kwh) * JOULES_PER_KWH / np.maximum(np.diff(course.elapsed_s), 1e-9)
     return course.elapsed_s[1:], watts
 
 

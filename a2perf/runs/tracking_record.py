@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+JOULES_PER_KWH = 3.6e6
+
 
 class EnergyUncertainty(msgspec.Struct, kw_only=True):
     """Uncertainty of an energy after the GUM (JCGM 100:2008); all values include the PUE.

@@ -17,13 +17,12 @@ from a2perf.metrics.trackers.power_domains import UPDATE_S
 from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
 from a2perf.metrics.trackers.uncertainty import (
     IDLE_DRIFT,
-    JOULES_PER_KWH,
     Contributions,
     of_share,
     of_two_readings,
     rectangular,
 )
-from a2perf.runs.tracking_record import ComponentEnergy
+from a2perf.runs.tracking_record import JOULES_PER_KWH, ComponentEnergy
 
 MAX_START_UP_S = 1.0
 BUSY_BASELINE = 0.5

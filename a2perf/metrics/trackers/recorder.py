@@ -21,9 +21,10 @@ from a2perf.metrics.trackers.process_tree import TreeSample
 from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
 from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
 from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
-from a2perf.metrics.trackers.uncertainty import JOULES_PER_KWH, short_run_notes
+from a2perf.metrics.trackers.uncertainty import short_run_notes
 from a2perf.runs.layout import TRACE_FILE, emissions_file
 from a2perf.runs.tracking_record import (
+    JOULES_PER_KWH,
     Account,
     IdleBaseline,
     PhaseCost,

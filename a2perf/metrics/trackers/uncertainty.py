@@ -19,10 +19,9 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, dataclass
 
-from a2perf.runs.tracking_record import COMPONENTS, EnergyUncertainty, TrackingReport
+from a2perf.runs.tracking_record import COMPONENTS, JOULES_PER_KWH, EnergyUncertainty, TrackingReport
 
 COVERAGE_FACTOR = 2.0
-JOULES_PER_KWH = 3.6e6
 
 MODEL_ERRORS: dict[str, float] = {
     "rapl": 0.05,

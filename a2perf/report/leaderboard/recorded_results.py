@@ -43,10 +43,9 @@ from a2perf.report.result_boards import (
     with_held_out,
 )
 from a2perf.runs.run import Run
-from a2perf.runs.tracking_record import recorded
+from a2perf.runs.tracking_record import JOULES_PER_KWH, recorded
 from a2perf.worker_pool import worker_pool
 
-_JOULES_PER_KWH = 3.6e6
 _FEWEST_FOR_PROCESSES = 8
 
 
@@ -321,7 +320,7 @@ def _spent(study: Study, cost: ResultCost) -> tuple[float, str]:
     if study.note or not at.reached:
         return math.inf, study.note
     bound = "upper bound: reached at the first point that counts" if at.earliest else ""
-    kwh = None if at.kwh is None else at.kwh * _JOULES_PER_KWH
+    kwh = None if at.kwh is None else at.kwh * JOULES_PER_KWH
     spent = {"s": at.seconds, "J": kwh, "steps": at.steps}[cost.unit]
     if spent is None or not math.isfinite(spent):
         return math.inf, f"{cost.noun} not recorded"
