@@ -132,7 +132,7 @@ def reproduce(
         The verdicts. A bundle that cannot be repeated has the verdict NOT CHECKED and lists what is missing.
 
     Raises:
-        ConfigError: a claim, the sample, the entry, the key or an option is not valid, or there is no such launcher.
+        ConfigError: a claim, the sample, the entry, the key or an option is not valid, or the launcher is unknown.
         UserError: a path does not exist, or nothing recorded lies in it.
 
     Example:

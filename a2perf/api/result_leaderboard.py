@@ -213,13 +213,13 @@ class ResultLeaderboard(Tabular):
             board: its place in ``boards``.
 
         Raises:
-            ConfigError: there is no such board.
+            ConfigError: the board does not exist.
         """
         from a2perf.report.leaderboard.result_charts import profile_figure
         from a2perf.report.notebook_figure import figure_for_notebook
 
         if not 0 <= board < len(self._boards):
-            raise ConfigError(f"there is no board {board}", hint=f"use 0 to {len(self._boards) - 1}")
+            raise ConfigError(f"board {board} does not exist", hint=f"use 0 to {len(self._boards) - 1}")
         return figure_for_notebook(lambda: profile_figure(self._boards[board]))
 
     def text(self) -> str:

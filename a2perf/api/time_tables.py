@@ -72,7 +72,7 @@ def table_of_mapping(times: Mapping[str, Mapping[str, float | Iterable[float] | 
     None, NaN and infinity stand for a target that was not reached.
 
     Raises:
-        UserError: a time is not a number above zero, or there is none.
+        UserError: a time is missing or not a number above zero.
     """
     table = TimesTable()
     workloads: dict[str, Workload] = {}
@@ -91,7 +91,7 @@ def table_of_mapping(times: Mapping[str, Mapping[str, float | Iterable[float] | 
         table.contenders.append(contender)
     table.workloads = list(workloads.values())
     if not workloads:
-        raise UserError("there are no times", hint="give {submission: {workload: seconds}}")
+        raise UserError("the table of times is empty", hint="give {submission: {workload: seconds}}")
     return table
 
 
@@ -172,7 +172,7 @@ def _long(path: Path, names: Sequence[str], rows: Sequence[tuple[int, list[str]]
                 hint=_LONG_HINT,
             )
     if SUBMISSION not in names:
-        raise UserError(f"{path}, line 1: there is no column submission", hint=_LONG_HINT)
+        raise UserError(f"{path}, line 1: the column submission is missing", hint=_LONG_HINT)
     table = TimesTable()
     found: dict[str, Contender] = {}
     workloads: dict[str, Workload] = {}

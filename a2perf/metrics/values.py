@@ -98,7 +98,7 @@ def profile_named(name: str) -> Profile:
     """Returns the profile of that name; ``"a2perf"`` is the old name of ``"upstream"``.
 
     Raises:
-        ConfigError: there is no such profile.
+        ConfigError: the profile is unknown.
     """
     for profile in PROFILES:
         if _OLD_NAMES.get(name, name) == profile:

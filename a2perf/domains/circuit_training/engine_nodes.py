@@ -201,7 +201,7 @@ class EngineNodes(EngineAccessors):
         """Returns the centre of a cell of the placement grid, um.
 
         Raises:
-            PlacementError: there is no such cell.
+            PlacementError: the cell does not exist.
         """
         columns, rows = self._grid
         if not 0 <= cell < columns * rows:

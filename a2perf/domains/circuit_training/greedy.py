@@ -47,7 +47,7 @@ def place_greedily(
 
     Raises:
         ArgumentError: a macro found no feasible cell.
-        ConfigError: there is no such profile, or a weight is out of range.
+        ConfigError: the profile is unknown, or a weight is out of range.
         PlacementError: ``threads`` is below 1.
     """
     core = env.unwrapped

@@ -49,7 +49,7 @@ class IncrementalPlacement:
         undo_limit: number of changes that can be undone.
 
     Raises:
-        ConfigError: there is no such profile, or a weight is out of range.
+        ConfigError: the profile is unknown, or a weight is out of range.
         PlacementError: a node is farther than (width + height) beyond the canvas.
     """
 
@@ -142,7 +142,7 @@ class IncrementalPlacement:
         """Gives a placed macro an orientation, about its centre; returns the costs.
 
         Raises:
-            PlacementError: the node is unknown, fixed, not a macro or not placed, or there is no such orientation.
+            PlacementError: the node is unknown, fixed, not a macro or not placed, or the orientation is unknown.
         """
         index = self._movable(node)
         self._check_placed(index)
@@ -166,7 +166,7 @@ class IncrementalPlacement:
         """Takes the last change back; returns the costs, which are those before it to the last bit.
 
         Raises:
-            PlacementError: there is no change left to undo.
+            PlacementError: every kept change is undone already.
         """
         if not self._history:
             raise PlacementError(
@@ -384,6 +384,6 @@ def evaluate_placement(
         weights: weights of the parts of the cost; the profile's by default.
 
     Raises:
-        ConfigError: there is no such profile, or a weight is out of range.
+        ConfigError: the profile is unknown, or a weight is out of range.
     """
     return IncrementalPlacement(plc, profile, weights).cost()

@@ -87,7 +87,7 @@ def cost_profile(profile: str | CostProfile = "circuit_training", weights: CostW
         weights: weights of wirelength, density and congestion; the profile's by default.
 
     Raises:
-        ConfigError: there is no such profile, or a weight is negative or not finite.
+        ConfigError: the profile is unknown, or a weight is negative or not finite.
     """
     if not isinstance(profile, CostProfile):
         if profile not in PROFILES:

@@ -176,7 +176,7 @@ def overall(claims: Sequence[CheckedClaim]) -> tuple[Outcome, str]:
         named = [one for one in claims if one.verdict == verdict]
         if named:
             return named[0].verdict, "; ".join(f"{one.claim}: {one.reason}" for one in named)
-    return "NOT CHECKED", "there is no claim"
+    return "NOT CHECKED", "the bundle makes no claim"
 
 
 def _relative(claimed: float) -> float:

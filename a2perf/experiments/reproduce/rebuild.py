@@ -194,7 +194,7 @@ def rebuild(recorded: RecordedBundle, work: Path, options: RebuildOptions) -> tu
 
 
 def find_submission(manifest: Manifest, options: RebuildOptions, missing: list[str]) -> Path | None:
-    """Returns the folder with the recorded submission; None, and why in ``missing``, if there is none."""
+    """Returns the folder with the recorded submission; None, with the reason in ``missing``, if it was not found."""
     recorded = manifest.submission
     given = [folder for place in options.submissions for folder in _submissions_in(place)]
     changed: list[Path] = []

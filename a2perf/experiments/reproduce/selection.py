@@ -90,7 +90,7 @@ def of_entry(found: Sequence[RecordedBundle], submission: str, task: str) -> lis
     """Returns the bundles of one leaderboard entry, all its seeds; an empty name accepts every one.
 
     Raises:
-        ConfigError: there is no such submission or task.
+        ConfigError: the submission or task is unknown.
     """
     chosen = list(found)
     names: tuple[tuple[str, str, Callable[[RecordedBundle], str]], ...] = (
