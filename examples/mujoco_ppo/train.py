@@ -221,8 +221,8 @@ class Training:
         if update is not None:
             values |= {f"Update/{name}": float(value) for name, value in update._asdict().items()}
         std = float(self.model.log_std.exp().mean().detach())
-        run.log({**values, "Evaluation/AverageReturn": bullet, "Update/std": std}, ppo.steps)
-        run.average_return(float(row[3]), ppo.steps)
+        run.log({**values, "Training/AverageReturn": float(row[3]), "Update/std": std}, ppo.steps)
+        run.average_return(bullet, ppo.steps)
         run.say(
             f"{ppo.steps:10d} steps {row[1]:6.0f} s  training {row[3]:6.1f} ({row[4]:.0f} steps)  twin {twin:6.1f}  "
             f"PyBullet {bullet:6.1f}  std {std:.3f}  rate {ppo.learning_rate:.1e}"
