@@ -63,7 +63,8 @@ class RobotPolicy(ActorCritic):
     def see(self, observations: dict[str, Tensor]) -> None:
         """Adds observations, shape (..., n), to the statistics."""
         self.normalize.see(observations["policy"].flatten(0, -2))
-        self.normalize_privileged.see(observations["privileged"].flatten(0, -2))
+        if observations["privileged"].shape[-1] > 0:
+            self.normalize_privileged.see(observations["privileged"].flatten(0, -2))
 
     def exported(self, control: ResidualControl) -> Actor:
         """Returns the actor for NumPy."""

@@ -1,5 +1,7 @@
 """Trains a quadruped from scratch in the batched MuJoCo twin, and evaluates it in PyBullet's test mode.
 
+``simulator=pybullet`` trains in PyBullet itself, for comparison: about ten times slower.
+
 Arguments (``--participant-args robots=1024,threads=2``): the fields of `Settings`. It ends after ``total_steps`` or
 ``time_budget_s``; the same command resumes from the last checkpoint.
 """
@@ -17,11 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 from actor import FILE
+from bullet_robots import BulletRobots
 from clips import clip_of
 from evaluation import evaluate_in_pybullet, evaluate_in_twin, twin_physics
 from model import RobotPolicy
 
 from a2perf import learning
+from a2perf.domains.arguments import one_of
 from a2perf.domains.quadruped_locomotion.mujoco_batch import MuJoCoBatch, RobotStep, Variation
 from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
 from a2perf.learning.torch.ppo import PPO, PPOSettings, Update
@@ -48,7 +52,9 @@ class Settings:
         log_std: logarithm of the first standard deviation of an action; an action of 1 is ``scale`` rad.
         widths: of the hidden layers, of the policy and of the value.
         share, ahead, scale, differences: see ``ResidualControl``.
-        substeps: of the physics in a control step.
+        simulator: ``twin``, or ``pybullet`` for training in the task's own physics, without ``dynamics``, ``push`` and
+            ``start_noise``.
+        substeps: of the twin's physics in a control step.
         dynamics: see ``Variation``.
         push, start_noise, longest: see ``Variation``; a resumed run may have others. Episodes that are cut off early
             show more start states, in which most falls happen.
@@ -77,6 +83,7 @@ class Settings:
     ahead: float = 3.0
     scale: float = 0.4
     differences: bool = True
+    simulator: str = "twin"
     substeps: int = 6
     dynamics: int = 0
     push: float = learning.may_change(0.0)
@@ -126,6 +133,32 @@ def train(**participant_args: str) -> None:
         Training(run).work()
 
 
+def make_robots(settings: Settings, clip: str) -> TrainingRobots | BulletRobots:
+    """Returns the robots of the chosen simulator.
+
+    Raises:
+        ConfigError: there is no such simulator.
+    """
+    one_of("simulator", settings.simulator, ("twin", "pybullet"))
+    if settings.simulator == "pybullet":
+        return BulletRobots(settings.robots, clip, settings.control, settings.longest, settings.threads)
+    variation = Variation(
+        dynamics=settings.dynamics,
+        push=settings.push,
+        start_noise=settings.start_noise,
+        longest=settings.longest,
+        mixed_ages=True,
+    )
+    return TrainingRobots(
+        settings.robots,
+        clip,
+        control=settings.control,
+        physics=twin_physics(settings.substeps),
+        variation=variation,
+        threads=settings.threads,
+    )
+
+
 class Training:
     """One training run.
 
@@ -139,20 +172,7 @@ class Training:
         settings = self.settings
         torch.set_num_threads(settings.threads)
         self.clip = clip_of(run.env_id)
-        self.robots = TrainingRobots(
-            settings.robots,
-            self.clip,
-            control=settings.control,
-            physics=twin_physics(settings.substeps),
-            variation=Variation(
-                dynamics=settings.dynamics,
-                push=settings.push,
-                start_noise=settings.start_noise,
-                longest=settings.longest,
-                mixed_ages=True,
-            ),
-            threads=settings.threads,
-        )
+        self.robots = make_robots(settings, self.clip)
         self.robots.reward_scale = settings.reward_scale
         policy_seed, self.first_seed = run.seeds("policy and first episodes", 2)
         self.model = RobotPolicy(

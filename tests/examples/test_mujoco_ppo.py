@@ -15,7 +15,7 @@ from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionE
 from a2perf.errors import ConfigError
 
 TRAINS = pytest.mark.group("sb3")  # the environment with Stable-Baselines3 has PyTorch and MuJoCo
-MODULES = ("train", "inference", "actor", "clips", "model", "evaluation")
+MODULES = ("train", "bullet_robots", "inference", "actor", "clips", "model", "evaluation")
 TINY = {
     "robots": "4",
     "horizon": "4",
@@ -57,10 +57,13 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
 
 
 @TRAINS
-def test_a_resumed_training_is_the_uninterrupted_one_and_its_actor_acts(train: Callable[..., Path]) -> None:
-    whole = train("whole")
-    train("parts", total_steps="32")
-    parts = train("parts")
+@pytest.mark.parametrize("simulator", ["twin", "pybullet"])
+def test_a_resumed_training_is_the_uninterrupted_one_and_its_actor_acts(
+    train: Callable[..., Path], simulator: str
+) -> None:
+    whole = train("whole", simulator=simulator)
+    train("parts", total_steps="32", simulator=simulator)
+    parts = train("parts", simulator=simulator)
     with np.load(whole / "latest.npz") as one, np.load(parts / "latest.npz") as other:
         assert set(one.files) == set(other.files)
         for name in one.files:
