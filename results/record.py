@@ -119,6 +119,7 @@ _BASELINES = (
     ),
     Recording("small", "sb3_masked_dqn", (*_TEN_WEBSITES[:1], "toy_macro_stdcell"), SMALL, TORCH),
     Recording("small", "tf_agents_sac", ("dog_pace",), SMALL, TF_AGENTS),
+    Recording("small", "sb3_sac", ("dog_pace",), (*SMALL, "--participant-args", "total_steps=30000"), TORCH),
     Recording("small", "tf_agents_ddqn", ("toy_macro_stdcell",), SMALL, TF_AGENTS),
     Recording("small", "tf_agents_ddqn", _TEN_WEBSITES[:1], SMALL, TF_AGENTS, "web"),
     Recording("small", "tf_agents_ppo", ("toy_macro_stdcell",), SMALL, TF_AGENTS),
