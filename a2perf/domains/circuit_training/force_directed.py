@@ -95,9 +95,9 @@ class _Edges:
         slot[fixed] = len(movable) + np.arange(len(fixed))
         self.slot_node = np.concatenate((movable, fixed))
         _, first = np.unique(net, return_index=True)
-        self.drivers = slot[driver[first]].astype(np.int32)
-        self.start = np.append(first, len(net)).astype(np.int64)
-        self.sinks = slot[sink].astype(np.int32)
+        self.drivers = slot[driver[first]].astype(np.uint32)
+        self.start = np.append(first, len(net)).astype(np.uint64)
+        self.sinks = slot[sink].astype(np.uint32)
         self.driver_of_edge = slot[driver]
         self.weight = netlist.weight[driver]
         self.at_port = (netlist.kind[driver] == KIND_PORT) | (netlist.kind[sink] == KIND_PORT)
@@ -176,7 +176,7 @@ def place_by_forces(
     moving_macros = np.flatnonzero(placement.netlist.kind[movable] == KIND_MACRO)
     slots = np.concatenate((moving_macros, len(edges.slot_node) + np.arange(len(standing))))
     # In the order of nodes, not slots: the pushes are added in this order, which the result depends on.
-    macro_slots = slots[np.argsort(nodes[slots])].astype(np.int32)
+    macro_slots = slots[np.argsort(nodes[slots])].astype(np.uint32)
     reach = half[edges.driver_of_edge] + half[edges.sinks]
     memory = scratch(len(nodes), len(macro_slots), grid[0] * grid[1])
     for phase in phases:

@@ -11,20 +11,22 @@ from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
+# Unsigned where the loops over edges index with it: an index that may be negative takes an instruction more.
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Slots = NDArray[np.int32]
+EdgeNumbers = NDArray[np.uint64]
+Slots = NDArray[np.uint32]
 
 CONTACT_TOLERANCE = 1e-4  # um; boxes repel each other if they overlap by more
 COINCIDENT = 1e-6  # um; closer centres than that attract instead
 SMALLEST_SHARE = 0.1  # of the step's largest shift that a moving node moves at least
 SMALLEST_FORCE = 1.0
 
-_FIXED = 1 << 40  # marks fixed macros, and sorts them behind all movable ones
-
 
 @compiled_part
-def _attract(position: Floats, force: Floats, drivers: Slots, edges_start: Ints, sinks: Slots, springs: Floats) -> None:
+def _attract(
+    position: Floats, force: Floats, drivers: Slots, edges_start: EdgeNumbers, sinks: Slots, springs: Floats
+) -> None:
     """Adds the pull of every edge; ``springs`` holds its stiffness and its slack along both axes."""
     for i in range(drivers.size):
         u = drivers[i]
@@ -54,6 +56,7 @@ def _cell(position: float, size: float, count: int) -> int:
 def _sort_into_cells(
     macro_slots: Slots,
     movable: int,
+    moving: bool,
     position: Floats,
     half: Floats,
     cell_width: float,
@@ -65,28 +68,63 @@ def _sort_into_cells(
     order: Ints,
     boxes: Floats,
 ) -> None:
-    """Sorts the macros by row, column and index.
+    """Sorts the movable or the other macros by row, column and index.
 
-    ``order`` gets their positions in ``macro_slots``, plus ``_FIXED`` for macros that do not move; ``boxes`` gets
-    centre and half size of each.
+    ``order`` gets their positions in ``macro_slots``, ``boxes`` centre and half size of each.
     """
     for cell in range(start.size):
         start[cell] = 0
     for m in range(macro_slots.size):
         slot = macro_slots[m]
-        cells[m] = _cell(position[slot, 1], cell_height, rows) * columns + _cell(position[slot, 0], cell_width, columns)
-        start[cells[m] + 1] += 1
+        if (slot < movable) == moving:
+            row, column = _cell(position[slot, 1], cell_height, rows), _cell(position[slot, 0], cell_width, columns)
+            cells[m] = row * columns + column
+            start[cells[m] + 1] += 1
     for cell in range(columns * rows + 1):
         start[cell + 1] += start[cell]
     # Backwards: this leaves `start` at the first entry of each cell, and macros of a cell in ascending order.
     for m in range(macro_slots.size - 1, -1, -1):
-        cell = cells[m] + 1
-        start[cell] -= 1
-        at = start[cell]
         slot = macro_slots[m]
-        order[at] = m if slot < movable else m + _FIXED
-        boxes[at, 0], boxes[at, 1] = position[slot, 0], position[slot, 1]
-        boxes[at, 2], boxes[at, 3] = half[slot, 0], half[slot, 1]
+        if (slot < movable) == moving:
+            cell = cells[m] + 1
+            start[cell] -= 1
+            at = start[cell]
+            order[at] = m
+            boxes[at, 0], boxes[at, 1] = position[slot, 0], position[slot, 1]
+            boxes[at, 2], boxes[at, 3] = half[slot, 0], half[slot, 1]
+
+
+@compiled_part
+def _find_contacts(
+    x: float,
+    y: float,
+    half_x: float,
+    half_y: float,
+    after: int,
+    cell_width: float,
+    cell_height: float,
+    columns: int,
+    rows: int,
+    start: Ints,
+    order: Ints,
+    boxes: Floats,
+    largest_half: Floats,
+    touching: Ints,
+    count: int,
+) -> int:
+    """Adds the sorted macros behind ``after`` that overlap a box to ``touching``; returns their number."""
+    reach_x, reach_y = half_x + largest_half[0], half_y + largest_half[1]
+    first_column, last_column = _cell(x - reach_x, cell_width, columns), _cell(x + reach_x, cell_width, columns)
+    first_row, last_row = _cell(y - reach_y, cell_height, rows), _cell(y + reach_y, cell_height, rows)
+    for row in range(first_row, last_row + 1):
+        # start is shifted by one cell: a cell begins at start[cell + 1]
+        for at in range(start[row * columns + first_column + 1], start[row * columns + last_column + 2]):
+            # Branch-free compaction: the processor cannot predict contacts.
+            touching[count] = order[at]
+            touches_x = abs(x - boxes[at, 0]) <= half_x + boxes[at, 2] - CONTACT_TOLERANCE
+            touches_y = abs(y - boxes[at, 1]) <= half_y + boxes[at, 3] - CONTACT_TOLERANCE
+            count += 1 if touches_x & touches_y & (order[at] > after) else 0
+    return count
 
 
 @compiled_part
@@ -101,38 +139,49 @@ def _repel(
     cell_height: float,
     columns: int,
     rows: int,
+    cells: Ints,
     start: Ints,
     order: Ints,
     boxes: Floats,
     largest_half: Floats,
     touching: Ints,
 ) -> None:
-    """Adds the push between overlapping macros; slots below ``movable`` are those of movable nodes."""
+    """Adds the push between overlapping macros; slots below ``movable`` are those of movable nodes.
+
+    Rows 0 and 1 of ``start``, ``order``, ``boxes`` and ``largest_half`` are those of movable and of fixed macros. They
+    are searched apart because movable ones are mostly soft and small: their contacts lie within fewer cells.
+    """
     for m in range(macro_slots.size):
         i = macro_slots[m]
         if i >= movable:
             continue
         x, y, half_x, half_y = position[i, 0], position[i, 1], half[i, 0], half[i, 1]
-        reach_x, reach_y = half_x + largest_half[0], half_y + largest_half[1]
-        first_column, last_column = _cell(x - reach_x, cell_width, columns), _cell(x + reach_x, cell_width, columns)
-        first_row, last_row = _cell(y - reach_y, cell_height, rows), _cell(y + reach_y, cell_height, rows)
+        # behind m: each pair of movable macros once
+        moving = _find_contacts(
+            x, y, half_x, half_y, m, cell_width, cell_height, columns, rows,
+            start[0], order[0], boxes[0], largest_half[0], touching, 0,
+        )  # fmt: skip
+        count = _find_contacts(
+            x, y, half_x, half_y, -1, cell_width, cell_height, columns, rows,
+            start[1], order[1], boxes[1], largest_half[1], touching, moving,
+        )  # fmt: skip
         own_x, own_y = force[i, 0], force[i, 1]
-        count = 0
-        for row in range(first_row, last_row + 1):
-            # start is shifted by one cell: a cell begins at start[cell + 1]
-            for at in range(start[row * columns + first_column + 1], start[row * columns + last_column + 2]):
-                # Branch-free compaction: the processor cannot predict contacts. order[at] > m takes each pair once.
-                touching[count] = at
-                touches_x = abs(x - boxes[at, 0]) <= half_x + boxes[at, 2] - CONTACT_TOLERANCE
-                touches_y = abs(y - boxes[at, 1]) <= half_y + boxes[at, 3] - CONTACT_TOLERANCE
-                count += 1 if touches_x & touches_y & (order[at] > m) else 0
-        for k in range(count):
-            at = touching[k]
-            other = order[at]
-            fixed = other >= _FIXED
-            other -= _FIXED if fixed else 0
-            dx = x - boxes[at, 0]
-            dy = y - boxes[at, 1]
+        first, second = 0, moving
+        for _ in range(count):
+            # Merged by row, column and index: the sum depends on the order.
+            of_moving = second == count
+            if first < moving and second < count:
+                left, right = touching[first], touching[second]
+                of_moving = cells[left] < cells[right] or (cells[left] == cells[right] and left < right)
+            if of_moving:
+                other = touching[first]
+                first += 1
+            else:
+                other = touching[second]
+                second += 1
+            j = macro_slots[other]
+            dx = x - position[j, 0]
+            dy = y - position[j, 1]
             if dx == 0.0 and dy == 0.0:  # no direction: the order of the macros decides
                 gx = gy = -repel if m < other else repel
             else:
@@ -143,8 +192,7 @@ def _repel(
                     gx, gy = -gx, -gy
             own_x += gx
             own_y += gy
-            if not fixed:
-                j = macro_slots[other]
+            if of_moving:
                 force[j, 0] -= gx
                 force[j, 1] -= gy
         force[i, 0], force[i, 1] = own_x, own_y
@@ -174,11 +222,11 @@ def scratch(slots: int, macros: int, cells: int) -> tuple[Floats, Ints, Ints, In
         np.empty((slots, 2)),
         np.empty(macros, dtype=np.int64),
         # Two more than cells: counts are stored one place on, and _repel reads the end of the last cell.
-        np.empty(cells + 2, dtype=np.int64),
-        np.empty(macros, dtype=np.int64),
+        np.empty((2, cells + 2), dtype=np.int64),
+        np.empty((2, macros), dtype=np.int64),
         np.empty(macros + 1, dtype=np.int64),
-        np.empty((macros, 4)),
-        np.empty(2),
+        np.empty((2, macros, 4)),
+        np.empty((2, 2)),
     )
 
 
@@ -192,7 +240,7 @@ def run_phase(
     position: Floats,
     half: Floats,
     drivers: Slots,
-    edges_start: Ints,
+    edges_start: EdgeNumbers,
     sinks: Slots,
     springs: Floats,
     macro_slots: Slots,
@@ -227,18 +275,24 @@ def run_phase(
         rows: of that grid.
         force: on each slot.
         cells: of each macro.
-        start: of each cell in ``order``.
-        order: macros sorted by cell.
+        start: of each cell in ``order``, of movable and of fixed macros.
+        order: movable and fixed macros, sorted by cell.
         touching: macros in contact with one.
-        boxes: centre and half size of each macro, sorted by cell.
-        largest_half: of all macros, along both axes.
+        boxes: centre and half size of each macro in ``order``.
+        largest_half: of movable and of fixed macros, along both axes.
     """
     cell_width, cell_height = canvas[0] / columns, canvas[1] / rows
-    largest_half[0] = largest_half[1] = 0.0
     # A macro searches as far as its own half size plus this one, so it misses no contact with a larger macro.
+    largest_half[:] = 0.0
     for m in range(macro_slots.size):
+        kind = 0 if macro_slots[m] < movable else 1
         for axis in range(2):
-            largest_half[axis] = max(largest_half[axis], half[macro_slots[m], axis])
+            largest_half[kind, axis] = max(largest_half[kind, axis], half[macro_slots[m], axis])
+    if repel != 0.0:
+        _sort_into_cells(
+            macro_slots, movable, False, position, half, cell_width, cell_height, columns, rows, cells,
+            start[1], order[1], boxes[1],
+        )  # fmt: skip
     for _ in range(steps):
         for slot in range(position.shape[0]):
             force[slot, 0] = force[slot, 1] = 0.0
@@ -246,23 +300,11 @@ def run_phase(
             _attract(position, force, drivers, edges_start, sinks, springs)
         if repel != 0.0:
             _sort_into_cells(
-                macro_slots, movable, position, half, cell_width, cell_height, columns, rows, cells, start, order, boxes
-            )
+                macro_slots, movable, True, position, half, cell_width, cell_height, columns, rows, cells,
+                start[0], order[0], boxes[0],
+            )  # fmt: skip
             _repel(
-                repel,
-                macro_slots,
-                movable,
-                position,
-                half,
-                force,
-                cell_width,
-                cell_height,
-                columns,
-                rows,
-                start,
-                order,
-                boxes,
-                largest_half,
-                touching,
-            )
+                repel, macro_slots, movable, position, half, force, cell_width, cell_height, columns, rows, cells,
+                start, order, boxes, largest_half, touching,
+            )  # fmt: skip
         _move(position, force, half, movable, max_move, canvas)
