@@ -53,6 +53,10 @@ class SubmissionError(UserError):
     exit_code = ExitCode.PARTICIPANT_FAILED
 
 
+class IllegalAnswer(SubmissionError):
+    """An answer that is well formed but breaks a rule of the task, such as a placement with overlaps."""
+
+
 class RunFailed(UserError):
     """A run ended without a result: the participant failed, or the host did.
 

@@ -31,7 +31,10 @@ class RunState(enum.Enum):
 
 
 class FailureKind(enum.Enum):
-    """Why a run failed. ``infrastructure`` is caused by the host, every other kind by the participant."""
+    """Why a run failed. ``infrastructure`` is caused by the host, every other kind by the participant.
+
+    ``bad_output`` is an answer that is not an action; ``illegal`` is an action that breaks a rule of the task.
+    """
 
     CONTRACT = "contract"
     EXCEPTION = "exception"
@@ -41,6 +44,7 @@ class FailureKind(enum.Enum):
     MEMORY = "memory"
     DISK = "disk"
     BAD_OUTPUT = "bad_output"
+    ILLEGAL = "illegal"
     OUTPUT_LIMIT = "output_limit"
     FORBIDDEN = "forbidden"
     INFRASTRUCTURE = "infrastructure"

@@ -112,6 +112,24 @@ class Perturbation:
 
 
 @dataclass(frozen=True)
+class SubmissionForm:
+    """Another form of a submission: one file with one function instead of train.py and inference.py.
+
+    Attributes:
+        file: the file that defines the function, ``"placer.py"``.
+        function: its name.
+        expected: its signature in messages, ``"place(benchmark)"``.
+        adapter: ``"module:function"``, called in the participant process with the function; returns ``load_policy``,
+            ``preprocess_observation`` and ``infer_once``.
+    """
+
+    file: str
+    function: str
+    expected: str
+    adapter: str
+
+
+@dataclass(frozen=True)
 class Domain:
     """A family of environments with its tasks, assets and extra dependencies.
 
@@ -142,6 +160,10 @@ class Domain:
         path_arguments: keyword arguments of its environments that name files or folders; the participant's process may
             read these.
         perturbations: changes of its environments for measuring robustness.
+        report_section: ``"module:function"`` that shows the runs of a task in a report, see ``report_section``.
+        forms: further forms of submissions.
+        competition_profiles: ``"module:attribute"`` of each `CompetitionProfile` by name, for
+            ``a2perf competition init --profile``.
     """
 
     name: str
@@ -164,6 +186,9 @@ class Domain:
     settable: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     path_arguments: tuple[str, ...] = ()
     perturbations: tuple[Perturbation, ...] = ()
+    report_section: str | None = None
+    forms: tuple[SubmissionForm, ...] = ()
+    competition_profiles: Mapping[str, str] = field(default_factory=dict)
 
     def perturbation(self, name: str) -> Perturbation:
         """Returns the perturbation of that name.

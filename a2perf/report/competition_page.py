@@ -18,6 +18,7 @@ _OUTCOMES = {
     "exit": "Exited with an error",
     "finished": "Finished",
     "forbidden": "Forbidden operation",
+    "illegal": "Illegal answer",
     "infrastructure": "Infrastructure failure",
     "memory": "Memory limit exceeded",
     "not run": "Not run",

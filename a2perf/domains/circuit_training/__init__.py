@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.assets import Asset, RepositoryFile
 from a2perf.domains.host_support import wheels_on_linux
-from a2perf.domains.registry import Domain, Environment, Perturbation, Task
+from a2perf.domains.registry import Domain, Environment, Perturbation, SubmissionForm, Task
 
 if TYPE_CHECKING:
     from a2perf.domains.circuit_training.placement_cost import PlacementCost as PlacementCost
@@ -111,6 +111,23 @@ _ENVIRONMENTS = (
         summary="place the macros of a design generated from num_macros, seed, utilization and rent_exponent",
         ranking="generated",
     ),
+    Environment(
+        id="CircuitTraining-MacroPlacement-v0",
+        entry_point="a2perf.domains.circuit_training.macro_placement.environment:create_macro_placement_environment",
+        kwargs={"design": "toy_macro_stdcell"},
+        title="Macro placement",
+        summary="place a whole design with one action, scored by the public evaluator's conventions",
+        ranking="macro_placement",
+    ),
+)
+
+_PLACEMENT_TASKS = tuple(
+    Task(f"place_{name}", "CircuitTraining-MacroPlacement-v0", {"design": name}, title, summary)
+    for name, title, summary in (
+        ("toy_macro_stdcell", "Place the toy circuit", "one placement of the toy circuit"),
+        ("ariane_twin", "Place the Ariane twin", "one placement of all macros of the Ariane twin"),
+        ("ariane", "Place Ariane", "one placement of all macros of Ariane-133"),
+    )
 )
 
 _PERTURBATIONS = tuple(
@@ -135,6 +152,7 @@ DOMAIN = Domain(
         ),
         _generated("generated", "Generated, 40 macros", num_macros=40, seed=0),
         *_HELD_OUT,
+        *_PLACEMENT_TASKS,
     ),
     generalization_tasks=("toy_macro_stdcell", "ariane"),
     assets=tuple(ARIANE.values()),
@@ -145,6 +163,15 @@ DOMAIN = Domain(
     settable={"is_eval": (False,)},
     path_arguments=("netlist_file", "init_placement"),
     support=wheels_on_linux("circuit_training"),
+    report_section="a2perf.domains.circuit_training.placement_report:placement_section",
+    forms=(
+        SubmissionForm(
+            file="placer.py",
+            function="place",
+            expected="place(benchmark)",
+            adapter="a2perf.domains.circuit_training.macro_placement.place_function:contract",
+        ),
+    ),
     demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
     data_commands={
         "netlist": "a2perf.domains.circuit_training.commands:netlist",

@@ -55,6 +55,7 @@ class Design:
         nodes: in file order.
         placement: the initial placement.
         digits: significant digits of positions and of the canvas in the files.
+        settings: further lines for the head of the placement file, such as the routes.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Design:
     nodes: list[NetlistNode] = field(default_factory=list)
     placement: list[Placed] = field(default_factory=list)
     digits: int = 6
+    settings: Sequence[str] = ()
 
     def add(self, name: str, kind: str, drives: Sequence[str] = (), **attributes: float | str) -> int:
         """Appends a node and returns its index."""
@@ -98,6 +100,7 @@ class Design:
             f"# Width : {width:.{digits}g}  Height : {height:.{digits}g}",
             "# Project : circuit_training",
             f"# Block : {self.name}",
+            *(f"# {line}" for line in self.settings),
             "#",
             "# node_index x y orientation fixed",
         ]

@@ -28,6 +28,7 @@ from a2perf.storage import parse_record, write_atomic
 from a2perf.stranger_files import Kind, printable
 from a2perf.submission.evaluator.folder_content import SCHEME, identify_submission
 from a2perf.submission.evaluator.seeds import RunSeeds, spawn_seeds
+from a2perf.submission.participant.forms import is_submission
 from a2perf.submission.participant_gin import Binding, parse, to_gin
 from a2perf.submission.participant_settings import permitted
 from a2perf.submission.run_options import RunOptions
@@ -51,7 +52,6 @@ _OF_THE_HOST = {
 }
 _BLOCKING = ("held_out_task",)
 _NOT_ENVIRONMENT = ("root_dir", "env_wrappers", "gym_env_wrappers", "framework")
-_INFERENCE = "inference.py"  # every submission has it
 _MAX_CONFIG_BYTES = 1 << 20
 _MAX_ARTIFACT_BYTES = 64 << 30
 _SEED_STEP = 1_000_003
@@ -199,7 +199,7 @@ def find_submission(manifest: Manifest, options: RebuildOptions, missing: list[s
     given = [folder for place in options.submissions for folder in _submissions_in(place)]
     changed: list[Path] = []
     for folder in [*given, Path(recorded.path)]:
-        if not (folder / _INFERENCE).is_file():
+        if not (folder.is_dir() and is_submission(folder)):
             continue
         left_out = next((name for name in recorded.not_covered if name.endswith("/")), None)
         try:
@@ -262,10 +262,10 @@ def copy_artifacts(files: BundleFiles, target: Path) -> None:
 
 
 def _submissions_in(place: Path) -> list[Path]:
-    if (place / _INFERENCE).is_file():
+    if is_submission(place):
         return [place]
     inner = sorted(place.iterdir()) if place.is_dir() else []
-    return [folder for folder in inner if (folder / _INFERENCE).is_file()]
+    return [folder for folder in inner if folder.is_dir() and is_submission(folder)]
 
 
 def _bindings(recorded: RecordedBundle) -> dict[str, Any]:

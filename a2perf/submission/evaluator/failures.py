@@ -28,6 +28,11 @@ def bad_output(where: str, message: str) -> ParticipantFailure:
     return ParticipantFailure(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))
 
 
+def illegal(where: str, message: str) -> ParticipantFailure:
+    """Returns the failure for an action that breaks a rule of the task."""
+    return ParticipantFailure(Failure(kind=FailureKind.ILLEGAL, where=where, message=message))
+
+
 def unreadable(where: str, error: Exception) -> ParticipantFailure:
     """Returns the failure for an answer that raised an unexpected exception in the evaluator.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from a2perf.stranger_files import BoundExceeded, StrangerFileError, open_regular, read_regular_file
 from a2perf.submission.evaluator.source_problems import findings
+from a2perf.submission.participant.forms import form_of
 from a2perf.submission.participant.signatures import FILES
 
 _MAX_SOURCE_BYTES = 2**20
@@ -55,15 +56,18 @@ def problems(folder: Path, mode: str | None = None) -> list[Problem]:
     if empty:
         return [Problem(str(folder), "the submission is empty", hint=f"a2perf init {folder}")]
     found: list[Problem] = []
-    for name in FILES:
+    form = form_of(top)
+    if form is not None:
+        return list(_file_problems(top, form.file, f"write `def {form.expected}:` in {form.file}", parse=True))
+    for name, hint in FILES.items():
         wanted = mode is None or name == "__init__.py" or (name == "train.py") == (mode == "train")
-        found.extend(_file_problems(top, name, parse=wanted and name.endswith(".py")))
+        found.extend(_file_problems(top, name, hint, parse=wanted and name.endswith(".py")))
     return found
 
 
-def _file_problems(top: Path, name: str, *, parse: bool) -> Iterator[Problem]:
+def _file_problems(top: Path, name: str, hint: str, *, parse: bool) -> Iterator[Problem]:
     if not os.path.lexists(top / name):
-        yield Problem(name, "is missing", hint=FILES[name])
+        yield Problem(name, "is missing", hint=hint)
         return
     real = Path(os.path.realpath(top / name))
     if not real.is_relative_to(top):
@@ -76,7 +80,7 @@ def _file_problems(top: Path, name: str, *, parse: bool) -> Iterator[Problem]:
     except BoundExceeded:
         yield Problem(name, f"is larger than {_MAX_SOURCE_BYTES // 2**20} MiB", hint="move data to other files")
     except StrangerFileError as error:
-        yield Problem(name, f"cannot be read: {error.message}", hint=FILES[name])
+        yield Problem(name, f"cannot be read: {error.message}", hint=hint)
     else:
         if source or (parse and name != "__init__.py"):
             yield from (Problem(name, *finding) for finding in findings(name, source))

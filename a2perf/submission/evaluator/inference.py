@@ -211,7 +211,8 @@ def _compare_with_timed(costs: StepCosts | None, metrics: Path, warnings: list[s
 
 def _is_bad_action(error: ParticipantFailure) -> bool:
     """Returns whether the participant works, but its action is not valid."""
-    return error.failure.kind is FailureKind.BAD_OUTPUT and error.failure.where.startswith("infer_once")
+    invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
+    return invalid and error.failure.where.startswith("infer_once")
 
 
 def _on_step(taken: list[Any] | None, recorder: ActionRecorder | None) -> Callable[[Any, Any], None] | None:

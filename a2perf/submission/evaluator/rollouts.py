@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from a2perf.errors import SubmissionError
+from a2perf.errors import IllegalAnswer, SubmissionError
 from a2perf.records import Episode
 from a2perf.submission.evaluator.actions import ActionChecker
-from a2perf.submission.evaluator.failures import bad_output
+from a2perf.submission.evaluator.failures import bad_output, illegal
 from a2perf.submission.evaluator.step_trace import StepTrace
 
 _MAX_INFO_ITEMS = 16
@@ -67,6 +67,8 @@ def rollout(
             trace.act(observation, action)
         try:
             observation, reward, terminated, truncated, info = env.step(action)
+        except IllegalAnswer as error:
+            raise illegal("infer_once", error.message) from error
         except SubmissionError as error:  # the action is in the space, but not allowed in this state
             raise bad_output("infer_once", error.message) from error
         total += float(reward)

@@ -1,4 +1,7 @@
-"""Imports a submission's code and makes it callable. Runs in the participant process; standard library only."""
+"""Imports a submission's code and makes it callable.
+
+Runs in the participant process. Ordinary submissions need the standard library only.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.registry import load_attribute
 from a2perf.submission.participant import loader
+from a2perf.submission.participant.forms import form_of
 from a2perf.submission.participant.signatures import (
     FILES,
     INFER_ONCE,
@@ -17,7 +22,9 @@ from a2perf.submission.participant.signatures import (
     REPORT_CONFIDENCE,
     TRAIN,
     ContractError,
+    Role,
     accepted_args,
+    check_form,
     check_infer_once,
     check_load_policy,
     check_preprocess,
@@ -65,18 +72,22 @@ class SubmissionCode:
 
     Attributes:
         package: the folder's name as a package.
+        form: the form of the submission, if it is not the ordinary one.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.package = loader.install(folder)
+        self.form = form_of(folder)
 
     def require_files(self) -> None:
-        """Checks that the four files exist.
+        """Checks that the four files exist, or the one of another form.
 
         Raises:
             ContractError: the folder or files are missing; the message lists all of them.
         """
+        if self.form is not None:
+            return
         missing = [] if self.folder.is_dir() else [f"the submission {self.folder} does not exist"]
         hints = []
         for name, hint in FILES.items():
@@ -87,22 +98,24 @@ class SubmissionCode:
             raise ContractError("; ".join(missing), "; ".join(hints) or "give the folder that contains train.py")
 
     def train(self, args: Mapping[str, str]) -> Callable[[], Any]:
-        """Imports train.py and returns ``train`` with its arguments bound.
+        """Imports train.py and returns ``train`` with its arguments bound; other forms have nothing to train.
 
         Raises:
             ContractError: the function is missing or does not accept the arguments.
         """
+        if self.form is not None:
+            return lambda: None
         function = find(importlib.import_module("train"), TRAIN)
         keywords = accepted_args("train", signature_of(function), args)
         return lambda: function(**keywords)
 
     def inference(self) -> InferenceFunctions:
-        """Imports inference.py and returns its functions.
+        """Imports inference.py, or the file of another form with its adapter, and returns the functions.
 
         Raises:
             ContractError: functions are missing or have a wrong signature; the message lists all of them.
         """
-        module = importlib.import_module("inference")
+        module = importlib.import_module("inference") if self.form is None else self._adapted()
         found: dict[str, Callable[..., Any]] = {}
         errors: list[ContractError] = []
         optional = (REPORT_CONFIDENCE,) if hasattr(module, REPORT_CONFIDENCE.names[0]) else ()
@@ -133,3 +146,10 @@ class SubmissionCode:
             infer_once,
             names,
         )
+
+    def _adapted(self) -> Any:
+        """Imports the file of another form and returns what its adapter makes of the function."""
+        assert self.form is not None
+        role = Role(self.form.file, (self.form.function,), self.form.expected, check_form)
+        function = find(importlib.import_module(self.form.file.removesuffix(".py")), role)
+        return load_attribute(self.form.adapter)(function)

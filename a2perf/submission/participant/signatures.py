@@ -203,6 +203,20 @@ def check_preprocess(signature: inspect.Signature) -> bool:
     )
 
 
+def check_form(signature: inspect.Signature) -> None:
+    """Accepts a function of another form of submissions: one positional argument.
+
+    Raises:
+        ContractError: it has no positional parameter, or requires further ones.
+    """
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise ContractError(
+            f"the function has the wrong signature: {error}; found {_text(signature)}", "give it one parameter"
+        ) from None
+
+
 def check_report_confidence(signature: inspect.Signature) -> None:
     """Accepts ``report_confidence(policy)``.
 

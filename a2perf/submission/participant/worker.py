@@ -225,9 +225,10 @@ elif __name__ == "__mp_main__":
     # A process that the submission spawned with multiprocessing: it has to find the submission's modules under the same
     # names. It inherits the search path, but not the command line and not necessarily the working directory.
     from a2perf.submission.participant import loader
+    from a2perf.submission.participant.forms import form_of
     from a2perf.submission.participant.signatures import FILES
 
     for _entry in map(Path, sys.path):
-        if all((_entry / name).is_file() for name in FILES):
+        if all((_entry / name).is_file() for name in FILES) or (_entry.is_dir() and form_of(_entry) is not None):
             loader.install(_entry)
             break
