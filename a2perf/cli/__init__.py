@@ -30,6 +30,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command over environments and seeds."),
         "smoketest": ("a2perf.cli.smoketest:smoketest", "Smoke-test every algorithm on every environment."),
         "perftest": ("a2perf.cli.perftest:perftest", "Test whether k of n training runs reach a value."),
+        "serve": ("a2perf.cli.serve:serve", "Serve environments to clients: OpenEnv, MCP, HTTP."),
         "experiment": ("a2perf.cli.experiment_kind:experiment", "Run a kind of experiment from a package."),
     },
     "Look": {

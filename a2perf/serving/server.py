@@ -1,0 +1,158 @@
+"""Runs a server until it is interrupted: binds the socket, handles signals, bounds connections and slow clients."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from a2perf.errors import ConfigError
+from a2perf.serving.application import application
+from a2perf.serving.sessions import Sessions
+from a2perf.serving.settings import ServerSettings
+
+_SHUTDOWN_SECONDS = 3
+_KEEP_ALIVE_SECONDS = 30
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+def run_server(settings: ServerSettings, ready: Callable[[str], None]) -> None:
+    """Serves until SIGTERM or SIGINT; then ends every session and process.
+
+    Args:
+        settings: what to serve, and where.
+        ready: called with the address, ``"http://127.0.0.1:8000"``, once clients can connect.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    logging.basicConfig(level=logging.WARNING, format="a2perf serve: %(message)s")
+    with _bound(settings) as listening:
+        asyncio.run(_serve(settings, listening, ready))
+
+
+async def _serve(settings: ServerSettings, listening: socket.socket, ready: Callable[[str], None]) -> None:
+    sessions = Sessions(settings)
+    config = uvicorn.Config(
+        application(sessions),
+        http=functools.partial(_BoundedProtocol, settings),  # type: ignore[arg-type]
+        ws="websockets-sansio",
+        ws_max_size=settings.max_message_bytes,
+        ws_ping_interval=settings.ping_seconds,
+        ws_ping_timeout=settings.ping_seconds,
+        ws_per_message_deflate=False,  # arrays without their padding are small, and it would take most of a step
+        lifespan="on",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    server = _SignalledServer(config, functools.partial(ready, f"http://{shown}:{port}"))
+
+    def stop() -> None:
+        sessions.is_closing = True
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    await server.serve(sockets=[listening])
+
+
+class _SignalledServer(uvicorn.Server):
+    """A server that reports when it listens, and leaves signals to the caller: the exit status after one is 0."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _BoundedProtocol(H11Protocol):
+    """HTTP with two more limits: of open connections, and of the time in which the head of a request arrives."""
+
+    def __init__(self, settings: ServerSettings, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._settings = settings
+        self._slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self._settings.max_connections:
+            transport.write(_BUSY)
+            transport.close()
+            return
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._expect_head()
+        else:
+            self._head_arrived()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._head_arrived()  # from here on the keep-alive limit holds until the next byte
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_arrived()
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        if self._slow is None:
+            self._slow = self.loop.call_later(self._settings.request_seconds, self.transport.abort)
+
+    def _head_arrived(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+
+def _bound(settings: ServerSettings) -> socket.socket:
+    """Returns a listening socket.
+
+    Raises:
+        ConfigError: the address is unknown or in use.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigError(f"{settings.host} is not an address: {error}", hint="give --host 127.0.0.1") from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(512)
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}",
+            hint="give another --port, or 0 for a free one",
+        ) from error
+    listening.setblocking(False)
+    return listening
