@@ -30,8 +30,9 @@ from a2perf.domains.web_navigation.environment import ARGUMENTS, WebNavigationEn
 from a2perf.domains.web_navigation.episode import WebEpisode
 from a2perf.domains.web_navigation.observation import Frame
 from a2perf.domains.web_navigation.reward import RAW
-from a2perf.domains.web_navigation.solver import solution_length, solve
-from a2perf.domains.web_navigation.vector import WebVectorEnv
+from a2perf.domains.web_navigation.solver import solution_length
+from a2perf.domains.web_navigation.text import write_composed_instruction
+from a2perf.domains.web_navigation.vector import WebVectorEnv, in_one_object
 from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY
 from a2perf.domains.web_navigation.website import Profile, Site, WebsiteDesign, build_site, draw_gold
 from a2perf.errors import ConfigError
@@ -81,14 +82,23 @@ class ComposedEpisode(WebEpisode):
         self.subtasks, self.solved, self._advanced = tuple(subtasks), 0, False
         self.start(subtasks[0].site, profile, subtasks[0].texts, rows)
 
-    def step(self, action: int) -> tuple[float, bool, bool]:
-        """Does an action that lies in the space; a correct submission opens the next website.
+    @property
+    def place(self) -> tuple[int, int]:
+        """Number of the website, from 0, and how many websites the episode has."""
+        return min(self.solved, len(self.subtasks) - 1), len(self.subtasks)
+
+    def act(self, row: int, value: Value) -> tuple[float, bool, bool]:
+        """Acts on a row of the page; a correct submission opens the next website.
+
+        Args:
+            row: of an element; any other number stands for an invalid action.
+            value: for the element.
 
         Returns:
             Reward, terminated, truncated.
         """
         self._advanced = False
-        reward, terminated, truncated = super().step(action)
+        reward, terminated, truncated = super().act(row, value)
         if self.end is not End.SOLVED:
             return reward, terminated, truncated
         self.solved += 1
@@ -96,7 +106,7 @@ class ComposedEpisode(WebEpisode):
             return reward, terminated, truncated
         self._advanced = True
         self._open(*self.subtasks[self.solved], follows=True)
-        truncated = self.steps >= self._limit
+        truncated = self.steps >= self.step_limit
         self.running = not truncated
         return reward, False, truncated
 
@@ -173,7 +183,7 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         """The websites of the episode in the order of the visits; none before the first reset."""
         return tuple(subtask.site for subtask in self._chain.subtasks)
 
-    def solution(self) -> list[int]:
+    def solution(self) -> list[Any]:
         """Returns the actions of a perfect episode, from its first step.
 
         Raises:
@@ -181,8 +191,7 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         """
         if not self.sites:
             return super().solution()
-        chain = self._chain
-        return [action for site in self.sites for action in solve(site, chain.gold, self.sizes, chain.profile)]
+        return [action for site in self.sites for action in self._solved(site)]
 
     # --- Parts, also of vector environments
 
@@ -233,6 +242,13 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         subtasks = [Subtask(self.changed(site), site.draw_texts(random)) for site in sites]
         rows: list[tuple[str, Value]] = [(DUMMY_KEY, None), *((key, profile[key]) for key in keys)]
         episode.start_chain(subtasks, profile, rows)
+
+    def _instruction(self, phrasing: int) -> str:
+        if self.observation == "arrays" or len(self.sites) == 1:
+            return super()._instruction(phrasing)
+        gold = self._chain.gold
+        profiles = [{key: gold[key] for key in site.fields} for site in self.sites]
+        return write_composed_instruction(profiles, phrasing, reversed_order=self.order == "reversed")
 
     def _progress(self) -> dict[str, Any]:
         chain = self._chain
@@ -308,7 +324,7 @@ class ComposedWebVectorEnv(WebVectorEnv):
 
 def make_composed_vector_env(num_envs: int = 1, **kwargs: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
     """Makes a vector environment: shared arrays on the page model, one browser tab per member in a browser."""
-    if kwargs.get("backend", "model") == "model":
+    if in_one_object(kwargs):
         return ComposedWebVectorEnv(num_envs, **kwargs)
     kwargs.pop("workers", None)
     mode = AutoresetMode(kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP))

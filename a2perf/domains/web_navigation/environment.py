@@ -24,7 +24,6 @@ from a2perf.domains.display import PictureWindow, require_display
 from a2perf.domains.web_navigation.arguments import (
     BACKENDS,
     WITHOUT_EFFECT,
-    checked_action,
     checked_options,
     checked_profile,
     checked_sizes,
@@ -35,26 +34,29 @@ from a2perf.domains.web_navigation.arguments import (
 from a2perf.domains.web_navigation.backend import Backend, End, PageRow
 from a2perf.domains.web_navigation.compat import CompatWebRules
 from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode, draw_episode
-from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new_frame, observation_space
+from a2perf.domains.web_navigation.interfaces import OBSERVATIONS, interface_of
+from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new_frame
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import REASON, Reward
 from a2perf.domains.web_navigation.rules import WebRules
 from a2perf.domains.web_navigation.site_tables import preload
 from a2perf.domains.web_navigation.solver import check_solvable, solve
+from a2perf.domains.web_navigation.text import phrasing_of, text_solution, write_instruction
 from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
 
-Observation = dict[str, NDArray[Any]]
+Observation = dict[str, Any]
 _PRELOADED = 20  # sites with tables built by the constructor; more would make it slow
 
 EnvironmentTerminateError = EpisodeOverError
 
 
-class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
+class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
     """An agent fills the forms of websites from a profile and submits them.
 
-    The action ``250 * row + element`` gives an element the value of a row of the profile.
+    The action ``250 * row + element`` gives an element the value of a row of the profile. With text observations,
+    actions are texts, see ``text``.
 
     Args:
         num_websites: number of websites that episodes are drawn from. None: the environment variable
@@ -63,6 +65,8 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         designs: list of designs.
         seed: chooses the websites, and seeds the episodes until ``reset`` receives a seed.
         backend: ``"model"``, or ``"chromium"`` for a real browser.
+        observation: ``"arrays"``; ``"text"`` for an instruction, a page as text, and actions as text; ``"full_text"``
+            for a page with every element; ``"screenshot"`` for the texts of ``"text"`` and a picture.
         render_mode: ``"rgb_array"``, ``"human"`` or None.
         compat: restore the behaviour of the earlier implementation, see "Version history".
         data_dir: folder with designs for the levels, ``01.json`` to ``03.json``, in place of the shipped ones.
@@ -105,6 +109,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         designs: Any = None,
         seed: int = 0,
         backend: str = "model",
+        observation: str = "arrays",
         render_mode: str | None = None,
         compat: bool = False,
         data_dir: str | Path | None = None,
@@ -137,10 +142,13 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             (name for name in unknown if name not in WITHOUT_EFFECT), ARGUMENTS, "an argument of the web environment"
         )
         one_of("backend", backend, BACKENDS)
+        one_of("observation", observation, OBSERVATIONS)
         if render_mode is not None:
             one_of("render_mode", render_mode, RENDER_MODES)
         if backend != "model" and (compat or use_conceptual):
             raise ConfigError("compat and use_conceptual need the page model", hint="leave backend out")
+        if observation != "arrays" and (compat or use_conceptual):
+            raise ConfigError("compat and use_conceptual need array observations", hint="leave observation out")
         integer_of_at_least(0, "seed", seed)
         if render_mode == "human":
             require_display()
@@ -166,15 +174,17 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         self.conceptual = bool(use_conceptual)
         self._legacy_reset, self._legacy_step = bool(use_legacy_reset), bool(use_legacy_step)
 
-        space: Any = observation_space(self.sizes, self.vocabulary.max_vocabulary_size, self.step_limit)
-        self.observation_space = space
-        self.action_space = gymnasium.spaces.Discrete(self.sizes.actions)  # type: ignore[assignment]
-        self._actions = self.sizes.actions
         self._np_random, self._np_random_seed = seeding.np_random(int(seed))
 
         self._backend = self._make_backend(backend, browser_args)
         self._frame = new_frame(self.sizes, self.encoder.padding)
         self._episode = self.new_episode(self._backend, self._frame)
+        self.observation = observation
+        words = self.vocabulary.max_vocabulary_size
+        self._interface = interface_of(observation, self._episode, self.sizes, self.conceptual, words)
+        space: Any = self._interface.observation_space
+        self.observation_space, self.action_space = space, self._interface.action_space
+        self._episodes = 0  # since the last seed
         self._masks = ActionMasks(self.sizes, self.conceptual)
         self.change_site: Callable[[Site], Site] | None = None
         self._last_info: dict[str, Any] = {}
@@ -192,7 +202,8 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
                 some of the site's keys).
 
         Returns:
-            The observation and ``info`` with ``action_mask`` (int8: 1 where the element and the profile row exist).
+            The observation and ``info``: with arrays, ``action_mask`` (int8: 1 where the element and the profile row
+            exist); with text, ``instruction``.
 
         Raises:
             ConfigError: an option is unknown or wrong, or the design has no solution.
@@ -203,22 +214,24 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         if options:
             self.check_options(options)
         self.start_episode(self._episode, self.np_random, options)
-        self._last_info = info = {"action_mask": self.action_mask(), **self._progress()}
+        self._episodes = 1 if seed is not None else self._episodes + 1
+        phrasing = phrasing_of(self.np_random_seed, self._episodes)
+        self._last_info = info = {**self._interface.begin(self._instruction(phrasing)), **self._progress()}
         if self.render_mode == "human":
             self._show()
-        observation = self._observation()
+        observation = self._interface.observation()
         return observation if self._legacy_reset else (observation, info)
 
     def step(self, action: int) -> Any:
         """Acts on an element.
 
         Args:
-            action: ``row * number_of_dom_elements + element``.
+            action: ``row * number_of_dom_elements + element``, or a text. An invalid text costs a step.
 
         Returns:
             The observation, the reward, whether the page ended the episode, whether the step limit did, and ``info``:
-            ``action_mask``, ``raw_reward`` (the page's own), ``reason`` (``"solved"``, ``"wrong"``, ``"link"``, None),
-            ``is_success``.
+            ``raw_reward`` (the page's own), ``reason`` (``"solved"``, ``"wrong"``, ``"link"``, None), ``is_success``;
+            ``action_mask`` with arrays, ``error`` (None if the action was valid) with text.
 
         Raises:
             ConfigError: the action lies outside the space.
@@ -230,14 +243,14 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             raise EpisodeOverError(
                 "step() before reset() or after the end of the episode", hint="call env.reset() first"
             )
-        reward, terminated, truncated = episode.step(checked_action(action, self._actions))
+        reward, terminated, truncated = self._interface.act(action)
         end = episode.end
         info: dict[str, Any]
         if end is not End.RUNNING and self.rules.stale_last_observation:
             info = self._last_info
         else:
             info = {
-                "action_mask": self.action_mask(),
+                **self._interface.info(),
                 "raw_reward": episode.raw,
                 "reason": REASON[end],
                 "is_success": REASON[end] == "solved",
@@ -246,7 +259,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             self._last_info = info
         if self.render_mode == "human":
             self._show()
-        observation = self._observation()
+        observation = self._interface.observation()
         if self._legacy_step:
             return observation, reward, terminated or truncated, info
         return observation, reward, terminated, truncated, info
@@ -294,13 +307,13 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
             raise EpisodeOverError("no episode was started", hint="call env.reset(seed=...) first")
         return self._episode.site
 
-    def solution(self) -> list[int]:
+    def solution(self) -> list[Any]:
         """Returns the actions of a perfect episode, from its first step.
 
         Raises:
             EpisodeOverError: no episode was started.
         """
-        return solve(self.site, self.profile, self.sizes)
+        return self._solved(self.site)
 
     @property
     def is_task_completed(self) -> bool:
@@ -371,8 +384,14 @@ class WebNavigationEnv(gymnasium.Env[Observation, int], EzPickle):
         """What ``info`` holds besides its usual keys."""
         return {}
 
-    def _observation(self) -> Observation:
-        return {key: array.copy() for key, array in self._frame.arrays.items()}
+    def _instruction(self, phrasing: int) -> str:
+        """Returns the instruction of the episode, for text observations."""
+        return "" if self.observation == "arrays" else write_instruction(self._episode.gold, phrasing)
+
+    def _solved(self, site: Site) -> list[Any]:
+        """Returns the actions that solve a website of the episode."""
+        solve_as: Callable[..., list[Any]] = solve if self.observation == "arrays" else text_solution
+        return solve_as(site, self._episode.gold, self.sizes, self._episode.profile)
 
     def _build(self, design: WebsiteDesign) -> Site:
         return build_site(design, self.rules.compat)

@@ -37,6 +37,7 @@ class WebEpisode:
         end: whether and how the episode ended.
         steps: steps taken.
         running: an episode was started and is not over.
+        step_limit: steps until the episode is cut off.
     """
 
     def __init__(
@@ -63,12 +64,22 @@ class WebEpisode:
         self._elements = sizes.elements
         self._reward = reward
         self._rules = rules
-        self._limit = step_limit
+        self.step_limit = step_limit
         self._conceptual = conceptual
         self._clock = frame.arrays["time_step"]
         self._known: frozenset[int] = frozenset()
         self._has_new = False
         self._idle, self._moved = (reward(_RUNNING, 0.0, changed) for changed in (False, True))
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Number of the website, from 0, and how many websites the episode has."""
+        return 0, 1
+
+    @property
+    def has_new(self) -> bool:
+        """Whether the arrays may mark elements as new."""
+        return self._has_new
 
     def use_encoder(self, encoder: Encoder) -> None:
         """Takes another table of words; an episode must be started afterwards."""
@@ -129,15 +140,27 @@ class WebEpisode:
         Returns:
             Reward, terminated, truncated.
         """
-        self.steps += 1
-        self._clock[0] = self.steps / self._limit
         if self._conceptual:
             row, value = action, None
         else:
             field, row = divmod(action, self._elements)
             value = self.profile[field][1] if field < len(self.profile) else None
+        return self.act(row, value)
+
+    def act(self, row: int, value: Value) -> tuple[float, bool, bool]:
+        """Acts on a row of the page; a row that is not listed costs a step without effect.
+
+        Args:
+            row: of an element; any other number stands for an invalid action.
+            value: for the element.
+
+        Returns:
+            Reward, terminated, truncated.
+        """
+        self.steps += 1
+        self._clock[0] = self.steps / self.step_limit
         frame = self.frame
-        if row >= frame.listed:
+        if not 0 <= row < frame.listed:
             self._last = reward = self._rules.invalid_reward(self._last, self._idle)
             if self._has_new:
                 self._clear_new()
@@ -149,9 +172,9 @@ class WebEpisode:
                 now = potential(matched, self._fields)
                 self._last = reward = self._reward(end, now - self._potential, changed)
                 self._potential, self._matched, self.end = now, matched, end
-        if self.end is _RUNNING and self.steps < self._limit:
+        if self.end is _RUNNING and self.steps < self.step_limit:
             return reward, False, False
-        terminated, truncated = self._rules.end_flags(self.end is not _RUNNING, self.steps >= self._limit)
+        terminated, truncated = self._rules.end_flags(self.end is not _RUNNING, self.steps >= self.step_limit)
         self.running = not (terminated or truncated)
         return reward, terminated, truncated
 

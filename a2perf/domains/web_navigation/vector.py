@@ -154,6 +154,10 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
             raise ConfigError("autoreset_mode is 'SameStep'", hint="use 'NextStep' or 'Disabled'")
         self.num_envs = integer_of_at_least(1, "num_envs", num_envs)
         template = self._build(**kwargs)
+        if template.observation != "arrays":
+            raise ConfigError(
+                f"observation is {template.observation!r}", hint="text is not shared: use gymnasium.make_vec"
+            )
         self.template = template
         self.render_mode = None
         self.metadata = {**template.metadata, "autoreset_mode": mode}
@@ -307,9 +311,14 @@ def _shared_arrays(template: WebNavigationEnv, num_envs: int) -> Arrays:
     return {key: np.ndarray((num_envs, *shape), dtype, memory, offsets[key]) for key, (shape, dtype) in specs.items()}
 
 
+def in_one_object(kwargs: Mapping[str, Any]) -> bool:
+    """Returns whether the members share arrays: on the page model, with array observations."""
+    return (kwargs.get("backend", "model"), kwargs.get("observation", "arrays")) == ("model", "arrays")
+
+
 def make_vector_env(num_envs: int = 1, **kwargs: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """Makes a vector environment: shared arrays on the page model, one browser tab per member in a browser."""
-    if kwargs.get("backend", "model") == "model":
+    """Makes a vector environment: shared arrays on the page model; else one environment per member."""
+    if in_one_object(kwargs):
         return WebVectorEnv(num_envs, **kwargs)
     kwargs.pop("workers", None)
     mode = AutoresetMode(kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP))

@@ -1,0 +1,32 @@
+"""Web navigation as text: what a language model reads and writes.
+
+``TextView`` shows an episode as text and gives text actions their meaning; ``write_instruction`` states the task. The
+environments use them with ``observation="text"``.
+"""
+
+from a2perf.domains.web_navigation.text.actions import TextAction, TextActionError, parse_action
+from a2perf.domains.web_navigation.text.instruction import (
+    FIELD_NAMES,
+    phrasing_of,
+    write_composed_instruction,
+    write_instruction,
+)
+from a2perf.domains.web_navigation.text.solution import text_solution
+from a2perf.domains.web_navigation.text.spaces import ActionText, ShownText, screenshot_space, text_space
+from a2perf.domains.web_navigation.text.view import TextView
+
+__all__ = (
+    "FIELD_NAMES",
+    "ActionText",
+    "ShownText",
+    "TextAction",
+    "TextActionError",
+    "TextView",
+    "parse_action",
+    "phrasing_of",
+    "screenshot_space",
+    "text_solution",
+    "text_space",
+    "write_composed_instruction",
+    "write_instruction",
+)
