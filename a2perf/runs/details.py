@@ -42,7 +42,8 @@ def read_details(run: Run) -> RunDetails:
         trace=trace if trace is not None and trace.rows else None,
         train=_train(reader),
         task_failures=failures,
-        media=_media(run, reader),
+        media=_media(run, reader, (".png", ".mp4")),
+        final_states=_media(run, reader, ("",), without=(".png", ".mp4")),
         log_tail=_log_tail(reader),
         conditions=tuple(conditions),
     )
@@ -63,8 +64,10 @@ def _train(reader: BundleReader) -> TrainResults | None:
         return None
 
 
-def _media(run: Run, reader: BundleReader) -> tuple[MediaFile, ...]:
-    names = reader.below(layout.MEDIA, (".png", ".mp4"))
+def _media(
+    run: Run, reader: BundleReader, endings: tuple[str, ...], without: tuple[str, ...] = ()
+) -> tuple[MediaFile, ...]:
+    names = [name for name in reader.below(layout.MEDIA, endings) if not (without and name.endswith(without))]
     found = [(name, reader.files.status(name)) for name in names]
     return tuple(MediaFile(name, status.size, run.folder) for name, status in found if status is not None)
 

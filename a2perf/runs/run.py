@@ -114,6 +114,7 @@ class RunDetails:
         train: the evaluator's record of a training run.
         task_failures: failures of the tasks of a generalization run.
         media: pictures and films of the first episodes.
+        final_states: files in which environments keep the final state of an episode, such as a placement.
         log_tail: the last lines of the log that a failure names.
         conditions: problems of these files.
     """
@@ -122,6 +123,7 @@ class RunDetails:
     train: TrainResults | None = None
     task_failures: dict[str, Failure] = field(default_factory=dict)
     media: tuple[MediaFile, ...] = ()
+    final_states: tuple[MediaFile, ...] = ()
     log_tail: str = ""
     conditions: tuple[str, ...] = ()
 

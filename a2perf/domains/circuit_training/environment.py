@@ -25,7 +25,7 @@ from a2perf.domains.circuit_training.compat import CompatPlacementRules
 from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
 from a2perf.domains.circuit_training.node_order import node_order
 from a2perf.domains.circuit_training.observation import Observation, ObservationConfig, ObservationExtractor
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf.domains.circuit_training.rules import PlacementRules
 from a2perf.domains.circuit_training.saving import make_saver
@@ -293,6 +293,10 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
     def analytical_placer(self) -> None:
         """Places soft macros and standard cells by forces."""
         starting_point.place_soft_macros(self._engine())
+
+    def final_state(self) -> tuple[str, bytes]:
+        """Returns the placement as it is, for the record of a run: suffix and content of a ``.plc`` file."""
+        return ".plc", exact_placement(self._engine()).encode()
 
     # --- Parts of reset and step
 

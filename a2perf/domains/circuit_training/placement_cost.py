@@ -329,6 +329,16 @@ class PlacementCost(EngineNodes):
         return True
 
 
+def exact_placement(plc: PlacementCost) -> str:
+    """Returns the text of a placement file with every digit of the positions, and without its path and date."""
+    comments = header_comments(plc, "", "")
+    return format_placement(
+        (line for line in comments if not line.startswith(("Source input", "This file", "Date"))),
+        rows_of(plc),
+        exact=True,
+    )
+
+
 def header_comments(plc: PlacementCost, path: str, user_comments: str) -> Iterator[str]:
     """Yields the lines of the header, without their ``#``."""
     columns, rows = plc.get_grid_num_columns_rows()

@@ -195,10 +195,17 @@ def _row(path: Path, line: int, tokens: list[str]) -> PlcRow:
     return PlcRow(line, int(index), *position, turned, fixed == "1")
 
 
-def format_placement(comments: Iterable[str], rows: Iterable[PlcRow]) -> str:
-    """Returns the text of a placement file; positions keep six significant digits."""
+def format_placement(comments: Iterable[str], rows: Iterable[PlcRow], *, exact: bool = False) -> str:
+    """Returns the text of a placement file.
+
+    Args:
+        comments: lines of the header.
+        rows: the lines.
+        exact: write every digit of the positions; otherwise six, as the earlier program did.
+    """
+    digits = ".17g" if exact else "g"
     lines = [f"# {comment}".rstrip() for comment in comments]
     for row in rows:
         orientation = "-" if row.orientation < 0 else ORIENTATIONS[row.orientation]
-        lines.append(f"{row.node} {row.x:g} {row.y:g} {orientation} {int(row.fixed)}")
+        lines.append(f"{row.node} {row.x:{digits}} {row.y:{digits}} {orientation} {int(row.fixed)}")
     return "\n".join(lines) + "\n"

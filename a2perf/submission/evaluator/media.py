@@ -1,4 +1,5 @@
-"""Pictures of an episode, rendered after the measurement by replaying its actions in a second environment.
+"""Pictures and the final state of an episode, made after the measurement by replaying its actions in a second
+environment.
 
 Rendering during the episode would distort the timing. Environments are deterministic, so the replay is the same
 episode.
@@ -29,6 +30,8 @@ def can_render(env: Any) -> bool:
 def write_strip(path: Path, task: RunTask, seed: int, actions: Sequence[Any], frames: int) -> None:
     """Writes a PNG of evenly spaced frames of one episode, side by side.
 
+    An environment with a method ``final_state()`` that returns a suffix and bytes gets a further file beside it.
+
     Args:
         path: the PNG file.
         task: the environment.
@@ -39,16 +42,16 @@ def write_strip(path: Path, task: RunTask, seed: int, actions: Sequence[Any], fr
     from PIL import Image
 
     wanted = set(np.linspace(0, len(actions) - 1, min(frames, len(actions))).astype(int).tolist())
+    path.parent.mkdir(parents=True, exist_ok=True)
     scaled = [
         Image.fromarray(picture).resize((round(picture.shape[1] * _FRAME_HEIGHT / picture.shape[0]), _FRAME_HEIGHT))
-        for picture in _replay(task, seed, actions, wanted)
+        for picture in _replay(task, seed, actions, wanted, state=path)
     ]
     strip = Image.new("RGB", (sum(picture.width for picture in scaled), _FRAME_HEIGHT))
     left = 0
     for picture in scaled:
         strip.paste(picture, (left, 0))
         left += picture.width
-    path.parent.mkdir(parents=True, exist_ok=True)
     strip.save(path, optimize=False)
 
 
@@ -61,7 +64,10 @@ def write_video(path: Path, task: RunTask, seed: int, actions: Sequence[Any]) ->
     video.write_video(path, _replay(task, seed, actions, set(range(len(actions)))), _VIDEO_FRAMES_PER_SECOND)
 
 
-def _replay(task: RunTask, seed: int, actions: Sequence[Any], wanted: set[int]) -> Iterator[NDArray[np.uint8]]:
+def _replay(
+    task: RunTask, seed: int, actions: Sequence[Any], wanted: set[int], *, state: Path | None = None
+) -> Iterator[NDArray[np.uint8]]:
+    """Yields the wanted frames; ``state`` gets the environment's suffix and its final state."""
     env = make_environment(task.env_id, {**task.env_kwargs, "render_mode": "rgb_array"})
     try:
         env.reset(seed=seed)
@@ -69,5 +75,9 @@ def _replay(task: RunTask, seed: int, actions: Sequence[Any], wanted: set[int]) 
             env.step(action)
             if step in wanted:
                 yield np.asarray(env.render(), dtype=np.uint8)
+        final_state = getattr(env.unwrapped, "final_state", None)
+        if state is not None and final_state is not None:
+            suffix, content = final_state()
+            state.with_suffix(suffix).write_bytes(content)
     finally:
         env.close()

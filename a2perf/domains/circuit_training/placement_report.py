@@ -1,0 +1,255 @@
+"""The section of a design in a report: cost by part, legality, and cost against time and energy of every placer.
+
+Costs of episodes come from the records. Parts, maps and the verdict are computed again from the recorded placements;
+where a bundle has none, the section gives the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from a2perf.arrays import Values, as_finite
+from a2perf.domains.circuit_training.placement_charts import (
+    PlacerPoints,
+    draw_cost_against,
+    draw_maps,
+    draw_parts,
+    map_scales,
+)
+from a2perf.domains.circuit_training.profiles import PROFILES
+from a2perf.domains.circuit_training.recorded_placements import (
+    NOT_RECORDED,
+    RecordedPlacement,
+    best_placement,
+    first_episode_cost,
+)
+from a2perf.domains.compilation import NUMBA_AVAILABLE
+from a2perf.domains.report_section import DomainSection, SectionFigure, SectionTable, TableNumber, TaskRuns
+from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import JOULES_PER_KWH
+
+MOST_PLACERS = 6
+"""Placers with maps, the best first; a report of many submissions would otherwise consist of pictures."""
+_PAGE = "What proxy cost means"
+_NAMES = {"circuit_training": "circuit training", "tilos": "public evaluator"}
+
+
+@dataclass(frozen=True)
+class PlacerResult:
+    """What one submission achieved on a design, and at what cost.
+
+    Attributes:
+        name: of the submission.
+        costs: mean cost of the episodes of each seed, shape (seeds,).
+        seconds: wall time of training and evaluation of each seed, s; NaN if unknown.
+        joules: energy of both, J; NaN if unknown.
+        provenance: of the energy.
+        placement: the best recorded placement, or the reason why there is none.
+        best_cost: lowest recorded cost of a first episode; None without one.
+    """
+
+    name: str
+    costs: Values
+    seconds: Values
+    joules: Values
+    provenance: str
+    placement: RecordedPlacement | str
+    best_cost: float | None
+
+
+def placement_section(runs: TaskRuns) -> DomainSection | None:
+    """Returns the section of one design; None if no evaluation of it was recorded."""
+    results = [result for name, held in runs.submissions.items() if (result := _result(name, held, runs.task))]
+    if not results:
+        return None
+    results.sort(key=lambda result: (float(result.costs.mean()), result.name))
+    shown = [result for result in results if isinstance(result.placement, RecordedPlacement)][:MOST_PLACERS]
+    return DomainSection(
+        title=f"Placements: {runs.title}",
+        text=_text(results, shown),
+        tables=(_placers(results), *((_parts(shown),) if shown else ())),
+        figures=(_cost_figure(results, runs), *((_parts_figure(shown),) if shown else ()), *_map_figures(shown)),
+    )
+
+
+def _result(name: str, held: Sequence[Run], task: str) -> PlacerResult | None:
+    evaluations = [
+        run for run in held if run.mode == "inference" and run.returns.get("inference", {}).get(task) is not None
+    ]
+    evaluations = [run for run in evaluations if run.returns["inference"][task].size]
+    if not evaluations:
+        return None
+    training = {run.root: run for run in held if run.mode == "train"}
+    pairs = [(run, training.get(run.root)) for run in evaluations]
+    qualities = {run.tracking.energy.quality for run in evaluations}
+    first = [cost for run in evaluations if (cost := first_episode_cost(run)) is not None]
+    return PlacerResult(
+        name=name,
+        costs=np.array([-float(run.returns["inference"][task].mean()) for run in evaluations]),
+        seconds=np.array([_sum(evaluation.wall_clock_s, training) for evaluation, training in pairs]),
+        joules=np.array(
+            [_energy(evaluation) + (0.0 if training is None else _energy(training)) for evaluation, training in pairs]
+        ),
+        provenance="measured" if qualities == {"measured"} else "estimated",
+        placement=best_placement(evaluations)
+        if NUMBA_AVAILABLE
+        else "maps need Numba: pip install 'a2perf[circuit-training]'",
+        best_cost=min(first, default=None),
+    )
+
+
+def _sum(evaluation_s: float | None, training: Run | None) -> float:
+    if evaluation_s is None or (training is not None and training.wall_clock_s is None):
+        return float("nan")
+    return evaluation_s + (0.0 if training is None or training.wall_clock_s is None else training.wall_clock_s)
+
+
+def _energy(run: Run) -> float:
+    energy = run.tracking.energy
+    return energy.gross_kwh * JOULES_PER_KWH if energy.quality in ("measured", "estimated", "mixed") else float("nan")
+
+
+def _text(results: Sequence[PlacerResult], shown: Sequence[PlacerResult]) -> str:
+    parts = [
+        "Cost is the proxy cost of the environment: 1.0 wirelength + 1.0 density + 0.5 congestion; lower is better. "
+        "It is not a result of place and route: the page “"
+        + _PAGE
+        + "” of the documentation describes what it leaves out."
+    ]
+    if shown:
+        parts.append("Parts, maps and legality are computed again from the recorded placements.")
+    missing = [result.name for result in results if not isinstance(result.placement, RecordedPlacement)]
+    reasons = sorted(
+        {str(result.placement) for result in results if not isinstance(result.placement, RecordedPlacement)}
+    )
+    if missing:
+        parts.append(f"Without maps: {', '.join(missing)}; {'; '.join(reasons)}.")
+    return " ".join(parts)
+
+
+def _placers(results: Sequence[PlacerResult]) -> SectionTable:
+    rows = []
+    for result in results:
+        placement = result.placement
+        if isinstance(placement, RecordedPlacement):
+            note = None if placement.agrees else f"recomputed {placement.costs['circuit_training'].cost:.4f}"
+            legal = _verdict(placement)
+        else:
+            note, legal = None, "no placement recorded" if placement == NOT_RECORDED else "not readable"
+        rows.append((
+            result.name,
+            _mean(result.costs, "", "recorded"),
+            TableNumber(result.best_cost, provenance="recorded", note=note),
+            _mean(result.seconds, "s", "measured"),
+            _mean(result.joules, "J", result.provenance),
+            legal,
+        ))  # fmt: skip
+    return SectionTable(
+        "placers",
+        "Cost, time and energy of each placer: mean over seeds ± standard deviation; training and evaluation together",
+        ("Placer", "Cost", "Lowest first episode", "Wall time", "Energy", "Macros of that placement"),
+        tuple(rows),
+    )
+
+
+def _verdict(placement: RecordedPlacement) -> str:
+    verdict = placement.verdict
+    if verdict.legal:
+        return "legal: no overlap, all inside"
+    counts = (
+        (len(verdict.overlaps), "overlapping pairs"),
+        (len(verdict.outside), "outside"),
+        (len(verdict.unplaced), "not placed"),
+    )
+    return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+
+def _mean(values: Values, unit: str, provenance: str) -> TableNumber:
+    known, _ = as_finite(values)
+    if not known.size:
+        return TableNumber(None, unit, note="not recorded")
+    spread = float(known.std(ddof=1)) if known.size > 1 else None
+    return TableNumber(float(known.mean()), unit, spread, int(known.size), provenance)
+
+
+def _parts(shown: Sequence[PlacerResult]) -> SectionTable:
+    rows: list[tuple[str | TableNumber, ...]] = []
+    for result in shown:
+        assert isinstance(result.placement, RecordedPlacement)
+        for name, costs in result.placement.costs.items():
+            weights = PROFILES[name].weights
+            convention = f"{_NAMES[name]} ({weights.wirelength:g}, {weights.density:g}, {weights.congestion:g})"
+            numbers = (costs.cost, costs.wirelength, costs.density, costs.congestion)
+            rows.append((result.name, convention, *(TableNumber(value) for value in numbers)))
+    return SectionTable(
+        "parts",
+        "Cost by part of the best recorded placement, by both conventions (weights of wirelength, density, congestion)",
+        ("Placer", "Convention", "Cost", "Wirelength", "Density", "Congestion"),
+        tuple(rows),
+    )
+
+
+def _cost_figure(results: Sequence[PlacerResult], runs: TaskRuns) -> SectionFigure:
+    points = [PlacerPoints(result.name, result.costs, result.seconds, result.joules) for result in results]
+    spoken = "; ".join(
+        f"{result.name}: cost {result.costs.mean():.4g}, {_spoken(result.seconds, 's')}, {_spoken(result.joules, 'J')}"
+        for result in results
+    )
+    estimated = "estimated" if any(result.provenance == "estimated" for result in results) else "measured"
+    return SectionFigure(
+        "cost-against-time-and-energy",
+        "Cost against wall time and energy",
+        "A dot per seed; the cross spans the 95 % intervals of the means. Training and evaluation together; energy is "
+        f"{estimated}.",
+        spoken,
+        3.0 + 0.16 * (len(results) // 3),
+        functools.partial(draw_cost_against, points, runs.mean_interval),
+    )
+
+
+def _spoken(values: Values, unit: str) -> str:
+    known, _ = as_finite(values)
+    return f"{known.mean():.3g} {unit}" if known.size else f"unknown {unit}"
+
+
+def _parts_figure(shown: Sequence[PlacerResult]) -> SectionFigure:
+    costs = {result.name: result.placement.costs for result in shown if isinstance(result.placement, RecordedPlacement)}
+    spoken = "; ".join(
+        f"{name}, {_NAMES[profile]}: {parts.cost:.4g}"
+        for name, held in costs.items()
+        for profile, parts in held.items()
+    )
+    return SectionFigure(
+        "cost-by-part",
+        "Cost by part",
+        "Weighted parts of the best recorded placement. Upper bar: circuit training; lower bar: public evaluator.",
+        spoken,
+        0.75 + 0.5 * len(costs),
+        functools.partial(draw_parts, costs),
+    )
+
+
+def _map_figures(shown: Sequence[PlacerResult]) -> list[SectionFigure]:
+    placements = [result.placement for result in shown if isinstance(result.placement, RecordedPlacement)]
+    scales = map_scales([placement.plc for placement in placements])
+    figures = []
+    for result, placement in zip(shown, placements, strict=True):
+        parts = placement.costs["circuit_training"]
+        seed = placement.run.identity.seed
+        figures.append(
+            SectionFigure(
+                f"maps-{result.name}",
+                f"{result.name}: placement and maps",
+                f"Seed {seed}, cost {placement.recorded_cost:.4f}. Blue: hard macros; grey: soft macros. "
+                "All placers of this design share the scale of each map.",
+                f"Wirelength {parts.wirelength:.4g}, density {parts.density:.4g}, congestion {parts.congestion:.4g}; "
+                f"{_verdict(placement)}",
+                5.6,
+                functools.partial(draw_maps, placement.plc, scales),
+            )
+        )
+    return figures
