@@ -33,6 +33,7 @@ class RunState(enum.Enum):
 class FailureKind(enum.Enum):
     """Why a run failed. ``infrastructure`` is caused by the host, every other kind by the participant.
 
+    ``budget``: a call to a language model beyond a budget of the run was refused, and the participant did not handle it.
     ``bad_output`` is an answer that is not an action; ``illegal`` is an action that breaks a rule of the task.
     """
 
@@ -47,6 +48,7 @@ class FailureKind(enum.Enum):
     ILLEGAL = "illegal"
     OUTPUT_LIMIT = "output_limit"
     FORBIDDEN = "forbidden"
+    BUDGET = "budget"
     INFRASTRUCTURE = "infrastructure"
 
 
@@ -452,3 +454,4 @@ class Manifest(Record, kw_only=True):
     a2perf_sha256: str = ""
     repeats: int = 1
     perturbations: list[str] = msgspec.field(default_factory=list)
+    models: list[str] = msgspec.field(default_factory=list)

@@ -43,7 +43,7 @@ __all__ = [
 
 _IDENTITY = (
     "mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256",
-    "repeats", "perturbations",
+    "repeats", "perturbations", "models",
 )  # fmt: skip
 
 

@@ -21,12 +21,13 @@ HEARTBEAT = ".heartbeat"
 RESERVE = ".reserve"
 CONFIG = "config.gin"
 JOURNAL = "journal.jsonl"
+MODEL_CALLS = "model_calls.jsonl"
 METRICS = "metrics"
 LOGS = "logs"
 ARTIFACTS = "artifacts"
 MEDIA = "media"
 FOLDERS = (METRICS, LOGS, ARTIFACTS, MEDIA)
-WRITTEN = (ARTIFACTS, CONFIG, JOURNAL, LOGS, MANIFEST, MEDIA, METRICS, LOCK)
+WRITTEN = (ARTIFACTS, CONFIG, JOURNAL, MODEL_CALLS, LOGS, MANIFEST, MEDIA, METRICS, LOCK)
 
 # Inside ``metrics``, and inside the folder of each task of a generalization run.
 TRACKING_FILE = "tracking.json"
@@ -37,6 +38,7 @@ STEPS_FILE = "rollout_steps.npz"
 TRAIN_FILE = "train.json"
 TRACE_FILE = "system_trace.csv"
 OUTCOME_FILE = "outcome.json"
+MODEL_USAGE_FILE = "model_usage.json"
 
 TASKS = f"{METRICS}/tasks"
 TRACKING = f"{METRICS}/{TRACKING_FILE}"
@@ -46,6 +48,7 @@ LATENCY_VALUES = f"{METRICS}/{LATENCY_VALUES_FILE}"
 STEPS = f"{METRICS}/{STEPS_FILE}"
 TRAIN = f"{METRICS}/{TRAIN_FILE}"
 TRACE = f"{METRICS}/{TRACE_FILE}"
+MODEL_USAGE = f"{METRICS}/{MODEL_USAGE_FILE}"
 DATASET_NOTES = "a2perf_datasets"  # below ``artifacts``
 
 # Beside or above bundles.

@@ -60,6 +60,8 @@ class RunOption:
             given |= {"multiple": True}
         elif self.kind.startswith("int"):
             given |= {"type": int}
+        elif self.kind.startswith("float"):
+            given |= {"type": float}
         return click.option(self.flag, self.name, **{**given, **changes})(function)
 
     def words(self, value: Any) -> list[str]:

@@ -26,7 +26,10 @@ CHOICES = {
 }
 """The valid values of enumerated settings."""
 
-_AT_LEAST_ONE = ("num_inference_episodes", "num_generalization_episodes", "num_recorded_observations", "repeats")
+_AT_LEAST_ONE = (
+    "num_inference_episodes", "num_generalization_episodes", "num_recorded_observations", "repeats",
+    "model_output_limit",
+)  # fmt: skip
 ALL_PERTURBATIONS = "all"
 """Stands for every perturbation of the domain."""
 
@@ -111,6 +114,21 @@ class Submission:
         allow_weaker: run even if this host cannot provide the requested sandbox or limit. The manifest lists what is
             missing.
         network: whether the participant may use the network.
+        model_endpoint: base address of an OpenAI-compatible server; the participant reaches it through a relay of the
+            evaluator. None offers no model.
+        model: names of the models that the participant may use; the first is the default.
+        model_key_variable: name of the evaluator's environment variable that holds the server's key.
+        model_key_file: file that holds the server's key.
+        model_prices: price table in TOML: ``currency``, and per model ``input`` and ``output`` per million tokens.
+        model_token_limit: budget of the run in tokens of prompts and answers, or None.
+        model_call_limit: budget in calls, or None.
+        model_time_limit_s: budget in seconds in which a call is in flight, or None.
+        model_energy_limit_j: budget in joules above idle of the participant's processes; once they have used it, calls
+            are refused. None for no bound.
+        model_cost_limit: budget in the currency of the price table, or None.
+        model_output_limit: most tokens of one answer.
+        model_call_timeout_s: limit of one call in seconds, retries included.
+        model_replay: a bundle whose recorded answers are used instead of a server.
         readable_paths: files and folders of the host that the participant may read in addition to its submission and
             its interpreter.
         hidden_paths: files and folders that the participant must not see, even inside a readable folder.
@@ -194,6 +212,30 @@ class Submission:
         False, "Run even if this host cannot provide the sandbox level or a limit; the record lists what is missing."
     )
     network: bool = False
+    model_endpoint: str | None = option(
+        None, "Address of an OpenAI-compatible server that the submission reaches through a relay.", metavar="URL"
+    )
+    model: Sequence[str] = option((), "Model that the submission may use; repeatable.", metavar="NAME")
+    model_key_variable: str | None = option(None, "Environment variable that holds the server's key.", metavar="NAME")
+    model_key_file: str | None = option(None, "File that holds the server's key.", metavar="FILE", path=True)
+    model_prices: str | None = option(None, "Price table of the models, in TOML.", metavar="FILE", path=True)
+    model_token_limit: int | None = option(None, "Budget of the run in tokens of the model.", metavar="N")
+    model_call_limit: int | None = option(None, "Budget of the run in calls to the model.", metavar="N")
+    model_time_limit_s: float | None = option(
+        None, "Budget of the run in seconds in which a call is in flight.", metavar="SECONDS"
+    )
+    model_energy_limit_j: float | None = option(
+        None, "Energy of the submission's processes after which calls are refused.", metavar="JOULES"
+    )
+    model_cost_limit: float | None = option(
+        None, "Budget of the run in the currency of the price table.", metavar="AMOUNT"
+    )
+    model_output_limit: int = 4096
+    model_call_timeout_s: float = 120.0
+    model_replay: str | None = option(
+        None, "Answer calls to the model from the record in this bundle, without a server.", metavar="BUNDLE",
+        one_run=True, path=True,
+    )  # fmt: skip
     readable_paths: Sequence[str] = _path(())
     hidden_paths: Sequence[str] = _path(())
     python_env: str = option(

@@ -7,6 +7,7 @@ in ``metrics/tasks/<task>/``, whatever happens to the other tasks.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -34,6 +35,7 @@ from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.inference import completed_episodes, episode_seeds, play, training_artifacts
+from a2perf.submission.evaluator.model_relay.handle import RelayCaller, RunningRelay, model_relay
 from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
@@ -68,6 +70,7 @@ class _TaskRun:
     folder: Path
     folders: ParticipantFolders
     level: str
+    model: RelayCaller | None = None
 
     def clear_outcome(self) -> None:
         """Removes the outcome of an earlier attempt."""
@@ -101,7 +104,8 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         with participant_python(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             bundle.manifest.sandbox = confinement(settings, {}).record
             participant_starts(bundle.path, bundle.manifest)
-            return _run_all(settings, runs, bundle, progress)
+            with model_relay(settings, bundle) as relay:
+                return _run_all(settings, runs, bundle, progress, relay)
 
     return run_mode(settings, manifest, progress, body, force=force)
 
@@ -131,7 +135,9 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) 
     )
 
 
-def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress) -> str:
+def _run_all(
+    settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress, relay: RunningRelay | None
+) -> str:
     limit = settings.num_parallel_tasks or max(1, (os.cpu_count() or 1) // 2)
     waiting, outcomes = list(runs), []
     running: dict[Any, tuple[_TaskRun, Any]] = {}
@@ -143,8 +149,7 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
             while waiting and len(running) < limit:
                 item = waiting.pop(0)
                 item.clear_outcome()
-                process = context.Process(target=_run_task, args=(item, os.getpid()), name=item.task.name)
-                process.start()
+                process = _started(context, item, relay)
                 running[process.sentinel] = (item, process)
             for sentinel in multiprocessing.connection.wait(list(running)):
                 item, process = running.pop(sentinel)
@@ -184,6 +189,17 @@ def _run_all(settings: Submission, runs: list[_TaskRun], bundle: Bundle, progres
         raise ParticipantFailure(msgspec.structs.replace(first, message=message))
     artifacts.count(bundle.artifacts, "generalization", settings.artifact_limit_bytes)
     return "finished"
+
+
+def _started(context: Any, item: _TaskRun, relay: RunningRelay | None) -> Any:
+    """Starts the process of a task."""
+    model = None if relay is None else relay.new_caller()
+    given = dataclasses.replace(item, model=model)
+    process = context.Process(target=_run_task, args=(given, os.getpid()), name=item.task.name)
+    process.start()
+    if model is not None:
+        model.close()  # the process has a copy
+    return process
 
 
 def _run_task(item: _TaskRun, parent: int) -> None:
@@ -227,7 +243,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
     with closing(env), journal:
         opened = Participants(
             item.settings, item.task, item.manifest, item.folders, mode="generalization",
-            tracker=tracker_of(item.settings, item.folder, mode="generalization"),
+            tracker=tracker_of(item.settings, item.folder, mode="generalization"), model=item.model,
         )  # fmt: skip
         with opened as participants:
             participants.load()

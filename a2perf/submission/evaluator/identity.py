@@ -140,6 +140,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         attempts=[],
         repeats=settings.repeats if episodes else 1,
         perturbations=list(settings.perturbations) if episodes else [],
+        models=list(settings.model),
         python={
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),

@@ -30,6 +30,7 @@ from a2perf.submission.evaluator.action_record import ActionRecorder
 from a2perf.submission.evaluator.episode_plan import PerturbedEnvironments, episode_plan, studies_reliability
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.model_relay.handle import RelayCaller, model_relay
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.rollouts import rollout
@@ -91,12 +92,29 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
 
 
 def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
+    with model_relay(settings, bundle) as relay:
+        actions = _measure(settings, task, env, bundle, progress, None if relay is None else relay.caller)
+    artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
+    if media.can_render(env):
+        make_media(settings, task, bundle.manifest.seeds["episodes"], actions, bundle, progress)
+    results.publish(bundle, settings)
+    episodes = completed_episodes(bundle.journal())
+    returns = [episode.episode_return for episode in episodes]
+    progress.say(f"{len(returns)} episodes, mean return {sum(returns) / len(returns):.2f}")
+    return "finished"
+
+
+def _measure(
+    settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress, model: RelayCaller | None
+) -> dict[int, list[Any]]:
+    """Loads the policy, measures latency, and plays the episodes; returns the actions to render."""
     seeds = bundle.manifest.seeds["episodes"]  # those of the first attempt, in case the run resumes
     folders = ParticipantFolders(
         root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
     )
     tracker = tracking(settings, bundle)
-    with Participants(settings, task, bundle.manifest, folders, mode="inference", tracker=tracker) as participants:
+    opened = Participants(settings, task, bundle.manifest, folders, mode="inference", tracker=tracker, model=model)
+    with opened as participants:
         progress.phase(f"loading {settings.folder.name}")
         participant = participants.load()
         if (
@@ -112,14 +130,7 @@ def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progre
         with bundle.journal() as journal:
             actions = play(settings, task, env, participants, seeds, journal, bundle.metrics, progress)
         participants.mark("end")
-    artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
-    if media.can_render(env):
-        make_media(settings, task, seeds, actions, bundle, progress)
-    results.publish(bundle, settings)
-    episodes = completed_episodes(bundle.journal())
-    returns = [episode.episode_return for episode in episodes]
-    progress.say(f"{len(returns)} episodes, mean return {sum(returns) / len(returns):.2f}")
-    return "finished"
+    return actions
 
 
 def play(

@@ -25,6 +25,7 @@ from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.confinement import Confinement
 from a2perf.submission.evaluator.disk_space import DiskSpace
 from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
+from a2perf.submission.evaluator.model_channel import ModelChannel
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 from a2perf.submission.participant.shared_region import SharedRegion
 from a2perf.submission.participant.wire import (
@@ -134,8 +135,11 @@ class ParticipantProcess:
         ours, theirs = socket.socketpair()
         region = SharedRegion()
         # Closed after the start: a copy of the participant's end here would keep the connection open after its death.
-        with theirs, open(region.descriptor, closefd=True):
-            spec = self._sandbox_spec(home, (theirs.fileno(), region.descriptor))
+        serve_model = self._spec.serve_model
+        channel = ModelChannel() if serve_model is not None else None
+        with theirs, open(region.descriptor, closefd=True), contextlib.ExitStack() as of_model:
+            for_model = [] if channel is None else [of_model.enter_context(channel.theirs).fileno()]
+            spec = self._sandbox_spec(home, (theirs.fileno(), region.descriptor, *for_model))
             try:
                 self._confined = self.confinement.sandbox.start(spec)
             except BaseException:
@@ -158,14 +162,16 @@ class ParticipantProcess:
                 f"the a2perf of {self._python} has another protocol version than the evaluator",
                 hint="install the same version of a2perf for both interpreters",
             )
+        if channel is not None and serve_model is not None:
+            self._read("start", lambda: channel.connect(serve_model))
 
-    def _sandbox_spec(self, home: Path, fds: tuple[int, int]) -> SandboxSpec:
+    def _sandbox_spec(self, home: Path, fds: tuple[int, ...]) -> SandboxSpec:
         program, confined = self._spec, self.confinement
         files = [*program.assets.values(), *program.python_files, *program.task_files]
         artifacts = [] if self._artifacts is None else [self._artifacts]
-        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds), str(self._submission))
+        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds[:2]), str(self._submission))
         return SandboxSpec(
-            argv=(self._python, *worker),
+            argv=(self._python, *worker, *map(str, fds[2:])),
             cwd=self._submission,
             env=participant_home.variables(home, self._python, self._artifacts, program.environment),
             readable=[self._submission, _PLATFORM, *files, *artifacts, *confined.readable],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,7 @@ class ParticipantSpec:
         artifacts: folder that it may write to.
         assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
         task_files: files and folders that the arguments of the task name; the process may read them.
+        serve_model: serves the socket at which the participant reaches a language model; None without a model.
         log_base: folder to which a failure's log path is relative; by default the parent of ``logs``.
     """
 
@@ -38,4 +40,5 @@ class ParticipantSpec:
     artifacts: Path | None = None
     assets: Mapping[str, Path] = field(default_factory=lambda: _NOTHING)
     task_files: Sequence[Path] = ()
+    serve_model: Callable[[socket.socket], None] | None = None
     log_base: Path | None = None

@@ -21,11 +21,12 @@ from a2perf.errors import SubmissionError
 from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Manifest
-from a2perf.runs import disk_reserve
+from a2perf.runs import attempts, disk_reserve
 from a2perf.runs.bundle import participant_starts
 from a2perf.sandbox import levels
-from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.confinement import Confinement, confinement
 from a2perf.submission.evaluator.identity import RunTask, participant_environment
+from a2perf.submission.evaluator.model_relay.handle import RelayCaller, explain
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec
@@ -63,6 +64,7 @@ class Participants:
         folders: folders of the processes.
         mode: ``"train"`` imports train.py, any other mode inference.py.
         tracker: yields the trackers to attach to the processes; none by default.
+        model: the relay to a language model; none by default.
 
     Attributes:
         settings: as given.
@@ -79,11 +81,12 @@ class Participants:
 
     def __init__(
         self, settings: Submission, task: RunTask, manifest: Manifest, folders: ParticipantFolders, *,
-        mode: str, tracker: AbstractContextManager[Sampler] | None = None,
+        mode: str, tracker: AbstractContextManager[Sampler] | None = None, model: RelayCaller | None = None,
     ) -> None:  # fmt: skip
         self.settings, self._task, self._manifest = settings, task, manifest
         self._folders, self._mode, self._tracker = folders, mode, tracker
         self._all, self._of_process = ExitStack(), ExitStack()
+        self._model = model
         self._attached = False
         self._episodes_s: list[float] = []
 
@@ -93,18 +96,25 @@ class Participants:
             self._prepare(self._folders)
             tracker: AbstractContextManager[Sampler | None] = self._tracker or nullcontext()
             self.sampler = stack.enter_context(tracker)
+            if self._model is not None and self.sampler is not None:
+                stack.enter_context(self._model.reporting_energy(self._net_kwh))
             self._all = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._all.__exit__(kind, value, trace)
+        try:
+            explain(value, self._model)
+        finally:
+            self._all.__exit__(kind, value, trace)
 
     def mark(self, phase: str) -> None:
-        """Marks the start of a phase in the trackers' record."""
+        """Marks the start of a phase in the trackers' record and for the relay to a language model."""
         if self.sampler is not None:
             self.sampler.mark(phase)
+        if self._model is not None:
+            self._model.enter(phase, task=self._task.name)
 
     def start(self) -> ParticipantProcess:
         """Starts the prepared process and attaches the trackers to it.
@@ -137,6 +147,8 @@ class Participants:
         Raises:
             ParticipantFailure: the new process did not load its policy.
         """
+        if self._model is not None:
+            self._model.enter("episode", index, task=self._task.name)
         if self.settings.fresh_policy == "episode":
             if self.sampler is not None:
                 self.sampler.detach()
@@ -149,8 +161,15 @@ class Participants:
             self._manifest.timings_s["load_policy_per_episode"] = mean_s
         return self.process
 
+    def _net_kwh(self) -> float:
+        """Returns the energy of all attempts so far, above idle, in kWh."""
+        assert self.sampler is not None
+        return attempts.used(self._manifest.attempts[:-1]).net_kwh + self.sampler.net_kwh
+
     def _load(self) -> float:
         began, again = time.perf_counter(), self._attached
+        if self._model is not None and not again:
+            self._model.enter("load", task=self._task.name)
         process = self.start()
         if not again:
             self.mark("load")
@@ -179,8 +198,12 @@ class Participants:
             environment = participant_environment(settings, task, manifest, root_dir=folders.root_dir)
             if seed is not None:
                 environment["SEED"] = str(seed)
+            if self._model is not None:
+                environment |= self._model.variables
             confined = confinement(settings, environment)
             _refuse_uncovered(manifest, confined.sandbox.level)
+            if self._model is not None:
+                _warn_of_open_network(manifest, confined)
             spec = ParticipantSpec(
                 submission=settings.folder,
                 logs=folders.logs,
@@ -191,6 +214,7 @@ class Participants:
                 artifacts=folders.artifacts,
                 assets=assets.available(get_domain(task.domain).assets),
                 task_files=_task_files(task),
+                serve_model=None if self._model is None else self._model.listen,
                 log_base=folders.bundle,
             )
             process = ParticipantProcess(
@@ -204,6 +228,18 @@ class Participants:
                     yield process
             finally:
                 manifest.warnings += process.warnings
+
+
+def _warn_of_open_network(manifest: Manifest, confined: Confinement) -> None:
+    """Warns if the participant can reach more than the relay, or files and processes with the model's key."""
+    level, hides = confined.sandbox.level, levels()[confined.sandbox.level].hides_files
+    if not hides:
+        manifest.warnings.append(
+            f"at the level {level!r} the submission can use the network beside the relay to the language model, and"
+            " read the model's key from the evaluator's processes and files"
+        )
+    elif confined.network:
+        manifest.warnings.append("the submission can use the network beside the relay to the language model")
 
 
 def _task_files(task: RunTask) -> list[Path]:

@@ -12,6 +12,7 @@ from a2perf.submission.evaluator import artifacts, results
 from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, energy_budget
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.model_relay.handle import RelayCaller, model_relay
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import run_mode
@@ -39,7 +40,8 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
     started = time.perf_counter()
     reason = "failed"
     try:
-        reason = _trained(settings, task, bundle, progress)
+        with model_relay(settings, bundle) as relay:
+            reason = _trained(settings, task, bundle, progress, None if relay is None else relay.caller)
         left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
         if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:
             raise ParticipantFailure(_left_nothing(settings, bundle, reason))
@@ -67,7 +69,9 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
     return reason
 
 
-def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
+def _trained(
+    settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, model: RelayCaller | None
+) -> str:
     """Runs ``train()`` with the budgets that earlier attempts left; returns the exit reason.
 
     Raises:
@@ -83,12 +87,13 @@ def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunP
         root_dir=bundle.artifacts, artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
     )
     tracker = tracking(settings, bundle)
-    with Participants(settings, task, bundle.manifest, folders, mode="train", tracker=tracker) as participants:
+    opened = Participants(settings, task, bundle.manifest, folders, mode="train", tracker=tracker, model=model)
+    with opened as participants:
         participant, sampler = participants.start(), participants.sampler
         assert sampler is not None
         limit = "" if limit_s is None else f" (at most {limit_s:g} s)"
         progress.phase(f"training {settings.folder.name} on {task.name}{limit}")
-        sampler.mark("train")
+        participants.mark("train")
         bundle.clock.train_begins()
         budget = None
         try:
@@ -103,7 +108,7 @@ def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunP
             raise
         finally:
             bundle.clock.train_ends()
-            sampler.mark("end")
+            participants.mark("end")
 
 
 def _rest(limit: float | None, used: float) -> float | None:

@@ -1,9 +1,10 @@
 """Main of the participant process: answers the evaluator's requests with the submission's code.
 
-Started as ``python -P -m a2perf.submission.participant.worker FD SHARED_FD FOLDER``. It reports that it is ready before
-it imports large packages; the first request that needs the submission imports it. Any failure of the code (an
-exception, ``sys.exit``, an answer that cannot be sent) becomes a reply. Printed output cannot reach the wire, which has
-a separate descriptor that child processes do not inherit.
+Started as ``python -P -m a2perf.submission.participant.worker FD SHARED_FD FOLDER [MODEL_FD]``; with ``MODEL_FD`` it
+opens the way to a language model. It reports that it is ready before it imports large packages; the first request that
+needs the submission imports it. Any failure of the code (an exception, ``sys.exit``, an answer that cannot be sent)
+becomes a reply. Printed output cannot reach the wire, which has a separate descriptor that child processes do not
+inherit.
 
 Imports the standard library and msgpack; numpy is imported with the first array, gymnasium on the first use of ``env``.
 """
@@ -213,6 +214,10 @@ def main() -> None:
     """Connects to the evaluator and serves."""
     descriptor, shared, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     os.set_inheritable(descriptor, False)
+    if len(sys.argv) > 4:
+        from a2perf.submission.participant.model_listener import open_listener
+
+        open_listener(int(sys.argv[4]))
     faulthandler.enable()  # a crash in compiled code writes its traceback to the captured output
     connection = Connection(socket.socket(fileno=descriptor), incoming=SharedView(shared))
     os.register_at_fork(after_in_child=connection.close)  # a forked child must not keep the wire open

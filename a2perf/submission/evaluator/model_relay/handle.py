@@ -1,0 +1,276 @@
+"""The evaluator's end of the relay: starts it, tells it where in the run the participant is, and writes the summary."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+import msgspec
+
+from a2perf.errors import ConfigError, InfrastructureError
+from a2perf.records import Failure, FailureKind
+from a2perf.runs.bundle import Bundle
+from a2perf.runs.layout import MODEL_CALLS, MODEL_USAGE_FILE
+from a2perf.runs.model_calls import read_entries, usage_of
+from a2perf.runs.model_record import BudgetUse, CallOutcome, CallScope, ModelUsage
+from a2perf.storage import write_record
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.model_relay.access import ModelAccess, model_access
+from a2perf.submission.settings import Submission
+
+START_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 30.0
+CLOSE_TIMEOUT_S = 20.0
+ENERGY_PERIOD_S = 0.5
+_MAX_ANSWER_BYTES = 1 << 20
+_JOULES_PER_KWH = 3.6e6
+
+_OF_THE_HOST = frozenset((
+    CallOutcome.WRONG_KEY, CallOutcome.UNREACHABLE, CallOutcome.SERVER_ERROR, CallOutcome.RATE_LIMITED,
+    CallOutcome.BAD_RESPONSE, CallOutcome.TIMEOUT, CallOutcome.RESPONSE_TOO_LARGE,
+))  # fmt: skip
+"""Errors of the model server: a participant that fails because of one has not failed itself."""
+
+
+class RelayCaller:
+    """One part of a run that calls the model: it tells the relay where in the run it is. Picklable for a child process.
+
+    Args:
+        control: its socket to the relay.
+        token: the key of the participant's requests.
+        model: name of the default model.
+        limits_energy: whether the run has a budget of energy.
+    """
+
+    def __init__(self, control: socket.socket, token: str, model: str, *, limits_energy: bool) -> None:
+        self._control, self._token, self._model = control, token, model
+        self._limits_energy = limits_energy
+        self._task = ""
+        self._guard: threading.Lock | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The participant's variables; it adds ``OPENAI_BASE_URL`` itself, once it knows its port."""
+        return {"OPENAI_API_KEY": self._token, "A2PERF_MODEL": self._model}
+
+    def listen(self, listener: socket.socket) -> None:
+        """Hands the relay the listening socket of a participant process.
+
+        Raises:
+            InfrastructureError: the relay has ended.
+        """
+        self._request({"op": "listen"}, listener.fileno())
+
+    def enter(self, phase: str, episode: int | None = None, *, task: str | None = None) -> None:
+        """Sets where the run is.
+
+        Args:
+            phase: see ``CallScope``.
+            episode: number of the episode.
+            task: name of the task; by default the one given before.
+        """
+        self._task = self._task if task is None else task
+        scope = CallScope(task=self._task, phase=phase, episode=episode)
+        self._request({"op": "scope", "scope": scope})
+
+    def explained(self, failure: Failure) -> Failure:
+        """Returns a failure of the participant with its cause, if a call to the model failed before."""
+        if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.TIMEOUT):
+            return failure
+        try:
+            last = self._request({"op": "error"})["error"]
+        except InfrastructureError as error:
+            return msgspec.structs.replace(
+                failure, kind=FailureKind.INFRASTRUCTURE, message=f"{error.message}: {failure.message}", outside=True
+            )
+        if last is None:
+            return failure
+        outcome, message = CallOutcome(last[0]), f"{last[0]}: {last[1]}"
+        text = f"{failure.message} (last error of the model: {message})"
+        if outcome is CallOutcome.BUDGET:
+            return msgspec.structs.replace(failure, kind=FailureKind.BUDGET, message=text)
+        if outcome in _OF_THE_HOST:
+            return msgspec.structs.replace(failure, kind=FailureKind.INFRASTRUCTURE, message=text, outside=True)
+        return msgspec.structs.replace(failure, message=text)
+
+    @contextmanager
+    def reporting_energy(self, net_kwh: Callable[[], float]) -> Iterator[None]:
+        """Reports the energy of the participant's processes while the context is open.
+
+        Args:
+            net_kwh: returns the energy above idle so far, in kWh.
+        """
+        if not self._limits_energy:
+            yield
+            return
+        self._guard, ended = threading.Lock(), threading.Event()
+
+        def report() -> None:
+            while not ended.wait(ENERGY_PERIOD_S):
+                with suppress(InfrastructureError):
+                    self._request({"op": "energy", "joules": net_kwh() * _JOULES_PER_KWH})
+
+        thread = threading.Thread(target=report, name="a2perf-model-energy", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            self._guard = None
+
+    def close(self) -> None:
+        """Closes this end; the relay closes the participant's connections."""
+        self._control.close()
+
+    def _request(self, message: dict[str, Any], descriptor: int | None = None) -> dict[str, Any]:
+        with self._guard or nullcontext():
+            return _ask(self._control, msgspec.json.encode(message), descriptor)
+
+
+class RunningRelay:
+    """A relay process of one run.
+
+    Attributes:
+        caller: the part of the run in this process.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], control: socket.socket, access: ModelAccess, token: str
+    ) -> None:
+        self._process, self._control, self._access, self._token = process, control, access, token
+        self.caller = self._caller(control)
+
+    def new_caller(self) -> RelayCaller:
+        """Returns another part of the run, for a task in another process."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            _ask(self._control, msgspec.json.encode({"op": "caller"}), theirs.fileno())
+        return self._caller(ours)
+
+    def budgets(self) -> dict[str, BudgetUse]:
+        """Returns the use of the budgets; an empty dictionary if the relay has ended."""
+        try:
+            answer = _ask(self._control, b'{"op":"usage"}')
+        except InfrastructureError:
+            return {}
+        return msgspec.convert(answer["budgets"], dict[str, BudgetUse])
+
+    def close(self) -> None:
+        """Ends the relay; it records the calls in flight."""
+        self._control.close()
+        try:
+            self._process.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _caller(self, control: socket.socket) -> RelayCaller:
+        model = self._access.models[0] if self._access.models else ""
+        return RelayCaller(control, self._token, model, limits_energy=self._access.budgets.joules is not None)
+
+
+@contextmanager
+def model_relay(settings: Submission, bundle: Bundle) -> Iterator[RunningRelay | None]:
+    """Runs the relay of a run while the context is open, and writes the usage into the bundle at its end.
+
+    Yields ``None`` if the settings allow no model.
+
+    Raises:
+        ConfigError: the model server refuses the key or does not know a model.
+        InfrastructureError: it does not answer.
+    """
+    access = model_access(settings)
+    if access is None:
+        yield None
+        return
+    relay = _start(access, bundle)
+    try:
+        yield relay
+    finally:
+        budgets = relay.budgets()
+        relay.close()
+        _summarise(access, bundle, budgets)
+
+
+def _start(access: ModelAccess, bundle: Bundle) -> RunningRelay:
+    token = f"a2perf-{secrets.token_hex(16)}"
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-P", "-m", "a2perf.submission.evaluator.model_relay.process", str(theirs.fileno())]
+    with theirs, (bundle.logs / "model_relay.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,  # Ctrl-C of a terminal is for the evaluator, which then ends the relay
+        )  # fmt: skip
+    document = {
+        "access": access, "folder": str(bundle.path), "token": token, "attempt": bundle.manifest.attempts[-1].number,
+    }  # fmt: skip
+    try:
+        answer = _ask(ours, msgspec.json.encode(document), timeout_s=START_TIMEOUT_S)
+        if "kind" in answer:
+            kind = ConfigError if answer["kind"] == "ConfigError" else InfrastructureError
+            raise kind(answer["message"], hint=answer["hint"])
+    except BaseException:
+        ours.close()
+        process.kill()
+        process.wait()
+        raise
+    return RunningRelay(process, ours, access, token)
+
+
+def _summarise(access: ModelAccess, bundle: Bundle, budgets: dict[str, BudgetUse]) -> None:
+    total, scopes = usage_of(read_entries(bundle.path / MODEL_CALLS))
+    usage = ModelUsage(
+        endpoint=access.shown_endpoint if access.replay is None else "",
+        replay_of=access.replay or "",
+        models=list(access.models),
+        currency="" if access.prices is None else access.prices.currency,
+        total=total,
+        scopes=scopes,
+        budgets=budgets,
+    )
+    write_record(bundle.metrics / MODEL_USAGE_FILE, usage)
+    warnings = bundle.manifest.warnings
+    if total.calls_without_usage:
+        warnings.append(
+            f"the model server reported no tokens for {total.calls_without_usage} of {total.answered} answers:"
+            " tokens and cost of the run are unknown beyond the counted part"
+        )
+    for name, use in budgets.items():
+        if use.refused:
+            warnings.append(
+                f"the model budget of {name} was exhausted: {use.refused} requests refused at {use.limit:g}"
+            )
+
+
+def _ask(
+    control: socket.socket, message: bytes, descriptor: int | None = None, *, timeout_s: float = ANSWER_TIMEOUT_S
+) -> dict[str, Any]:
+    control.settimeout(timeout_s)
+    try:
+        socket.send_fds(control, [message], [] if descriptor is None else [descriptor])
+        data = control.recv(_MAX_ANSWER_BYTES)
+    except OSError as error:
+        raise _gone() from error
+    if not data:
+        raise _gone()
+    answer: dict[str, Any] = msgspec.json.decode(data)
+    return answer
+
+
+def _gone() -> InfrastructureError:
+    return InfrastructureError(
+        "the relay to the language model has ended", hint="run the same command again; logs/model_relay.log has details"
+    )
+
+
+def explain(error: BaseException | None, caller: RelayCaller | None) -> None:
+    """Adds the cause to a failure of the participant, if a call to the model failed before."""
+    if isinstance(error, ParticipantFailure) and caller is not None:
+        error.failure = caller.explained(error.failure)

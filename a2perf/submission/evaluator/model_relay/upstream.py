@@ -1,0 +1,200 @@
+"""Requests to the model server: one try, its limits, and the rules for another try."""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import httpx2
+import msgspec
+
+from a2perf.errors import ConfigError, InfrastructureError, did_you_mean
+from a2perf.submission.evaluator.model_relay.access import ModelAccess
+from a2perf.submission.evaluator.model_relay.answers import BadResponse
+
+MAX_RESPONSE_BYTES = 6 << 20
+MAX_TRIES = 5
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
+LONGEST_RETRY_AFTER_S = 60.0
+CONNECT_TIMEOUT_S = 10.0
+CHECK_TIMEOUT_S = 20.0
+_RETRIED = frozenset((408, 409, 429, 500, 502, 503, 504))
+_SHORTEST_SCRUBBED = 8
+"""A shorter word could occur in any text."""
+
+
+class Unreachable(Exception):
+    """No connection to the server; the request was not sent."""
+
+
+class Lost(Exception):
+    """The connection ended after the request was sent and before an answer: the server may have processed it."""
+
+
+class ResponseTooLarge(Exception):
+    """The answer exceeds ``MAX_RESPONSE_BYTES``."""
+
+
+class UpstreamResponse:
+    """The answer to one try.
+
+    Attributes:
+        status: its HTTP status.
+        retry_after_s: what the header Retry-After asks for; None without it.
+        is_stream: whether it is a stream of events.
+    """
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+        self.status = response.status_code
+        self.retry_after_s = retry_after(response.headers.get("retry-after"))
+        self.is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether the status allows another try."""
+        return self.status in _RETRIED
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yields the content as it arrives.
+
+        Raises:
+            BadResponse: it is compressed, although the request did not allow that.
+            Lost: the connection ended early.
+            ResponseTooLarge: it exceeds the limit.
+        """
+        if self._response.headers.get("content-encoding", "identity") != "identity":
+            raise BadResponse("the model server sent a compressed answer, which the request did not allow")
+        size = 0
+        try:
+            async for data in self._response.aiter_raw():
+                size += len(data)
+                if size > MAX_RESPONSE_BYTES:
+                    raise ResponseTooLarge(f"the answer exceeds {MAX_RESPONSE_BYTES >> 20} MiB")
+                yield data
+        except httpx2.TransportError as error:
+            raise Lost(f"the connection to the model server ended early ({type(error).__name__})") from None
+
+    async def read(self) -> bytes:
+        """Returns the whole content; raises as ``pieces`` does."""
+        return b"".join([data async for data in self.pieces()])
+
+
+class Upstream:
+    """The client of the model server.
+
+    Args:
+        access: endpoint and key.
+    """
+
+    def __init__(self, access: ModelAccess) -> None:
+        self._access = access
+        self._key = access.key.encode() if len(access.key) >= _SHORTEST_SCRUBBED else b""
+        headers = {"accept-encoding": "identity", "content-type": "application/json", "user-agent": "a2perf"}
+        if access.key:
+            headers["authorization"] = f"Bearer {access.key}"
+        self._client = httpx2.AsyncClient(
+            headers=headers,
+            follow_redirects=False,  # a redirect could carry the key to another host
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=256),
+        )
+
+    def scrubbed(self, data: bytes) -> bytes:
+        """Returns an answer without the key, in case the server repeats it."""
+        return data.replace(self._key, b"[removed]") if self._key else data
+
+    @asynccontextmanager
+    async def post(self, path: str, body: bytes) -> AsyncIterator[UpstreamResponse]:
+        """Sends one request.
+
+        Raises:
+            Unreachable: there is no connection.
+            Lost: the connection ended before the answer.
+        """
+        request = self._client.build_request("POST", f"{self._access.endpoint}/{path}", content=body)
+        try:
+            response = await self._client.send(request, stream=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
+            raise Unreachable(f"no connection to the model server ({type(error).__name__})") from None
+        except httpx2.TransportError as error:
+            raise Lost(f"the model server closed the connection without an answer ({type(error).__name__})") from None
+        try:
+            yield UpstreamResponse(response)
+        finally:
+            await response.aclose()
+
+    async def check(self) -> None:
+        """Asks the server for its models, to find a wrong address, key or name before a run starts.
+
+        A server without such a list passes.
+
+        Raises:
+            ConfigError: the key is refused, or a model is not in the list.
+            InfrastructureError: the server does not answer.
+        """
+        access = self._access
+        try:
+            response = await self._client.get(f"{access.endpoint}/models", timeout=CHECK_TIMEOUT_S)
+        except (httpx2.TransportError, httpx2.InvalidURL) as error:
+            raise InfrastructureError(
+                f"the model server {access.shown_endpoint} does not answer ({type(error).__name__})",
+                hint="start the server, or correct --model-endpoint",
+            ) from None
+        if response.status_code in (401, 403):
+            given = "refuses the key" if access.key else "asks for a key"
+            raise ConfigError(
+                f"the model server {access.shown_endpoint} {given} (HTTP {response.status_code})",
+                hint="check the key behind --model-key-variable or --model-key-file",
+            )
+        if response.status_code == 200 and (listed := _names(response.content)):
+            for name in access.models:
+                if name not in listed:
+                    raise ConfigError(
+                        f"the model server {access.shown_endpoint} does not list {name!r}{did_you_mean(name, listed)}",
+                        hint=f"choose one of its models: {', '.join(sorted(listed)[:10])}",
+                    )
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._client.aclose()
+
+
+def _names(data: bytes) -> set[str]:
+    try:
+        document: Any = msgspec.json.decode(data)
+        return {str(entry["id"]) for entry in document["data"]}
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+        return set()
+
+
+def retry_after(text: str | None) -> float | None:
+    """Returns the seconds in a header Retry-After (RFC 9110, section 10.2.3); None if it is missing or not valid."""
+    if text is None:
+        return None
+    with suppress(ValueError):
+        seconds = float(text)
+        return None if math.isnan(seconds) else max(0.0, seconds)
+    with suppress(ValueError, TypeError):
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    return None
+
+
+def pause_s(tries: int, wanted_s: float | None) -> float | None:
+    """Returns the pause before another try; None for no other try.
+
+    Args:
+        tries: number of tries so far.
+        wanted_s: pause that the server asked for.
+    """
+    if tries >= MAX_TRIES or (wanted_s is not None and wanted_s > LONGEST_RETRY_AFTER_S):
+        return None
+    if wanted_s is not None:
+        return wanted_s
+    # Random: clients that failed together must not come back together.
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)) * random.uniform(0.5, 1.0)
