@@ -78,6 +78,30 @@ _COMPOSED_TASKS = tuple(
     for depth, environment in enumerate(_COMPOSED, start=1)
     for order in ("given", "reversed")
 )
+_TEXT = {"observation": "text"}
+_TEXT_TASKS = (
+    *(
+        Task(
+            name=f"text_level_{level}",
+            env_id=f"WebNavigation-Difficulty-{level:02d}-v0",
+            kwargs={"num_websites": 10, **_TEXT},
+            title=f"Level {level}, text",
+            summary=f"fill the forms of one of 10 {_DIFFICULTY[level]} websites, read and answered as text",
+        )
+        for level in LEVELS
+    ),
+    *(
+        Task(
+            name=f"text_composed_1{'_reversed' if order == 'reversed' else ''}",
+            env_id=_COMPOSED[0].id,
+            kwargs={"order": order, **_TEXT},
+            title=f"Text, 2 websites{', rev.' if order == 'reversed' else ''}",
+            summary="fill the forms of 2 websites in a row, read and answered as text"
+            f"{'; the instruction names them backwards' if order == 'reversed' else ''}",
+        )
+        for order in ("given", "reversed")
+    ),
+)
 
 _PERTURBATIONS = tuple(
     Perturbation(name, f"a2perf.domains.web_navigation.perturbations:{wrapper}", summary)
@@ -94,7 +118,7 @@ DOMAIN = Domain(
     summary="An agent reads a website and fills in its forms from a profile; a wrong link ends the episode.",
     extra="web-navigation",
     environments=(_ANY, *_LEVELS, *_COMPOSED),
-    tasks=(*_LEVEL_TASKS, *_COMPOSED_TASKS),
+    tasks=(*_LEVEL_TASKS, *_COMPOSED_TASKS, *_TEXT_TASKS),
     generalization_tasks=tuple(f"difficulty_level_1_num_websites_{number}" for number in _NUMBERS_OF_WEBSITES),
     held_out="a2perf.domains.web_navigation.held_out:held_out_tasks",
     candidates="a2perf.domains.web_navigation.candidates:WebCandidates",

@@ -2,7 +2,8 @@
 
 An action becomes one integer per step. A discrete action is its own integer. A vector is first turned into one bin per
 dimension: the value itself if the dimension is discrete, else one of ``BINS`` bins of equal width over the bounds of
-the action space. The integer of a vector is a hash of its bins; equal bins have equal integers in all runs.
+the action space. The integer of a vector is a hash of its bins; equal bins have equal integers in all runs. The integer
+of a text is a hash of it.
 Distributions of vectors are kept per dimension, because the joint distribution of twelve motors would be as sparse as
 the episode is long.
 
@@ -52,12 +53,14 @@ class ActionRecorder:
             self._sequence.append(int(action))
             return
         self._digest.update(_bytes_of(self._space, action))
+        if isinstance(self._space, spaces.Text):
+            self._sequence.append(_code(str(action).encode()))
+            return
         if self._binned is not None:
             bins = self._binned(action)
             for counts, place in zip(self._counts, bins.tolist(), strict=True):
                 counts[place] += 1
-            code = hashlib.blake2b(bins.astype("<i8").tobytes(), digest_size=_HASH_BYTES).digest()
-            self._sequence.append(int.from_bytes(code, "little"))
+            self._sequence.append(_code(bins.astype("<i8").tobytes()))
 
     def record(self) -> ActionRecord:
         """Returns the record of the episode."""
@@ -102,6 +105,11 @@ def _binned_of(space: spaces.Space[Any]) -> _Bins | None:
     else:
         return None
     return _Bins(low, high, sizes) if 0 < sizes.size <= _MOST_DIMENSIONS else None
+
+
+def _code(value: bytes) -> int:
+    """Returns one integer for an action."""
+    return int.from_bytes(hashlib.blake2b(value, digest_size=_HASH_BYTES).digest(), "little")
 
 
 def _bytes_of(space: spaces.Space[Any], action: Any) -> bytes:

@@ -69,12 +69,14 @@ class RunTask:
                 f"{bound['env_name']} belongs to {owner.name}, but Submission.domain is {domain.name}",
                 hint=f"set `Submission.domain = '{owner.name}'` or choose an id of {domain.name}",
             )
-        for task in domain.tasks:
-            if task.env_id == environment.id and all(
-                env_kwargs.get(key) == value for key, value in task.kwargs.items()
-            ):
-                return cls(domain.name, task.name, environment.id, env_kwargs)
-        return cls(domain.name, environment.id, environment.id, env_kwargs)
+        fitting = [
+            task
+            for task in domain.tasks
+            if task.env_id == environment.id and all(env_kwargs.get(key) == value for key, value in task.kwargs.items())
+        ]
+        # The same websites as text are another task, which sets one argument more.
+        found = max(fitting, key=lambda task: len(task.kwargs), default=None)
+        return cls(domain.name, environment.id if found is None else found.name, environment.id, env_kwargs)
 
     @classmethod
     def held_out(cls, domain_name: str, file: Path) -> RunTask:

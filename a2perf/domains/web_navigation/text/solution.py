@@ -10,9 +10,8 @@ from a2perf.domains.web_navigation.observation import Sizes, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.text.actions import TextAction
+from a2perf.domains.web_navigation.text.view import is_primary
 from a2perf.domains.web_navigation.website import Site
-
-_LEADING_ON = (NodeRole.NEXT, NodeRole.SUBMIT)
 
 
 def text_solution(
@@ -66,6 +65,5 @@ def _text_of(model: PageModel, row: int, value: Value) -> TextAction:
     if role is NodeRole.RADIO:
         group = next(group for groups in model.site.controls for group in groups if number in group)
         return TextAction("click", next(button for button in group if nodes[button].choice == value))
-    listed = model.view.nodes[: model.view.count]
-    first = next((other for other in listed if nodes[other].role in _LEADING_ON and nodes[other].target >= 0), -1)
+    first = next((other for other in model.view.nodes[: model.view.count] if is_primary(nodes[other])), -1)
     return TextAction("submit") if first == number else TextAction("click", number)

@@ -39,7 +39,10 @@ ROLES = {
 }
 """Role of an element by its tag; every other tag is ``"text"``."""
 
-_LEADING_ON = (NodeRole.NEXT, NodeRole.SUBMIT)
+PRIMARY = "primary"
+"""Mark of the main buttons of a page, which lead on or submit."""
+
+_PRIMARY_CLASS = "btn-primary"
 _json = functools.lru_cache(maxsize=4096)(json.dumps)
 
 
@@ -99,6 +102,8 @@ class _PageLines:
                 start += f" {_json(name)}"
             if hint := placeholder(number):
                 start += f" hint {_json(hint)}"
+            if is_primary(node):
+                start += f" {PRIMARY}"
             options = f" of {', '.join(map(_json, node.options))}" if node.options else ""
             self.lines.append(_Line(number, start, _kind(node), options))
         self.shown = frozenset(line.node for line in self.lines)
@@ -117,6 +122,11 @@ def _labelled(site: Site, label: int) -> int:
     if node.control:
         return next((other.index for other in beside if other.id == node.control), -1)
     return next((other.index for other in beside if other.type == "radio"), -1)
+
+
+def is_primary(node: PageNode) -> bool:
+    """Returns whether ``submit`` presses a button if it is the first such button of the page."""
+    return _PRIMARY_CLASS in node.classes
 
 
 def _kind(node: PageNode) -> int:
@@ -182,10 +192,9 @@ class TextView:
         nodes = self._nodes()
         if action.verb == "submit":
             for row, number in enumerate(nodes):
-                node = site.nodes[number]
-                if node.role in _LEADING_ON and node.target >= 0:
+                if is_primary(site.nodes[number]):
                     return row, None
-            raise TextActionError("submit: this page has no button that leads on; valid: click N")
+            raise TextActionError("submit: this page has no primary button; valid: click N")
         page = self._lines()
         if action.number not in (frozenset(nodes) if self.full else page.shown):
             valid = numbers(nodes if self.full else [line.node for line in page.lines])
