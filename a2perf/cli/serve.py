@@ -44,6 +44,10 @@ _MODULES = {"serve": ("starlette", "uvicorn", "websockets"), "mcp": ("starlette"
     "--request-seconds", type=click.FloatRange(0.1), default=20, show_default=True,
     help="Time in which the head, and then the body, of a request must arrive.",
 )  # fmt: skip
+@click.option(
+    "--ping-seconds", type=click.FloatRange(0.1), default=20, show_default=True,
+    help="Time between pings of a WebSocket, and for their answers.",
+)  # fmt: skip
 @click.option("--workers", type=click.IntRange(1), help="Processes per domain. Default: the number of processors.")
 def serve(
     protocol: str, domains: tuple[str, ...], tasks: tuple[str, ...], env_ids: tuple[str, ...], env_kwargs: str,

@@ -41,11 +41,12 @@ class RemoteEnvironment(gymnasium.Env[Any, Any]):
         self, address: str, task: str | None = None, *, token: str | None = None, timeout: float = 300.0, **kwargs: Any
     ) -> None:
         self._timeout = timeout
-        self._connection = _connected(address, token)
+        self._open = contextlib.ExitStack()
+        self._connection = _connected(self._open, address, token)
         try:
             opened = self._ask({"op": "open", "task": task, "kwargs": plain(kwargs)})
         except BaseException:
-            self._connection.close()
+            self._open.close()
             raise
         self._session = opened["session"]
         self.task: str = opened["task"]
@@ -75,7 +76,7 @@ class RemoteEnvironment(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         """Ends the session; calling it again changes nothing."""
         with contextlib.suppress(OSError, ConnectionClosed):
-            self._connection.close()
+            self._open.close()
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -89,11 +90,11 @@ class RemoteEnvironment(gymnasium.Env[Any, Any]):
         return fields
 
 
-def _connected(address: str, token: str | None) -> ClientConnection:
+def _connected(opened: contextlib.ExitStack, address: str, token: str | None) -> ClientConnection:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     url = address.rstrip("/").replace("http", "ws", 1) + "/v1/ws"
     try:
-        return connect(url, additional_headers=headers, max_size=None, compression=None)
+        return opened.enter_context(connect(url, additional_headers=headers, max_size=None, compression=None))
     except InvalidStatus as error:
         if error.response.status_code == 401:
             raise ServingError("unauthorized", "the token is missing or wrong", "give token=...") from error

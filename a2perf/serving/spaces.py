@@ -59,7 +59,8 @@ def space_of(description: Mapping[str, Any]) -> spaces.Space[Any]:
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(description["nvec"], start=description["start"])
     if kind == "MultiBinary":
-        return spaces.MultiBinary(description["shape"])
+        shape = description["shape"]
+        return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
     if kind == "Text":
         return spaces.Text(description["max"], min_length=description["min"], charset=description["characters"])
     if kind == "Dict":

@@ -105,8 +105,9 @@ def array_record(array: NDArray[Any] | np.generic) -> ArrayRecord:
     if flat.size >= _LEAST_ITEMS and (bits := _BITS.get(flat.itemsize)) is not None:
         # compared as integers, because NaN differs from itself and -0.0 equals 0.0
         integers = flat.view(bits)
-        repeated = int((integers[::-1] != integers[-1]).argmax())  # 0: all items are equal
-        flat = flat[: flat.size - repeated + 1] if repeated else flat[:1]
+        # the search in bytes is several times faster than argmax of the reversed comparison
+        last_other = (integers != integers[-1]).tobytes().rfind(1)  # -1: all items are equal
+        flat = flat[: last_other + 2]
     return ArrayRecord(name, whole.shape, flat.tobytes())
 
 

@@ -1,0 +1,310 @@
+"""What serving environments costs, against stepping them in the same process.
+
+    python perf/serving.py                       # speed of each protocol, memory of 256 sessions
+    python perf/serving.py soak --minutes 60     # clients that drop, and what they leave behind
+
+Speed is steps per second of wall time, and per second of processor time of the server with its workers: the latter
+does not depend on what else the machine does. The client's own time is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import msgspec
+import psutil
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+import a2perf
+
+WEB_TASK = "difficulty_level_1_num_websites_1"
+TASKS = (WEB_TASK, "synthetic_pace", "toy_macro_stdcell")
+_MOST_BYTES = 1 << 24
+
+
+class Served:
+    """A server in a process of its own."""
+
+    def __init__(self, protocol: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "a2perf", "serve", "--protocol", protocol, *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[-1]
+
+    @property
+    def socket_address(self) -> str:
+        return self.address.replace("http", "ws", 1)
+
+    def tree(self) -> list[psutil.Process]:
+        root = psutil.Process(self.process.pid)
+        return [root, *root.children(recursive=True)]
+
+    def seconds(self) -> float:
+        """Processor time of the server and its workers."""
+        times = [process.cpu_times() for process in self.tree()]
+        return sum(one.user + one.system for one in times)
+
+    def resources(self) -> dict[str, float]:
+        tree = self.tree()
+        with urllib.request.urlopen(f"{self.address}/metrics") as reply:
+            rows = dict(row.rsplit(" ", 1) for row in reply.read().decode().splitlines() if not row.startswith("#"))
+        return {
+            "rss_mb": sum(process.memory_info().rss for process in tree) / 1e6,
+            "fds": sum(process.num_fds() for process in tree),
+            "threads": sum(process.num_threads() for process in tree),
+            "processes": len(tree),
+            "sessions": float(rows["a2perf_sessions"]),
+        }
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+@contextlib.contextmanager
+def served(protocol: str, *arguments: str) -> Iterator[Served]:
+    server = Served(protocol, *arguments)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+# --- speed
+
+
+class HttpLoad:
+    """A session of the protocol http: MessagePack, the shortest messages."""
+
+    protocol, path = "http", "/v1/ws"
+
+    async def open(self, socket: ClientConnection, task: str) -> None:
+        opened = await self.ask(socket, {"op": "open", "task": task})
+        self.session = opened["session"]
+        await self.reset(socket)
+
+    async def reset(self, socket: ClientConnection) -> None:
+        await self.ask(socket, {"op": "reset", "session": self.session, "seed": 0})
+
+    async def step(self, socket: ClientConnection, action: object) -> bool:
+        fields = await self.ask(socket, {"op": "step", "session": self.session, "action": action})
+        return bool(fields["terminated"] or fields["truncated"])
+
+    async def ask(self, socket: ClientConnection, message: dict[str, object]) -> dict[str, object]:
+        await socket.send(msgspec.msgpack.encode(message))
+        fields = msgspec.msgpack.decode(await socket.recv(), type=dict[str, msgspec.Raw])
+        assert "error" not in fields, msgspec.msgpack.decode(fields["error"])
+        return {name: msgspec.msgpack.decode(value) for name, value in fields.items() if len(value) < 64}
+
+
+class OpenEnvLoad:
+    """A session of the protocol openenv: JSON."""
+
+    protocol, path = "openenv", "/ws"
+
+    async def open(self, socket: ClientConnection, task: str) -> None:
+        await self.ask(socket, {"type": "reset", "data": {"task": task, "seed": 0}})
+
+    async def reset(self, socket: ClientConnection) -> None:
+        await self.ask(socket, {"type": "reset", "data": {"seed": 0}})
+
+    async def step(self, socket: ClientConnection, action: object) -> bool:
+        reply = await self.ask(socket, {"type": "step", "data": {"action": action}})
+        return reply.endswith('"done":true}}')
+
+    async def ask(self, socket: ClientConnection, message: dict[str, object]) -> str:
+        await socket.send(json.dumps(message))
+        reply = str(await socket.recv())
+        assert reply.startswith('{"type":"observation"'), reply[:300]
+        return reply
+
+
+async def _drive(
+    kind: type[HttpLoad] | type[OpenEnvLoad], url: str, task: str, actions: list[object], steps: int
+) -> None:
+    async with connect(url + kind.path, max_size=_MOST_BYTES, compression=None) as socket:
+        load = kind()
+        await load.open(socket, task)
+        episode = itertools.cycle(actions)
+        for _ in range(steps):
+            if await load.step(socket, next(episode)):
+                await load.reset(socket)
+                episode = itertools.cycle(actions)
+
+
+async def _drive_all(kind: type[HttpLoad] | type[OpenEnvLoad], url: str, task: str, clients: int, steps: int) -> None:
+    actions = _actions(task)
+    await asyncio.gather(*(_drive(kind, url, task, actions, steps // clients) for _ in range(clients)))
+
+
+def _actions(task: str) -> list[object]:
+    """Returns actions of an episode with seed 0; they repeat if it is longer."""
+    if task == "synthetic_pace":
+        return [[0.0] * 12]
+    if task == WEB_TASK:
+        return [0]
+    env, actions, is_over = a2perf.make(task), [], False
+    observation, _ = env.reset(seed=0)
+    while not is_over:
+        actions.append(int(observation["mask"].argmax()))
+        observation, _, terminated, truncated, _ = env.step(actions[-1])
+        is_over = terminated or truncated
+    env.close()
+    return actions
+
+
+def local_steps_per_second(task: str, steps: int) -> float:
+    """Returns the speed of the environment without a server, per second of processor time."""
+    import numpy as np
+
+    env = a2perf.make(task)
+    actions = [np.asarray(one, np.float32) if isinstance(one, list) else one for one in _actions(task)]
+
+    def run(count: int) -> float:
+        env.reset(seed=0)
+        episode = itertools.cycle(actions)
+        started = time.process_time()
+        for _ in range(count):
+            if any(env.step(next(episode))[2:4]):
+                env.reset(seed=0)
+                episode = itertools.cycle(actions)
+        return time.process_time() - started
+
+    run(20)
+    return steps / run(steps)
+
+
+def speed(steps: int) -> None:
+    print(f"{'task':<36}{'protocol':<10}{'clients':>8}{'steps/s':>10}{'steps/s core':>14}{'local':>9}{'ratio':>7}")
+    for task in TASKS:
+        count = steps if task == WEB_TASK else steps // 10
+        local = local_steps_per_second(task, count)
+        for kind in (HttpLoad, OpenEnvLoad):
+            with served(kind.protocol, "--task", task, "--workers", "1") as server:
+                for clients in (1, 16):
+                    asyncio.run(_drive_all(kind, server.socket_address, task, clients, 64))
+                    before, started = server.seconds(), time.perf_counter()
+                    asyncio.run(_drive_all(kind, server.socket_address, task, clients, count))
+                    wall, cpu = time.perf_counter() - started, server.seconds() - before
+                    row = f"{task:<36}{kind.protocol:<10}{clients:>8}{count / wall:>10.0f}{count / cpu:>14.0f}"
+                    print(f"{row}{local:>9.0f}{local * cpu / count:>7.2f}", flush=True)
+
+
+# --- memory
+
+
+async def _hold(url: str, sessions: int, server: Served) -> dict[str, float]:
+    async with contextlib.AsyncExitStack() as stack:
+        loads = []
+        for _ in range(sessions):
+            socket = await stack.enter_async_context(connect(url, max_size=_MOST_BYTES, compression=None))
+            loads.append((HttpLoad(), socket))
+            await loads[-1][0].open(socket, WEB_TASK)
+        for load, socket in loads:
+            await load.step(socket, 0)
+        return server.resources()
+
+
+def memory(sessions: int) -> None:
+    with served("http", "--task", WEB_TASK, "--max-sessions", str(sessions)) as server:
+        found = asyncio.run(_hold(server.socket_address + HttpLoad.path, sessions, server))
+    print(f"{sessions} sessions: " + ", ".join(f"{value:.0f} {name}" for name, value in found.items()))
+
+
+# --- clients that drop
+
+
+async def _misbehave(url: str, draw: random.Random) -> None:
+    """Opens a session, steps, and leaves in one of several ways, most of them rude."""
+    with contextlib.suppress(ConnectionClosed, OSError, AssertionError, TimeoutError):
+        socket = await connect(url + HttpLoad.path, max_size=_MOST_BYTES, compression=None, ping_interval=None)
+        load = HttpLoad()
+        way = draw.choice(("close", "abort", "during a step", "before open", "garbage", "half a frame", "half open"))
+        if way != "before open":
+            await load.open(socket, draw.choice(TASKS))
+            for _ in range(draw.randrange(5)):
+                if await load.step(socket, 0):
+                    break
+        if way == "during a step":
+            await socket.send(msgspec.msgpack.encode({"op": "reset", "session": load.session}))
+        elif way == "garbage":
+            await socket.send(draw.randbytes(200))
+        elif way == "half a frame":
+            socket.transport.write(b"\x82\xfe\x10\x00\x00\x00\x00\x00half")
+        elif way == "half open":
+            socket.transport.pause_reading()  # answers no ping
+            await asyncio.sleep(draw.uniform(0.1, 6.0))
+        if way == "close":
+            await socket.close()
+        else:
+            socket.transport.abort()
+
+
+async def _misbehave_for(server: Served, seconds: float, clients: int, every: float) -> list[dict[str, float]]:
+    rows: list[dict[str, float]] = []
+    draw = random.Random(0)
+    deadline = time.monotonic() + seconds
+    count = 0
+
+    async def client() -> None:
+        nonlocal count
+        while time.monotonic() < deadline:
+            await _misbehave(server.socket_address, draw)
+            count += 1
+
+    async def watch() -> None:
+        while time.monotonic() < deadline:
+            await asyncio.sleep(every)
+            rows.append({"clients": count, **(await asyncio.to_thread(server.resources))})
+            print("  ".join(f"{name} {value:.0f}" for name, value in rows[-1].items()), flush=True)
+
+    await asyncio.gather(watch(), *(client() for _ in range(clients)))
+    return rows
+
+
+def soak(minutes: float, clients: int = 8) -> bool:
+    """Returns whether nothing was left behind: sessions, descriptors, threads; memory may grow by a tenth."""
+    arguments = [argument for task in TASKS for argument in ("--task", task)]
+    with served("http", *arguments, "--workers", "1", "--idle-seconds", "30", "--ping-seconds", "2") as server:
+        asyncio.run(_misbehave_for(server, 10.0, clients, 5.0))  # starts every worker, fills every cache
+        time.sleep(6.0)
+        before = server.resources()
+        asyncio.run(_misbehave_for(server, 60.0 * minutes, clients, max(2.0, 6.0 * minutes)))
+        time.sleep(6.0)
+        after = server.resources()
+        status = server.stop()
+    print("before", {name: round(value, 1) for name, value in before.items()})
+    print("after ", {name: round(value, 1) for name, value in after.items()}, "exit status", status)
+    same = all(after[name] <= before[name] for name in ("fds", "threads", "processes"))
+    return same and after["sessions"] == 0 and after["rss_mb"] < 1.1 * before["rss_mb"] and status == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=("speed", "memory", "soak"), help="default: speed and memory")
+    parser.add_argument("--steps", type=int, default=4000, help="web steps per measurement")
+    parser.add_argument("--sessions", type=int, default=256)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    given = parser.parse_args()
+    if given.what in (None, "speed"):
+        speed(given.steps)
+    if given.what in (None, "memory"):
+        memory(given.sessions)
+    return 0 if given.what != "soak" or soak(given.minutes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Servers in processes of their own, as clients meet them, and the raw connections of hostile clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+WEB, ROBOT, CIRCUIT = "difficulty_level_1_num_websites_1", "synthetic_pace", "toy_macro_stdcell"
+
+
+@dataclass
+class Server:
+    """A running ``a2perf serve``."""
+
+    process: subprocess.Popen[str]
+    address: str
+    host: str = "127.0.0.1"
+    port: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.port = int(self.address.rpartition(":")[2])
+
+    @property
+    def websocket(self) -> str:
+        return self.address.replace("http", "ws", 1)
+
+    def request(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Returns the status and the fields of an answer; a body that is not bytes is sent as JSON."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data, headers or {}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+
+    def metrics(self, headers: dict[str, str] | None = None) -> dict[str, float]:
+        request = urllib.request.Request(self.address + "/metrics", headers=headers or {})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            lines = reply.read().decode().splitlines()
+        return {name: float(value) for name, value in (row.rsplit(" ", 1) for row in lines if row[0] != "#")}
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        status = self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return status
+
+
+@contextlib.contextmanager
+def started(protocol: str, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[Server]:
+    command = [sys.executable, "-m", "a2perf", "serve", "--protocol", protocol, "--workers", "1", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+    assert process.stdout is not None
+    try:
+        assert select.select([process.stdout], [], [], 60)[0], "the server did not start in a minute"
+        server = Server(process, process.stdout.readline().split()[-1])
+        yield server
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(30)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="package")
+def http_server() -> Iterator[Server]:
+    """A server of one task per domain, with narrow limits."""
+    tasks = [argument for task in (WEB, ROBOT, CIRCUIT) for argument in ("--task", task)]
+    limits = ["--max-sessions", "6", "--max-message-bytes", "65536", "--request-seconds", "1"]
+    with started("http", *tasks, *limits) as server:
+        yield server
+
+
+def assert_same(left: Any, right: Any) -> None:
+    """Two values are equal in type and in every bit."""
+    if isinstance(left, dict):
+        assert list(left) == list(right)
+        for name in left:
+            assert_same(left[name], right[name])
+    elif isinstance(left, (list, tuple)):
+        assert len(left) == len(right)
+        for one, other in zip(left, right, strict=True):
+            assert_same(one, other)
+    elif isinstance(left, (np.ndarray, np.generic)):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        assert left.tobytes() == right.tobytes()
+    else:
+        assert type(left) is type(right)
+        assert left == right
