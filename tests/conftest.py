@@ -182,6 +182,13 @@ def _clips() -> str | None:
     return f"{len(missing)} of {len(wanted)} motion clips and policies are not in the cache" if missing else None
 
 
+def _openenv() -> str | None:
+    """The client runs in a Python of its own, because its packages conflict with ours."""
+    from tests.serving import openenv_python
+
+    return None if openenv_python.found() else "no .venv-openenv with the package openenv"
+
+
 def _latex() -> str | None:
     missing = [name for name in ("pdflatex", "pdftotext") if shutil.which(name) is None]
     return f"no {' and no '.join(missing)} on PATH" if missing else None
@@ -219,6 +226,7 @@ GROUPS: dict[str, Group] = {
     "sphinx": Group(_module("sphinx", "myst_parser", "furo"), "`pip install 'a2perf[docs]'`"),
     "ariane": Group(_ariane, "`python -m tests.golden.regenerate --fetch` where github.com can be reached"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
+    "openenv": Group(_openenv, "`make openenv`, or name a Python that has the package with A2PERF_OPENENV_PYTHON"),
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
     "mtkahypar": Group(_module("mtkahypar"), "`pip install 'a2perf[netlists]'`"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),

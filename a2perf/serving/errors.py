@@ -7,6 +7,7 @@ from typing import Any, Final
 STATUS: Final = {
     "malformed": 400,
     "bad_request": 400,
+    "unknown_type": 400,
     "unauthorized": 401,
     "forbidden": 403,
     "not_found": 404,

@@ -216,7 +216,7 @@ class _OpenEnvEndpoint:
             else:
                 shown = message.type[:60]
                 raise ServingError(
-                    "bad_request", f"{shown!r} is not a type of message", f"choose one of: {', '.join(_TYPES)}"
+                    "unknown_type", f"{shown!r} is not a type of message", f"choose one of: {', '.join(_TYPES)}"
                 )
         except ServingError as error:
             self._sessions.count_error(error)
@@ -271,9 +271,9 @@ class _OpenEnvEndpoint:
 
     async def schema(self, request: Request) -> Response:
         """``GET /schema``."""
-        any_action = {"description": "an integer, a string, nested lists of numbers, or the record of an array"}
+        action = {"description": "an integer, a string, nested lists of numbers, or the record of an array"}
         fields = {
-            "action": msgspec.json.schema(StepData),
+            "action": {"type": "object", "properties": {"action": action}, "required": ["action"]},
             "observation": {
                 "type": "object",
                 "properties": {
@@ -293,8 +293,6 @@ class _OpenEnvEndpoint:
                     "seed": {"type": ["integer", "null"]},
                 },
             },
-            "reset": msgspec.json.schema(ResetData),
-            "action_values": any_action,
         }
         return answer(fields)
 
@@ -322,8 +320,6 @@ class _OpenEnvEndpoint:
 
 def _error_message(error: ServingError) -> str:
     code = _CODES.get(error.kind, "EXECUTION_ERROR")
-    if error.kind == "bad_request" and "type of message" in error.message:
-        code = "UNKNOWN_TYPE"
     # the client of the package shows the message only
     message = f"{error.message}. Hint: {error.hint}" if error.hint else error.message
     data = {"code": code, "kind": error.kind, "message": message}
