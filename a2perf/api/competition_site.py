@@ -18,6 +18,7 @@ from a2perf.experiments.competition import (
     check_runs,
     close,
     read_entrants,
+    read_references,
     reveal,
 )
 from a2perf.experiments.competition.entrants import EntrantList
@@ -25,9 +26,10 @@ from a2perf.experiments.competition.records import REVEALED
 from a2perf.experiments.competition.run_entrants import check_evaluator
 from a2perf.experiments.competition.standings import EntrantStanding, outcome_of
 from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
-from a2perf.launch.outcomes import mean_return
+from a2perf.launch.outcomes import mean_return, scored_episodes
+from a2perf.metrics.claims import exact_verdict
 from a2perf.records import SubmissionInfo
-from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
+from a2perf.report.competition_page import ClaimedReturn, EntrantResults, FrontPage, PageResult, competition_page
 from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
 from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.writing import Progress
@@ -109,6 +111,8 @@ def publish_site(
         organizer=organizer,
         commitment_url=commitment_url,
         domain=domain_title(competition.terms.domain),
+        claims=claims_of(entries, domain=competition.terms.domain),
+        references=references_of(competition),
     )
     write_json(out / "outcomes.json", [entry.as_json() for entry in entries])
     page = out / "index.html"
@@ -183,14 +187,55 @@ def results_of(
     return sorted(entrants, key=_standing)
 
 
+def claims_of(entries: Sequence[QueueEntry], *, domain: str = "") -> list[ClaimedReturn]:
+    """Returns every return that an entry claimed in a finished run, beside the measured one.
+
+    Args:
+        entries: every run.
+        domain: name of the domain, for the titles of tasks.
+    """
+    found = []
+    for entry in entries:
+        for episode in scored_episodes(entry) if entry.state is State.FINISHED else ():
+            claimed = episode.final_info.get("claimed_return")
+            if isinstance(claimed, int | float) and math.isfinite(claimed):
+                measured = episode.episode_return
+                title = task_title(domain, str(entry.data["task"]))
+                is_false = exact_verdict(float(claimed), measured) == "REFUTED"
+                found.append(ClaimedReturn(str(entry.data["submission"]), title, float(claimed), measured, is_false))
+    return found
+
+
+def references_of(competition: Competition) -> list[EntrantResults]:
+    """Returns the results of the reference entries, the best first."""
+    by_task = read_references(competition)
+    secret = {task.name for task in competition.secret.tasks}
+    found: dict[str, list[PageResult]] = {}
+    for task, returns in by_task.items():
+        for name, value in returns.items():
+            found.setdefault(name, []).append(PageResult(task, held_out=task in secret, returns=[value]))
+    entrants = []
+    for name, results in found.items():
+        decisive = [result for result in results if result.held_out] or results
+        means = [mean for result in decisive if (mean := result.mean) is not None]
+        entrants.append(EntrantResults(name, results, mean=sum(means) / len(means)))
+    return sorted(entrants, key=lambda entrant: -(entrant.mean or 0.0))
+
+
 def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
     """Returns label and value of each term."""
     limits = {
         "train()": terms.train_time_limit_s, "load_policy": terms.load_timeout_s, "one call": terms.call_timeout_s,
     }  # fmt: skip
     memory = terms.memory_limit_bytes
+    public = [terms.public_task, *(task.name for task in terms.further_tasks)]
+    settings = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in terms.environment_settings.items())
     return [
-        ("Public task", task_title(terms.domain, terms.public_task)),
+        (
+            "Public tasks" if terms.further_tasks else "Public task",
+            ", ".join(task_title(terms.domain, name) for name in public),
+        ),
+        *([("Settings", settings)] if settings else []),
         ("Episodes per run", str(terms.episodes)),
         ("Root seeds", ", ".join(map(str, terms.seeds))),
         (

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from a2perf import terminal
 from a2perf.api.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.domains.competition_profile import competition_profile
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError
 from a2perf.experiments import competition as competitions
@@ -51,7 +53,26 @@ def competition() -> None:
 
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-@click.option("--domain", required=True, metavar="NAME", help="Domain of the tasks.")
+@click.option("--domain", metavar="NAME", help="Domain of the tasks. Required without --profile.")
+@click.option(
+    "--profile",
+    metavar="NAME",
+    help="Kind of competition with its own tasks, limits and guide, such as macro_placement.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the profile; repeatable.")
+@click.option(
+    "--design",
+    "designs",
+    multiple=True,
+    metavar="PATHS",
+    help="With a profile: a further public task from your own data; repeatable.",
+)
+@click.option(
+    "--references/--no-references",
+    default=True,
+    show_default=True,
+    help="With a profile: compute what its reference entries reach.",
+)
 @click.option("--task", "public_task", metavar="NAME", help="The public task. Default: the first of the domain.")
 @click.option("--held-out", type=int, default=3, show_default=True, help="Number of secret tasks to generate.")
 @click.option("--name", metavar="TEXT", help="Name of the competition. Default: the name of DIR.")
@@ -70,22 +91,42 @@ def competition() -> None:
 @click.option(
     "--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL", help="Sandbox level of the entries."
 )
+@click.pass_context
 def init(
-    folder: Path, domain: str, public_task: str | None, name: str | None, seeds: tuple[int, ...], **rest: Any
-) -> int:
+    context: click.Context, /, folder: Path, domain: str | None, profile: str | None, settings: tuple[str, ...],
+    designs: tuple[str, ...], references: bool, public_task: str | None, name: str | None, seeds: tuple[int, ...],
+    **rest: Any,
+) -> int:  # fmt: skip
     """Generate the secret tasks and seeds, and print the hash to publish first.
 
     Hand out DIR/public to the participants. Keep DIR/private secret.
     """
-    known = get_domain(domain)
-    terms = CompetitionTerms(
-        name=name or folder.resolve().name,
-        domain=known.name,
-        public_task=public_task or known.tasks[0].name,
-        seeds=list(seeds or (0, 1, 2)),
-        **rest,
-    )
-    made = competitions.create(folder, terms)
+    name = name or folder.resolve().name
+    if profile is not None:
+        for option, used in (("--domain", domain), ("--task", public_task)):
+            if used is not None:
+                raise ConfigError(f"{option} together with --profile", hint=f"leave out {option}: the profile has one")
+        given = {key: value for key, value in rest.items() if _is_given(context, key)}
+        if seeds:
+            given["seeds"] = list(seeds)
+        made = competitions.create_from_profile(
+            folder, competition_profile(profile),
+            competitions.ProfileRequest(name, given, _assignments(settings), designs, references, _progress),
+        )  # fmt: skip
+    else:
+        if domain is None:
+            raise ConfigError("--domain is missing", hint="give --domain NAME, or --profile macro_placement")
+        if settings or designs:
+            raise ConfigError("--set and --design belong to a profile", hint="add --profile NAME")
+        known = get_domain(domain)
+        made = competitions.create(
+            folder,
+            CompetitionTerms(
+                name=name, domain=known.name, public_task=public_task or known.tasks[0].name,
+                seeds=list(seeds or (0, 1, 2)), **rest,
+            ),
+        )  # fmt: skip
+    terms = made.terms
     click.echo(f"public:     {made.public}  (hand it out)")
     click.echo(f"private:    {made.private}  (keep it secret: {terms.held_out} tasks, seeds, salt)")
     click.echo(f"commitment: {made.commitment.commitment}  (publish it before anyone enters)")
@@ -239,6 +280,25 @@ def list_domains() -> int:
         if domain.held_out is not None:
             click.echo(f"{domain.name:<22} {len(domain.tasks)} public tasks, the first {domain.tasks[0].name}")
     return 0
+
+
+def _is_given(context: click.Context, option: str) -> bool:
+    """Returns whether an option stands on the command line; its default otherwise yields to the profile's."""
+    return context.get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def _assignments(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"--set {text} is not NAME=VALUE", hint="for example --set density_weight=0.5")
+        found[key] = value
+    return found
+
+
+def _progress(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _print_checked(checked: Checked) -> None:

@@ -17,7 +17,7 @@ from a2perf.submission.templates import TEMPLATES, create_submission
     type=click.Choice(list(TEMPLATES)),
     default="numpy",
     show_default=True,
-    help="numpy trains a linear policy; minimal acts at random.",
+    help="numpy trains a linear policy; minimal acts at random; placer places a chip design with one function.",
 )
 def init(folder: Path, template: str) -> int:
     """Create a submission in DIR: a complete repository to start from.
@@ -25,13 +25,14 @@ def init(folder: Path, template: str) -> int:
     DIR is created; it must not exist or be empty.
     """
     create_submission(folder, template)
+    gin = "inference.gin" if template == "placer" else "training.gin inference.gin"
     runs = f"runs/{folder.resolve().name}"
     click.echo(f"Created {folder}; {folder / 'README.md'} explains its files.")
     click.echo(
         "\nNext steps:\n"
         f"  a2perf check {folder}\n"
         f"  a2perf run --submission {folder} --root-dir {runs} \\\n"
-        "      --gin-config training.gin inference.gin\n"
+        f"      --gin-config {gin}\n"
         f"  a2perf report {runs} -o {runs}/report"
     )
     return 0

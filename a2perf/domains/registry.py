@@ -162,8 +162,7 @@ class Domain:
         perturbations: changes of its environments for measuring robustness.
         report_section: ``"module:function"`` that shows the runs of a task in a report, see ``report_section``.
         forms: further forms of submissions.
-        competition_profiles: ``"module:attribute"`` of each `CompetitionProfile` by name, for
-            ``a2perf competition init --profile``.
+        competition_profiles: ``"module:attribute"`` of each `competition_profile.CompetitionProfile` by name.
     """
 
     name: str

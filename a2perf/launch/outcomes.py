@@ -17,7 +17,7 @@ from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, QueueEntry
-from a2perf.records import Attempt, Failure, FailureKind, Manifest, RolloutResults, RunState
+from a2perf.records import Attempt, Episode, Failure, FailureKind, Manifest, RolloutResults, RunState
 from a2perf.runs import inventory, layout
 from a2perf.runs.attempts import OUT_OF_REACH
 from a2perf.runs.bundle import record_end
@@ -85,13 +85,18 @@ def read_manifest(bundle: Path) -> Manifest | None:
 
 def mean_return(entry: QueueEntry) -> float | None:
     """Returns the mean episode return of a finished run; ``None`` if its mode has no episodes."""
+    returns = [episode.episode_return for episode in scored_episodes(entry)]
+    return sum(returns) / len(returns) if returns else None
+
+
+def scored_episodes(entry: QueueEntry) -> list[Episode]:
+    """Returns the scored episodes of a run, of all its tasks; none if it has no bundle or no episodes."""
     if entry.bundle is None:
-        return None
+        return []
     reader = BundleReader.of(files_of(entry.bundle))
     names = [layout.ROLLOUTS, *sorted(reader.below(layout.TASKS, (layout.ROLLOUTS_FILE,)))]
     results = [found for name in names if (found := reader.record(name, RolloutResults)) is not None]
-    returns = [episode.episode_return for found in results for episode in found.episodes]
-    return sum(returns) / len(returns) if returns else None
+    return [episode for found in results for episode in found.episodes]
 
 
 def _bundle_of(entry: QueueEntry) -> Path | None:

@@ -40,6 +40,23 @@ _BLOCKS = (1, 5)
 """Fresh values per value of a claimed sample: one each is quickest, more get further with a small sample."""
 
 
+ROUNDING = 1e-3
+"""How much better than the measured value a claim of a value without noise may be, as a share of it."""
+
+
+def exact_verdict(claimed: float, measured: float) -> Verdict:
+    """Judges a claim about a value that every repetition measures alike, such as the return of one placement.
+
+    Args:
+        claimed: the claimed value; higher is better.
+        measured: the value that the evaluator measured.
+
+    Returns:
+        REFUTED if the claim is better by more than ``ROUNDING``, else CONFIRMED.
+    """
+    return "REFUTED" if claimed - measured > ROUNDING * abs(measured) else "CONFIRMED"
+
+
 @dataclass(frozen=True)
 class ClaimResult:
     """What reruns say about a claim.

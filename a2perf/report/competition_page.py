@@ -83,6 +83,25 @@ class EntrantResults:
 
 
 @dataclass(frozen=True)
+class ClaimedReturn:
+    """A return that an entry claimed, beside the one that the evaluator measured.
+
+    Attributes:
+        entrant: folder of the entry's runs.
+        task: title of the task.
+        claimed: the claimed return.
+        measured: the measured one.
+        is_false: whether the claim is better than the measurement by more than rounding.
+    """
+
+    entrant: str
+    task: str
+    claimed: float
+    measured: float
+    is_false: bool
+
+
+@dataclass(frozen=True)
 class FrontPage:
     """Content of the page.
 
@@ -100,6 +119,8 @@ class FrontPage:
         organizer: name of the organizer; empty if not given.
         commitment_url: address at which the hash was published before the first entry; empty if not given.
         domain: title of the domain.
+        claims: what entries claimed.
+        references: results of reference entries that the organizer computed, which are not ranked.
     """
 
     title: str
@@ -115,6 +136,8 @@ class FrontPage:
     organizer: str = ""
     commitment_url: str = ""
     domain: str = ""
+    claims: list[ClaimedReturn] = field(default_factory=list)
+    references: list[EntrantResults] = field(default_factory=list)
 
 
 def competition_page(page: FrontPage) -> str:
@@ -141,6 +164,15 @@ def competition_page(page: FrontPage) -> str:
             for entrant in page.entrants
         ],
         failed=_failed(page.entrants),
+        references=[
+            {
+                "name": reference.name,
+                "mean": "–" if reference.mean is None else number_text(reference.mean),
+                "cells": [_cell(reference, task.task) for task in tasks],
+            }
+            for reference in page.references
+        ],
+        claims=_claims(page),
         commitment_url=safe_link(page.commitment_url) if page.commitment_url else "",
         top="",
     )
@@ -191,6 +223,26 @@ def _failed(entrants: list[EntrantResults]) -> list[tuple[str, str, str, str]]:
         (*key, "; ".join(task if count == 1 else f"{task} ({count} runs)" for task, count in tasks.items()))
         for key, tasks in counted.items()
     ]
+
+
+def _claims(page: FrontPage) -> list[dict[str, object]]:
+    """Returns the rows of the table of claims, false ones first."""
+    infos = {entrant.name: entrant.info for entrant in page.entrants}
+    rows: list[dict[str, object]] = []
+    for claim in sorted(page.claims, key=lambda claim: not claim.is_false):
+        scale = row_scale([claim.claimed, claim.measured, claim.claimed - claim.measured], "")
+        rows.append(
+            {
+                "who": submission_title(claim.entrant, infos.get(claim.entrant, SubmissionInfo())),
+                "task": claim.task,
+                "claimed": written(claim.claimed, scale).text(),
+                "measured": written(claim.measured, scale).text(),
+                "difference": written(claim.claimed - claim.measured, scale).text(),
+                "verdict": "False claim" if claim.is_false else "Confirmed",
+                "is_false": claim.is_false,
+            }
+        )
+    return rows
 
 
 def _tasks(page: FrontPage) -> list[PageResult]:

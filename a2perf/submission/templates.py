@@ -9,7 +9,9 @@ from pathlib import Path
 from a2perf.errors import ConfigError, UserError, did_you_mean
 
 # a variant contains only the files that differ from the complete repository of the first template
-TEMPLATES = {"numpy": None, "minimal": "minimal"}
+TEMPLATES = {"numpy": None, "minimal": "minimal", "placer": "placer"}
+_COMPLETE = ("placer",)
+"""Variants of another form of submissions, which share no file with the first template."""
 
 
 def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -> Path:
@@ -17,7 +19,8 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
 
     Args:
         folder: the folder; it must not exist or be empty.
-        template: ``"numpy"`` trains a linear policy, ``"minimal"`` acts at random.
+        template: ``"numpy"`` trains a linear policy, ``"minimal"`` acts at random, ``"placer"`` has one
+            function that places a design.
 
     Returns:
         The folder.
@@ -39,7 +42,8 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
     source = templates_folder()
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     try:
-        shutil.copytree(source / "submission", folder, dirs_exist_ok=True, ignore=ignored)
+        if template not in _COMPLETE:
+            shutil.copytree(source / "submission", folder, dirs_exist_ok=True, ignore=ignored)
         variant = TEMPLATES[template]
         if variant is not None:
             shutil.copytree(source / "variants" / variant, folder, dirs_exist_ok=True, ignore=ignored)

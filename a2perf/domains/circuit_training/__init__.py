@@ -172,6 +172,9 @@ DOMAIN = Domain(
             adapter="a2perf.domains.circuit_training.macro_placement.place_function:contract",
         ),
     ),
+    competition_profiles={
+        "macro_placement": "a2perf.domains.circuit_training.macro_placement.competition:PROFILE",
+    },
     demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
     data_commands={
         "netlist": "a2perf.domains.circuit_training.commands:netlist",

@@ -7,6 +7,7 @@ recomputes every claim from them.
 
 from a2perf.experiments.competition.creation import create
 from a2perf.experiments.competition.entrants import close, read_entrants
+from a2perf.experiments.competition.from_profile import ProfileRequest, create_from_profile, read_references
 from a2perf.experiments.competition.publication import reveal
 from a2perf.experiments.competition.records import Commitment, Competition, CompetitionTerms, Secret, load
 from a2perf.experiments.competition.run_entrants import Entrants, enter_all, run, run_specs
@@ -18,14 +19,17 @@ __all__ = [
     "Competition",
     "CompetitionTerms",
     "Entrants",
+    "ProfileRequest",
     "Secret",
     "check_reveal",
     "check_runs",
     "close",
     "create",
+    "create_from_profile",
     "enter_all",
     "load",
     "read_entrants",
+    "read_references",
     "reveal",
     "run",
     "run_specs",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from a2perf.domains.registry import get_domain, load_attribute
+from a2perf.domains.registry import HeldOutTask, get_domain, load_attribute
 from a2perf.errors import ConfigError
 from a2perf.experiments.competition import gin_files
 from a2perf.experiments.competition.records import (
@@ -33,12 +34,16 @@ _GENERATOR_SEEDS = 2**62
 _EPISODE_SEEDS = 2**31
 
 
-def create(folder: Path, terms: CompetitionTerms) -> Competition:
+HeldOutGenerator = Callable[[int, int], Sequence[HeldOutTask]]
+
+
+def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | None = None) -> Competition:
     """Creates a competition in an empty or new folder.
 
     Args:
         folder: its folder.
         terms: the public terms; ``founded_at`` is filled in.
+        held_out: generates the secret tasks from their number and a seed; the domain's generator by default.
 
     Returns:
         The competition; ``public/`` may be published now.
@@ -50,12 +55,14 @@ def create(folder: Path, terms: CompetitionTerms) -> Competition:
         raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is created once")
     domain = get_domain(terms.domain)
     domain.task(terms.public_task)  # raises if unknown
-    if domain.held_out is None and terms.held_out:
+    if held_out is None and domain.held_out is not None:
+        held_out = load_attribute(domain.held_out)
+    if held_out is None and terms.held_out:
         raise ConfigError(f"{domain.name} has no generator of held-out tasks", hint="use --held-out 0")
     _check(terms)
     terms.founded_at = now()
     generator_seed = secrets.randbelow(_GENERATOR_SEEDS)
-    generated = load_attribute(domain.held_out)(terms.held_out, generator_seed) if domain.held_out else []
+    generated = held_out(terms.held_out, generator_seed) if held_out else []
     secret = Secret(
         salt=secrets.token_hex(_SALT_BYTES),
         generator_seed=generator_seed,
@@ -86,6 +93,13 @@ def public_seeds_file(private: Path) -> Path:
     return private / "public.seeds"
 
 
+def write_public_tasks(folder: Path, terms: CompetitionTerms) -> None:
+    """Writes the public tasks besides the first one in the files that runs read."""
+    for task in terms.further_tasks:
+        content = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
+        write_atomic(task_files(folder, task.name)[0], json_text(content))
+
+
 def write_tasks(folder: Path, secret: Secret, *, mode: int = 0o600) -> None:
     """Writes the secret tasks and all seeds in the files that runs read."""
     write_atomic(public_seeds_file(folder), _seed_text(secret.public_seeds), mode=mode)
@@ -110,6 +124,7 @@ def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None
     write_record(public / EVALUATOR, evaluator)
     for name, text in gin_files.texts(terms).items():
         write_atomic(public / name, text)
+    write_public_tasks(public, terms)
     commitment = commitment_of(terms, secret, evaluator, gin_hashes(public))
     # written last: a folder without this file is not a competition
     write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))

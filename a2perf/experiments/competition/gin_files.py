@@ -92,5 +92,6 @@ def _text(terms: CompetitionTerms, mode: str, own: Mapping[str, object], *, with
     if with_task:
         task = get_domain(terms.domain).task(terms.public_task)
         lines.append(f"create_domain.env_name = {task.env_id!r}")
-        lines += [f"create_domain.{name} = {value!r}" for name, value in task.kwargs.items()]
+        arguments = {**task.kwargs, **terms.environment_settings}
+        lines += [f"create_domain.{name} = {value!r}" for name, value in arguments.items()]
     return "\n".join(lines) + "\n"

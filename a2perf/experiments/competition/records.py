@@ -35,6 +35,38 @@ METHOD = (
 _MAX_GIN_BYTES = 1 << 20
 
 
+class PublicTask(Record, kw_only=True):
+    """A public task besides the first one: it is evaluated, and not trained on.
+
+    Attributes:
+        name: its name in results.
+        env_id: registered id.
+        kwargs: arguments of the environment.
+        told: arguments that the participant's process gets instead.
+        files: SHA-256 of each data file of the task by its path below the competition's folder.
+    """
+
+    name: str
+    env_id: str
+    kwargs: dict[str, Any]
+    told: dict[str, Any] = msgspec.field(default_factory=dict)
+    files: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ProfileTerms(Record, kw_only=True):
+    """The part of the terms that comes from a competition profile.
+
+    Attributes:
+        name: name of the profile.
+        settings: arguments of the environment of every task, such as the weights of a cost.
+        tasks: public tasks besides the first one.
+    """
+
+    name: str
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    tasks: list[PublicTask] = msgspec.field(default_factory=list)
+
+
 class CompetitionTerms(Record, kw_only=True):
     """``public/terms.json``: the terms, published before the first entry.
 
@@ -53,6 +85,8 @@ class CompetitionTerms(Record, kw_only=True):
         memory_limit_bytes: memory limit of an entrant's processes.
         sandbox: sandbox level of the entrants.
         founded_at: time, ISO 8601 in UTC.
+        profile: the part that comes from a competition profile. It is left out of the file, and so of the commitment,
+            if there is none, as in files of earlier versions.
     """
 
     schema: int = 1
@@ -70,6 +104,17 @@ class CompetitionTerms(Record, kw_only=True):
     memory_limit_bytes: int | None = None
     sandbox: str = "bubblewrap"
     founded_at: str = ""
+    profile: ProfileTerms | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def further_tasks(self) -> list[PublicTask]:
+        """Public tasks besides the first one."""
+        return self.profile.tasks if isinstance(self.profile, ProfileTerms) else []
+
+    @property
+    def environment_settings(self) -> dict[str, Any]:
+        """Arguments of the environment that the profile adds to those of the first public task."""
+        return self.profile.settings if isinstance(self.profile, ProfileTerms) else {}
 
 
 class SecretTask(Record, kw_only=True):

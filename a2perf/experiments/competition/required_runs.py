@@ -22,6 +22,7 @@ class RequiredRun:
         place: folder of the bundle, below the entrant's.
         gin_file: name of the gin file.
         is_secret: whether the task was secret.
+        is_further: whether it is a public task besides the first one.
         trained: place of the training run of its policy.
     """
 
@@ -31,6 +32,7 @@ class RequiredRun:
     place: str
     gin_file: str
     is_secret: bool
+    is_further: bool = False
     trained: str | None = None
 
     @property
@@ -43,15 +45,25 @@ def required_runs(terms: CompetitionTerms, secret: Secret, entrant: int) -> list
     """Returns the required runs of an entrant, given by its number, sorted by seed with the training run first."""
     found: list[RequiredRun] = []
     for seed in terms.seeds:
-        plans = [(terms.public_task, "inference", gin_files.PUBLIC)]
-        plans += [(task.name, "inference", gin_files.SECRET) for task in secret.tasks]
+        further = [task.name for task in terms.further_tasks]
+        names = [terms.public_task, *further, *(task.name for task in secret.tasks)]
         trained = None
         if terms.train:
             trained = place_of(secret, entrant, terms.public_task, seed, "train")
             found.append(RequiredRun(terms.public_task, "train", seed, trained, gin_files.TRAINING, False))
-        for task, mode, gin_file in plans:
-            place = place_of(secret, entrant, task, seed, mode)
-            found.append(RequiredRun(task, mode, seed, place, gin_file, gin_file == gin_files.SECRET, trained))
+        for number, task in enumerate(names):
+            found.append(
+                RequiredRun(
+                    task=task,
+                    mode="inference",
+                    seed=seed,
+                    place=place_of(secret, entrant, task, seed, "inference"),
+                    gin_file=gin_files.PUBLIC if number == 0 else gin_files.SECRET,
+                    is_secret=number > len(further),
+                    is_further=0 < number <= len(further),
+                    trained=trained,
+                )
+            )
     return found
 
 
@@ -72,6 +84,8 @@ def bindings_of(run: RequiredRun, competition: Path, home: Path) -> dict[str, An
         found["Submission.held_out_task"] = str(task_file)
     else:
         seeds_file = public_seeds_file(private)
+        if run.is_further:
+            found["Submission.held_out_task"] = str(task_files(competition / "public", run.task)[0])
     found["Submission.evaluation_seeds_file"] = str(seeds_file)
     if run.trained is not None:
         found["Submission.trained_root_dir"] = str(home / run.trained)

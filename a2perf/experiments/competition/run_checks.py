@@ -62,8 +62,11 @@ class Promise:
         for task in self.secret.tasks:
             if run.is_secret and task.name == run.task:
                 return task.env_id, task.kwargs
+        for further in self.terms.further_tasks:
+            if run.is_further and further.name == run.task:
+                return further.env_id, further.kwargs
         public = get_domain(self.terms.domain).task(self.terms.public_task)
-        return public.env_id, dict(public.kwargs)
+        return public.env_id, {**public.kwargs, **self.terms.environment_settings}
 
 
 def check_run(
