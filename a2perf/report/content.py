@@ -108,7 +108,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root(runs).items()]
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
-    of_domains, domain_problems = domain_sections(results, names.new)
+    of_domains, domain_problems = domain_sections(results, labels, names.new)
     own, own_problems = added_sections(results, names.new)
     problems = {**domain_problems, **own_problems}
     return Report(

@@ -7,13 +7,14 @@ condition; the rest of the report is not affected.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from a2perf.domains import domains, load_attribute
 from a2perf.domains.report_section import DomainSection, SectionFigure, SectionTable, TableNumber, TaskRuns
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.report.drawing import INK, Chart, new_figure, single
+from a2perf.report.labels import Label, title_of
 from a2perf.report.own_sections import AddedSection, ReportSection
 from a2perf.report.tables import Cell, Column, Quantity, Table, Text
 from a2perf.report.task_results import TaskResults
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 
 def domain_sections(
-    results: Sequence[TaskResults], new_name: Callable[..., str]
+    results: Sequence[TaskResults], labels: Mapping[str, Label], new_name: Callable[..., str]
 ) -> tuple[list[AddedSection], dict[str, str]]:
     """Calls the section function of the domain of every task.
 
     Args:
         results: the scored tasks of the report.
+        labels: of the submissions, by their names in ``results``.
         new_name: makes a unique name, safe in files and anchors, out of words.
 
     Returns:
@@ -41,7 +43,7 @@ def domain_sections(
         if domain is None or domain.report_section is None:
             continue
         try:
-            section = load_attribute(domain.report_section)(_task_runs(task))
+            section = load_attribute(domain.report_section)(_task_runs(task, labels))
             if section is not None:
                 found.append(AddedSection(new_name("section", task.name), _report_section(section, task, new_name)))
         except Exception as error:  # a domain of another package may do anything; the report must still be written
@@ -49,12 +51,12 @@ def domain_sections(
     return found, problems
 
 
-def _task_runs(task: TaskResults) -> TaskRuns:
+def _task_runs(task: TaskResults, labels: Mapping[str, Label]) -> TaskRuns:
     submissions: dict[str, dict[str, Run]] = {name: {} for name in task.algorithms}
     for group in task.groups:
         # A run of a layout that keeps several modes in one folder is in several groups.
         submissions[group.algorithm].update({run.key: run for run in group.runs})
-    held = {name: tuple(runs.values()) for name, runs in submissions.items()}
+    held = {title_of(labels, name): tuple(runs.values()) for name, runs in submissions.items()}
     return TaskRuns(task.domain, task.task, task.title, held, mean_interval)
 
 

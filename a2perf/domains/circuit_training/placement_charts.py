@@ -64,7 +64,7 @@ def draw_maps(plc: PlacementCost, scales: MapScales, figure: Figure, ink: Mappin
         ink: colours by role.
     """
     panels = figure.subplots(2, 2)
-    figure.subplots_adjust(0.02, 0.02, 0.93, 0.95, 0.14, 0.12)
+    figure.subplots_adjust(0.02, 0.02, 0.925, 0.95, 0.2, 0.12)
     width, height = plc.get_canvas_width_height()
     _draw_placement(panels[0, 0], plc, ink)
     maps = (
@@ -79,7 +79,7 @@ def draw_maps(plc: PlacementCost, scales: MapScales, figure: Figure, ink: Mappin
         picture = _shaded(cells / most, ink["red"])
         axes.imshow(picture, origin="lower", extent=(0, width, 0, height), interpolation="nearest", aspect="equal")
         _frame(axes, f"{title}, up to {cells.max():.2f}", width, height, ink)
-        _scale_bar(axes, most, ink)
+        _scale_bar(axes, most, ink, name=title.replace(" ", "-"))
 
 
 def draw_parts(costs: Mapping[str, Mapping[str, PlacementCosts]], figure: Figure, ink: Mapping[str, str]) -> None:
@@ -107,10 +107,7 @@ def draw_parts(costs: Mapping[str, Mapping[str, PlacementCosts]], figure: Figure
     axes.set_ylim(len(costs) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("weighted cost")
-    for place, (name, colour) in enumerate(_PARTS):
-        x = 0.26 + 0.22 * place
-        figure.text(x, 1 - 0.16 / height, "■ ", color=ink[colour], fontsize=9, va="center")
-        figure.text(x + 0.03, 1 - 0.16 / height, name, color=ink["muted"], fontsize=8.5, va="center")
+    _legend(figure, [(name, ink[colour]) for name, colour in _PARTS], ink, marker="s")
 
 
 def draw_cost_against(
@@ -128,7 +125,7 @@ def draw_cost_against(
         ink: colours by role.
     """
     height = figure.get_figheight()
-    legend = 0.16 * ((len(placers) + 2) // 3) + 0.1
+    legend = 0.19 * ((len(placers) + 2) // 3) + 0.08
     bottom, top = 0.45 / height, 1 - legend / height
     left = figure.add_axes((0.11, bottom, 0.40, top - bottom))
     right = figure.add_axes((0.57, bottom, 0.40, top - bottom), sharey=left)
@@ -137,17 +134,34 @@ def draw_cost_against(
             colour = ink[_COLOURS[number % len(_COLOURS)]]
             _draw_points(axes, getattr(placer, quantity), placer.costs, mean_interval, colour)
         if axes.lines:
-            axes.set_xscale("log")
+            _logarithmic(axes)
         else:
             axes.text(0.5, 0.5, "not recorded", transform=axes.transAxes, ha="center", color=ink["muted"])
         axes.set_xlabel(label)
         axes.margins(0.12)
     left.set_ylabel("cost")
     right.tick_params(labelleft=False)
-    for number, placer in enumerate(placers):
-        x, y = 0.11 + 0.3 * (number % 3), 1 - (0.1 + 0.16 * (number // 3)) / height
-        figure.text(x, y, "●", color=ink[_COLOURS[number % len(_COLOURS)]], fontsize=8, va="center")
-        figure.text(x + 0.025, y, _short(placer.name), color=ink["muted"], fontsize=8.5, va="center")
+    colours = [ink[_COLOURS[number % len(_COLOURS)]] for number in range(len(placers))]
+    _legend(figure, [(_short(placer.name), colour) for placer, colour in zip(placers, colours, strict=True)], ink)
+
+
+def _legend(figure: Figure, entries: Sequence[tuple[str, str]], ink: Mapping[str, str], marker: str = "o") -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], linestyle="", marker=marker, color=colour, markersize=5) for _, colour in entries]
+    figure.legend(
+        handles, [name for name, _ in entries], loc="upper left", bbox_to_anchor=(0.08, 1.0), ncols=3, borderpad=0.2,
+        handletextpad=0.3, columnspacing=1.2, labelcolor=ink["muted"],
+    )  # fmt: skip
+
+
+def _logarithmic(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_points(
@@ -204,10 +218,11 @@ def _shaded(shares: NDArray[np.float64], colour: str) -> NDArray[np.float64]:
     return picture
 
 
-def _scale_bar(axes: Axes, most: float, ink: Mapping[str, str]) -> None:
+def _scale_bar(axes: Axes, most: float, ink: Mapping[str, str], name: str) -> None:
     bar = axes.inset_axes((1.03, 0.0, 0.035, 1.0))
     ramp = _shaded(np.linspace(0.0, 1.0, 64)[:, None], ink["red"])
-    bar.imshow(ramp, origin="lower", extent=(0, 1, 0, most), aspect="auto", interpolation="nearest")
+    shown = bar.imshow(ramp, origin="lower", extent=(0, 1, 0, most), aspect="auto", interpolation="nearest")
+    shown.set_gid(f"scale-{name}")  # equal pictures would get equal ids
     bar.set_xticks([])
     bar.yaxis.tick_right()
     bar.set_yticks([0.0, most], ["0", f"{most:.3g}"])

@@ -25,7 +25,6 @@ from a2perf.domains.circuit_training.recorded_placements import (
     NOT_RECORDED,
     RecordedPlacement,
     best_placement,
-    first_episode_cost,
 )
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.report_section import DomainSection, SectionFigure, SectionTable, TableNumber, TaskRuns
@@ -49,7 +48,6 @@ class PlacerResult:
         joules: energy of both, J; NaN if unknown.
         provenance: of the energy.
         placement: the best recorded placement, or the reason why there is none.
-        best_cost: lowest recorded cost of a first episode; None without one.
     """
 
     name: str
@@ -58,7 +56,6 @@ class PlacerResult:
     joules: Values
     provenance: str
     placement: RecordedPlacement | str
-    best_cost: float | None
 
 
 def placement_section(runs: TaskRuns) -> DomainSection | None:
@@ -86,26 +83,21 @@ def _result(name: str, held: Sequence[Run], task: str) -> PlacerResult | None:
     training = {run.root: run for run in held if run.mode == "train"}
     pairs = [(run, training.get(run.root)) for run in evaluations]
     qualities = {run.tracking.energy.quality for run in evaluations}
-    first = [cost for run in evaluations if (cost := first_episode_cost(run)) is not None]
     return PlacerResult(
         name=name,
         costs=np.array([-float(run.returns["inference"][task].mean()) for run in evaluations]),
-        seconds=np.array([_sum(evaluation.wall_clock_s, training) for evaluation, training in pairs]),
-        joules=np.array(
-            [_energy(evaluation) + (0.0 if training is None else _energy(training)) for evaluation, training in pairs]
-        ),
+        seconds=np.array([sum(_seconds(run) for run in pair if run is not None) for pair in pairs]),
+        joules=np.array([sum(_energy(run) for run in pair if run is not None) for pair in pairs]),
         provenance="measured" if qualities == {"measured"} else "estimated",
         placement=best_placement(evaluations)
         if NUMBA_AVAILABLE
         else "maps need Numba: pip install 'a2perf[circuit-training]'",
-        best_cost=min(first, default=None),
     )
 
 
-def _sum(evaluation_s: float | None, training: Run | None) -> float:
-    if evaluation_s is None or (training is not None and training.wall_clock_s is None):
-        return float("nan")
-    return evaluation_s + (0.0 if training is None or training.wall_clock_s is None else training.wall_clock_s)
+def _seconds(run: Run) -> float:
+    # Evaluations are timed by the trackers only.
+    return run.tracking.wall_s if run.wall_clock_s is None else run.wall_clock_s
 
 
 def _energy(run: Run) -> float:
@@ -136,14 +128,15 @@ def _placers(results: Sequence[PlacerResult]) -> SectionTable:
     for result in results:
         placement = result.placement
         if isinstance(placement, RecordedPlacement):
+            cost = placement.recorded_cost
             note = None if placement.agrees else f"recomputed {placement.costs['circuit_training'].cost:.4f}"
             legal = _verdict(placement)
         else:
-            note, legal = None, "no placement recorded" if placement == NOT_RECORDED else "not readable"
+            cost, note, legal = None, "not recorded" if placement == NOT_RECORDED else "not readable", "unknown"
         rows.append((
             result.name,
             _mean(result.costs, "", "recorded"),
-            TableNumber(result.best_cost, provenance="recorded", note=note),
+            TableNumber(cost, provenance="recorded", note=note),
             _mean(result.seconds, "s", "measured"),
             _mean(result.joules, "J", result.provenance),
             legal,
@@ -151,7 +144,7 @@ def _placers(results: Sequence[PlacerResult]) -> SectionTable:
     return SectionTable(
         "placers",
         "Cost, time and energy of each placer: mean over seeds ± standard deviation; training and evaluation together",
-        ("Placer", "Cost", "Lowest first episode", "Wall time", "Energy", "Macros of that placement"),
+        ("Placer", "Cost", "Shown placement", "Wall time", "Energy", "Macros of it"),
         tuple(rows),
     )
 

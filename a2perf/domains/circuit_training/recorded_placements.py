@@ -28,7 +28,7 @@ from a2perf.runs.run import Run
 SUFFIX = ".plc"
 MAX_BYTES = 16 << 20  # of a placement: some 400,000 nodes
 MAX_NETLIST_BYTES = 512 << 20
-NOT_RECORDED = "the bundle has no placement (recorded before version 1.1, or left out when it was shipped)"
+NOT_RECORDED = "the bundle has no placement: earlier versions wrote none, and shipped bundles can leave it out"
 DIFFERENT = 1e-6  # relative; a recomputed cost that differs by more has other settings or other sources
 
 
