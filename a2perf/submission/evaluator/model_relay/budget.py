@@ -103,8 +103,12 @@ class RunBudget:
         }
         name = next((name for name, is_over in over.items() if is_over), None)
         if name is not None:
-            self._refused[name] = self._refused.get(name, 0) + 1
+            self.refuse(name)
         return name
+
+    def refuse(self, name: str) -> None:
+        """Counts a call that a budget prevented or ended."""
+        self._refused[name] = self._refused.get(name, 0) + 1
 
     def reserve(self, need: Amounts) -> None:
         """Reserves the largest amounts of a call that is about to be sent."""

@@ -228,7 +228,6 @@ class Exchanges:
                 changes=changes, request_bytes=len(request.text.encode()),
             )
         )  # fmt: skip
-        self._journal.committed()  # reaches the disk while the model works; a killed process loses nothing either way
         return _Call(number, request, msgspec.json.encode(document), need, Reply())
 
     def _need(self, name: str, need: Amounts) -> str:
@@ -247,13 +246,17 @@ class Exchanges:
     async def _performed(self, call: _Call, scope: CallScope) -> None:
         outcome, status, message, used = CallOutcome.OK, 200, "", True
         fault_point("model relay: call recorded")
+        limit_s, rest_s = self._access.call_timeout_s, self._budget.rest_s
         try:
-            deadline = min(self._access.call_timeout_s, self._budget.rest_s)
-            async with asyncio.timeout(deadline):
+            async with asyncio.timeout(min(limit_s, rest_s)):
                 await self._tried(call)
         except TimeoutError:
-            outcome, message = CallOutcome.TIMEOUT, f"the model did not answer within {deadline:.6g} s"
+            outcome, message = CallOutcome.TIMEOUT, f"the model did not answer within {limit_s:.6g} s"
             status = _STATUS[outcome]
+            if rest_s < limit_s:
+                self._budget.refuse("seconds")
+                outcome, status = CallOutcome.BUDGET, 429
+                message = f"the budget of seconds was exhausted during the call, which had {rest_s:.3g} s left"
         except _Failed as error:
             outcome, status, message, used = error.outcome, error.status, error.message, error.used
         fault_point("model relay: answer received")

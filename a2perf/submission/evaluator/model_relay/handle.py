@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,13 +23,14 @@ from a2perf.runs.model_record import BudgetUse, CallOutcome, CallScope, ModelUsa
 from a2perf.storage import write_record
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.model_relay.access import ModelAccess, model_access
+from a2perf.submission.evaluator.model_relay.messages import RelaySettings
 from a2perf.submission.settings import Submission
 
 START_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 20.0
 ENERGY_PERIOD_S = 0.5
-_MAX_ANSWER_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 17
 _JOULES_PER_KWH = 3.6e6
 
 _OF_THE_HOST = frozenset((
@@ -190,7 +192,9 @@ def model_relay(settings: Submission, bundle: Bundle) -> Iterator[RunningRelay |
     if access is None:
         yield None
         return
-    relay = _start(access, bundle)
+    relay = start_relay(
+        access, bundle.path, log=bundle.logs / "model_relay.log", attempt=bundle.manifest.attempts[-1].number
+    )
     try:
         yield relay
     finally:
@@ -199,20 +203,30 @@ def model_relay(settings: Submission, bundle: Bundle) -> Iterator[RunningRelay |
         _summarise(access, bundle, budgets)
 
 
-def _start(access: ModelAccess, bundle: Bundle) -> RunningRelay:
+def start_relay(access: ModelAccess, folder: Path, *, log: Path, attempt: int = 1) -> RunningRelay:
+    """Starts a relay process.
+
+    Args:
+        access: the model.
+        folder: folder of the journal.
+        log: file that receives the relay's own messages.
+        attempt: number of the attempt of the run.
+
+    Raises:
+        ConfigError: the model server refuses the key or does not know a model.
+        InfrastructureError: it does not answer.
+    """
     token = f"a2perf-{secrets.token_hex(16)}"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-P", "-m", "a2perf.submission.evaluator.model_relay.process", str(theirs.fileno())]
-    with theirs, (bundle.logs / "model_relay.log").open("ab") as log:
+    with theirs, log.open("ab") as output:
         process = subprocess.Popen(
-            command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True,  # Ctrl-C of a terminal is for the evaluator, which then ends the relay
         )  # fmt: skip
-    document = {
-        "access": access, "folder": str(bundle.path), "token": token, "attempt": bundle.manifest.attempts[-1].number,
-    }  # fmt: skip
+    settings = RelaySettings(access=access, folder=str(folder), token=token, attempt=attempt)
     try:
-        answer = _ask(ours, msgspec.json.encode(document), timeout_s=START_TIMEOUT_S)
+        answer = _ask(ours, msgspec.json.encode(settings), timeout_s=START_TIMEOUT_S)
         if "kind" in answer:
             kind = ConfigError if answer["kind"] == "ConfigError" else InfrastructureError
             raise kind(answer["message"], hint=answer["hint"])

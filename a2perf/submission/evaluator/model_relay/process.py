@@ -20,32 +20,15 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.runs.layout import MODEL_CALLS
 from a2perf.runs.model_record import CallScope, OpenedEntry
-from a2perf.submission.evaluator.model_relay.access import ModelAccess
 from a2perf.submission.evaluator.model_relay.budget import RunBudget
 from a2perf.submission.evaluator.model_relay.call_journal import CallJournal, RecordedAnswers, last_number
 from a2perf.submission.evaluator.model_relay.exchange import Exchanges
+from a2perf.submission.evaluator.model_relay.messages import MAX_MESSAGE_BYTES, RelaySettings
 from a2perf.submission.evaluator.model_relay.server import Caller, RelayServer
 from a2perf.submission.evaluator.model_relay.upstream import Upstream
 
-MAX_MESSAGE_BYTES = 1 << 20
 GRACE_S = 5.0
 """Time in which calls in flight may still end when the evaluator has ended."""
-
-
-class RelaySettings(msgspec.Struct):
-    """The first message.
-
-    Attributes:
-        access: the model.
-        folder: the bundle.
-        token: the key that participants send.
-        attempt: number of the attempt of the run.
-    """
-
-    access: ModelAccess
-    folder: str
-    token: str
-    attempt: int
 
 
 class Relay:
@@ -141,7 +124,8 @@ class Relay:
         return None if found is None else (found[0].value, found[1])
 
 
-async def _serve(control: socket.socket) -> None:
+async def serve(control: socket.socket) -> None:
+    """Runs a relay until the evaluator closes its end of ``control``."""
     settings = msgspec.json.decode(control.recv(MAX_MESSAGE_BYTES), type=RelaySettings)
     try:
         relay = Relay(settings)
@@ -161,7 +145,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # meant for the evaluator, whose end is this process's end
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    asyncio.run(_serve(control))
+    asyncio.run(serve(control))
     sys.stderr.flush()
     os._exit(0)  # threads that accept connections may still be waiting
 

@@ -64,7 +64,7 @@ class RelayServer:
         app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_path})
         self._config = uvicorn.Config(
             app, http=H11Protocol, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-            h11_max_incomplete_event_size=MAX_HEAD_BYTES, timeout_keep_alive=KEEP_ALIVE_S,
+            proxy_headers=False, h11_max_incomplete_event_size=MAX_HEAD_BYTES, timeout_keep_alive=KEEP_ALIVE_S,
         )  # fmt: skip
         self._config.load()
 
@@ -79,7 +79,7 @@ class RelayServer:
         tasks: set[asyncio.Task[Any]] = set()
 
         def connect(connection: socket.socket) -> None:
-            if len(state.connections) >= MAX_CONNECTIONS:
+            if len(state.connections) + len(tasks) >= MAX_CONNECTIONS:
                 connection.close()
                 return
             accepted = self._loop.connect_accepted_socket(

@@ -197,4 +197,4 @@ def pause_s(tries: int, wanted_s: float | None) -> float | None:
     if wanted_s is not None:
         return wanted_s
     # Random: clients that failed together must not come back together.
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (tries - 1)) * random.uniform(0.5, 1.0)
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0)

@@ -1,0 +1,265 @@
+"""Whole runs with a model: inside sandboxes, killed with SIGKILL, over their budget, and replayed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2perf.records import Manifest
+from a2perf.runs.model_calls import joined, read_entries
+from a2perf.runs.model_record import ModelUsage, ServedEntry
+from a2perf.sandbox import why_unavailable
+from a2perf.storage import Journal, read_record
+from a2perf.submission.scripted_model import RunningServer, Script, ScriptRule, running_server
+from tests.submission.conftest import command
+
+KEY = "sk-organizer-9876543210"
+
+AGENT = """
+import json, os, urllib.request
+import numpy as np
+
+def ask(text, **more):
+    body = json.dumps({"model": "default", "messages": [{"role": "user", "content": text}], **more}).encode()
+    headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)
+    return json.loads(urllib.request.urlopen(request, timeout=30).read())["choices"][0]["message"]["content"]
+
+def load_policy(env, **kwargs):
+    return {"env": env, "steps": 0, "says": ask("load")}
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    policy["steps"] += 1
+    if policy["steps"] % 10 == 1:
+        policy["says"] = ask("step %d" % policy["steps"])
+    return np.zeros(policy["env"].action_space.shape, policy["env"].action_space.dtype)
+"""
+
+SPY = (
+    AGENT
+    + """
+import glob, pathlib, socket, sys
+SECRET = b"-".join((b"sk", b"organizer"))
+
+def found():
+    for name in glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            if SECRET in open(name, "rb").read():
+                yield "the key in " + name
+        except OSError:
+            pass
+    for folder in (os.environ["KEY_FOLDER"], os.environ["HOME"], "/tmp"):
+        for path in pathlib.Path(folder).rglob("*"):
+            try:
+                if path.is_file() and SECRET in path.read_bytes():
+                    yield "the key in %s" % path
+            except OSError:
+                pass
+    for place in (("127.0.0.1", int(os.environ["SERVER_PORT"])), ("10.0.0.1", 80), ("169.254.169.254", 80)):
+        try:
+            socket.create_connection(place, 1).close()
+            yield "a connection to %s" % (place,)
+        except OSError:
+            pass
+
+def load_policy(env, **kwargs):
+    assert list(found()) == [], list(found())
+    return {"env": env, "steps": 0, "says": ask("load")}
+"""
+)
+
+GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.INFERENCE
+Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
+Submission.num_inference_steps = 0
+Submission.num_inference_episodes = 2
+Submission.record_frames = 0
+create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
+create_domain.num_websites = 1
+create_domain.difficulty = 1
+"""
+
+
+@pytest.fixture
+def model() -> Iterator[RunningServer]:
+    rules = [ScriptRule(when="busy", status=429), ScriptRule(answer="yes")]
+    with running_server(Script(rules=rules, key=KEY)) as running:
+        yield running
+
+
+class Runner:
+    """Runs the same submission with the same options."""
+
+    def __init__(self, folder: Path, endpoint: str) -> None:
+        self.folder, self.root, self.endpoint = folder, folder / "root", endpoint
+        self.environment: dict[str, str] = {}
+
+    def __call__(self, agent: str, *options: object, level: str = "process", root: Path | None = None) -> Any:
+        entry = self.folder / "entry"
+        entry.mkdir(exist_ok=True)
+        for name, text in {"__init__.py": "", "train.py": "", "requirements.txt": "", "inference.py": agent}.items():
+            (entry / name).write_text(text)
+        (self.folder / "inference.gin").write_text(GIN)
+        words = command("--submission", entry, "--gin_config", self.folder / "inference.gin", "--root_dir",
+                        root or self.root, "--sandbox", level, *options)  # fmt: skip
+        environment = {**os.environ, "MODEL_KEY": KEY, **self.environment}
+        return subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=self.folder, env=environment)
+
+    @property
+    def with_model(self) -> tuple[str, ...]:
+        return ("--model-endpoint", self.endpoint, "--model", "scripted", "--model-key-variable", "MODEL_KEY")
+
+    @property
+    def bundle(self) -> Path:
+        return self.root / "inference"
+
+    @property
+    def manifest(self) -> Manifest:
+        return read_record(self.bundle / "manifest.json", Manifest)
+
+    @property
+    def episodes(self) -> list[tuple[int, float]]:
+        found = [entry["episode"] for entry in Journal(self.bundle / "journal.jsonl").entries()]
+        return [(episode["index"], episode["episode_return"]) for episode in found]
+
+
+@pytest.fixture
+def run(tmp_path: Path, model: RunningServer) -> Runner:
+    return Runner(tmp_path, model.endpoint)
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.group("bwrap")
+def test_a_cut_off_participant_reaches_the_model_and_neither_the_key_nor_the_network(
+    run: Runner, model: RunningServer, tmp_path: Path
+) -> None:
+    if (reason := why_unavailable("bubblewrap")) is not None:
+        pytest.skip(reason)
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "key").write_text(f"{KEY}\n")
+    run.environment = {
+        "SERVER_PORT": model.endpoint.rpartition(":")[2].removesuffix("/v1"), "KEY_FOLDER": str(tmp_path / "keys"),
+    }  # fmt: skip
+    passed = ("--gin-bindings", "Submission.pass_environment = ['SERVER_PORT', 'KEY_FOLDER']")
+    done = run(SPY, *run.with_model, *passed, level="bubblewrap")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert KEY.encode() not in bytes_of(run.root)
+    assert KEY not in done.stdout + done.stderr
+    usage = read_record(run.bundle / "metrics" / "model_usage.json", ModelUsage)
+    assert usage.total.answered == len(model.model.requests) > 2
+    assert [(scope.phase, scope.episode) for scope in usage.scopes] == [("load", None), ("episode", 0), ("episode", 1)]
+    assert run.manifest.models == ["scripted"]
+    assert not any("network" in warning for warning in run.manifest.warnings)
+    again = tmp_path / "again"
+    assert run(SPY, "--model-replay", run.bundle, *passed, level="bubblewrap", root=again).returncode == 0
+    assert usage.total.answered == len(model.model.requests)  # nothing was sent
+    replayed = read_record(again / "inference" / "metrics" / "model_usage.json", ModelUsage)
+    assert (replayed.total.calls, replayed.total.served) == (0, usage.total.answered)
+
+
+POINTS = {
+    # how often a request may reach the server: an answer that nobody recorded has to be asked for again
+    "model relay: call recorded": 1,
+    "model relay: answer received": 2,
+    "model relay: answer recorded": 1,
+    "evaluator: episode played": 1,
+    "evaluator: participant started": 1,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_run_resumes_and_pays_no_answer_twice(point: str, run: Runner, model: RunningServer) -> None:
+    run.environment = {"A2PERF_FAULT_POINT": point, "A2PERF_FAULT_ONCE": str(run.folder / "once")}
+    killed = run(AGENT, *run.with_model)
+    assert (run.folder / "once").exists()
+    assert killed.returncode == 3, killed.stdout + killed.stderr
+    resumed = run(AGENT, *run.with_model)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert [index for index, _ in run.episodes] == [0, 1]
+    sent = Counter(request["messages"][0]["content"] for request in model.model.requests)
+    assert max(sent.values()) <= POINTS[point]
+    entries = read_entries(run.bundle / "model_calls.jsonl")
+    calls = joined(entries)
+    unknown = [call for call in calls if call.answer is None]
+    assert len(unknown) == (point in ("model relay: call recorded", "model relay: answer received"))
+    assert all(call.charged == call.call.reserved for call in unknown)
+    answered = Counter(call.call.sha256 for call in calls if call.answer is not None)
+    assert max(answered.values()) == 1  # every request has one answer, however often the run was started
+    served = sum(isinstance(entry, ServedEntry) for entry in entries)
+    assert served == (0 if point in ("model relay: call recorded", "model relay: answer received") else served)
+    if point == "evaluator: episode played":
+        assert served >= 2  # the first episode was played again, with the recorded answers
+
+
+@pytest.mark.slow
+def test_a_participant_that_ignores_its_budget_fails_with_that_kind_and_keeps_what_was_measured(run: Runner) -> None:
+    done = run(AGENT, *run.with_model, "--model-call-limit", 4)
+    assert done.returncode == 1
+    manifest = run.manifest
+    assert (manifest.exit_reason, manifest.failure.kind.value) == ("budget", "budget")
+    assert "the budget of calls is exhausted: 4 of 4 used" in manifest.failure.message
+    usage = read_record(run.bundle / "metrics" / "model_usage.json", ModelUsage)
+    assert (usage.total.answered, usage.budgets["calls"].refused) == (4, 1)
+    assert [index for index, _ in run.episodes] == [0]
+
+
+@pytest.mark.slow
+def test_an_error_of_the_server_is_not_the_participants_and_the_run_resumes(run: Runner, model: RunningServer) -> None:
+    agent = AGENT.replace('ask("step %d" % policy["steps"])', 'ask("busy") if policy["steps"] > 30 else ask("step")')
+    slow = "Submission.model_call_timeout_s = 0.5"
+    done = run(agent, *run.with_model, "--gin-bindings", slow)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert run.manifest.state.value == "interrupted"
+    assert run.manifest.failure.kind.value == "infrastructure"
+
+
+WRONG: dict[str, tuple[tuple[str, ...], str]] = {
+    "no endpoint": (("--model", "scripted"), "there is no endpoint"),
+    "no model": (("--model-endpoint", "http://127.0.0.1:1/v1"), "no model was named"),
+    "no address": (("--model-endpoint", "localhost", "--model", "x"), "is not the address of a server"),
+    "a password": (("--model-endpoint", "http://me:secret@h/v1", "--model", "x"), "contains a user or a password"),
+    "no such variable": (
+        ("--model-endpoint", "http://h/v1", "--model", "x", "--model-key-variable", "NOT_SET_ANYWHERE"), "is not set",
+    ),
+    "no price table": (
+        ("--model-endpoint", "http://h/v1", "--model", "x", "--model-cost-limit", "1"), "needs a price table",
+    ),
+    "no record": (("--model-replay", "/tmp/nothing"), "holds no record of calls"),
+}  # fmt: skip
+
+
+def test_wrong_settings_are_errors_before_anything_starts(tmp_path: Path) -> None:
+    from a2perf.errors import ConfigError
+    from a2perf.submission.evaluator.model_relay.access import model_access
+    from a2perf.submission.run_options import OPTIONS
+    from a2perf.submission.settings import Submission
+
+    by_flag = {option.flag: option for option in OPTIONS.values()}
+    for what, (words, message) in WRONG.items():
+        given: dict[str, Any] = {}
+        for flag, value in zip(words[::2], words[1::2], strict=True):
+            option = by_flag[flag]
+            given[option.name] = [value] if option.kind.startswith("Seq") else value
+        if "model_cost_limit" in given:
+            given["model_cost_limit"] = 1.0
+        settings = Submission(
+            mode="inference", domain="web_navigation", root_dir=str(tmp_path), participant_module_path=str(tmp_path),
+            **given,
+        )  # fmt: skip
+        with pytest.raises(ConfigError, match=message) as caught:
+            model_access(settings)
+        assert "secret" not in str(caught.value), what
