@@ -22,12 +22,14 @@ from a2perf.domains.circuit_training.held_out import held_out_tasks
 from a2perf.domains.circuit_training.netlists.importing import NetlistSource, import_netlist
 from a2perf.domains.competition_profile import CompetitionProfile, ProfileSetting
 from a2perf.domains.registry import HeldOutTask
+from a2perf.errors import did_you_mean
 
 ENV_ID = "CircuitTraining-MacroPlacement-v0"
 _ARGUMENTS = (
     "profile", "wirelength_weight", "density_weight", "congestion_weight", "orientations", "overlap_tolerance",
     "time_limit_s",
 )  # fmt: skip
+_PUBLIC = ("ariane_twin", "ariane", "generated")
 _TOLD = {"design": "toy_macro_stdcell"}
 _LIBRARY, _PLACED = (".lef", ".lef.gz"), (".def", ".def.gz")
 
@@ -38,6 +40,7 @@ SETTINGS = {
     "congestion_weight": ProfileSetting(0.5, "weight of the congestion"),
     "orientations": ProfileSetting("flips", "what hard macros may be turned to: flips, fixed or all"),
     "overlap_tolerance": ProfileSetting(0.0, "overlap of hard macros that is allowed, um"),
+    "designs": ProfileSetting("ariane_twin,ariane,generated", "public designs beside the toy circuit"),
     "generated_macros": ProfileSetting(40, "hard macros of the public generated design"),
     "reference_moves": ProfileSetting(50_000, "moves of the reference annealing; it stops after reference_time_s"),
     "reference_time_s": ProfileSetting(60.0, "longest reference annealing of one design, seconds"),
@@ -50,15 +53,32 @@ def environment_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def public_tasks(settings: Mapping[str, Any]) -> list[HeldOutTask]:
-    """Returns the tasks beside the toy circuit: Ariane's twin, a generated design, and Ariane if its data are here."""
+    """Returns the tasks beside the toy circuit: Ariane's twin, a generated design, and Ariane if its data are here.
+
+    Raises:
+        ArgumentError: ``designs`` names another one.
+    """
+    wanted = [name.strip() for name in str(settings["designs"]).split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in _PUBLIC]:
+        raise ArgumentError(
+            f"{unknown[0]!r} is not a design of the profile{did_you_mean(unknown[0], _PUBLIC)}",
+            hint=f"give some of {', '.join(_PUBLIC)}, separated by commas",
+        )
     shared, macros = environment_arguments(settings), int(settings["generated_macros"])
-    tasks = [
-        _task("place_ariane_twin", {"design": "ariane_twin", **shared}),
-        _task(f"place_generated_{macros}", {"design": "generated", "num_macros": macros, "seed": 0, **shared}),
+    here = {
+        "ariane_twin": True,
+        "ariane": len(assets.available(ARIANE.values())) == len(ARIANE),
+        "generated": True,
+    }
+    specs: dict[str, dict[str, Any]] = {"generated": {"num_macros": macros, "seed": 0}}
+    return [
+        _task(
+            f"place_{name}_{macros}" if name == "generated" else f"place_{name}",
+            {"design": name, **specs.get(name, {}), **shared},
+        )
+        for name in wanted
+        if here[name]
     ]
-    if len(assets.available(ARIANE.values())) == len(ARIANE):
-        tasks.insert(1, _task("place_ariane", {"design": "ariane", **shared}))
-    return tasks
 
 
 def secret_tasks(count: int, seed: int, settings: Mapping[str, Any]) -> list[HeldOutTask]:

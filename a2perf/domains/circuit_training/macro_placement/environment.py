@@ -30,7 +30,7 @@ from a2perf.domains.circuit_training.macro_placement.benchmark import (
 from a2perf.domains.circuit_training.macro_placement.placers import random_placement
 from a2perf.domains.circuit_training.macro_placement.verdict import apply_placement
 from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_STDCELL, ORIENTATIONS
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.profiles import cost_profile, engine_from_header
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 
@@ -120,6 +120,10 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         )
         self.action_space = PlacementSpace(len(self._order), self._draw)  # type: ignore[assignment]
         self._open, self._over = True, True
+
+    def final_state(self) -> tuple[str, bytes]:
+        """Returns the placement as it is, for the record of a run: suffix and content of a ``.plc`` file."""
+        return ".plc", exact_placement(self._plc).encode()
 
     @property
     def plc(self) -> PlacementCost:
