@@ -35,7 +35,7 @@ _MOST_BYTES = 1 << 24
 
 
 class Served:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, protocol: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "a2perf", "serve", "--protocol", protocol, *arguments]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
@@ -21,14 +20,12 @@ from a2perf.serving.openenv import openenv_routes
 from a2perf.serving.requests import answer, metrics_response, refusal
 from a2perf.serving.sessions import Sessions
 
-_log = logging.getLogger(__name__)
-
 
 def application(sessions: Sessions) -> ASGIApp:
     """Returns the application; its lifespan starts the expiry of sessions and ends all of them.
 
     Args:
-        sessions: the sessions of the server, whose settings name the protocol.
+        sessions: the sessions of the server; their settings name the protocol.
 
     Raises:
         MissingDependency: the protocol needs a package that is not installed.
@@ -50,7 +47,6 @@ def application(sessions: Sessions) -> ASGIApp:
         return refusal(refused)
 
     async def internal(request: Request, error: Exception) -> Response:
-        _log.error("a request failed", exc_info=error)
         refused = ServingError("internal", "the server failed", "its log has the cause")
         sessions.count_error(refused)
         return refusal(refused)

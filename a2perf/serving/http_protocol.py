@@ -17,7 +17,16 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from a2perf.serving.errors import ServingError
-from a2perf.serving.requests import answer, decode, form_of, read_body, refusal
+from a2perf.serving.requests import (
+    answer,
+    close_quietly,
+    decode,
+    form_of,
+    internal_error,
+    read_body,
+    refusal,
+    send_reply,
+)
 from a2perf.serving.sessions import Outcome, Session, Sessions
 from a2perf.serving.values import Form, encode, plain
 
@@ -111,7 +120,7 @@ class _SessionEndpoint:
     # --- WebSocket
 
     async def over_websocket(self, websocket: WebSocket) -> None:
-        """Serves one connection, whose sessions end with it."""
+        """Serves one connection; its sessions end with it."""
         await websocket.accept()
         sending = asyncio.Lock()
         running: set[asyncio.Task[None]] = set()
@@ -124,29 +133,25 @@ class _SessionEndpoint:
                 if message.op is None:
                     raise ServingError("bad_request", "the message has no op", 'for example "op": "open"')
                 fields = await self._answered(message, form, websocket)
-            except ServingError as error:
-                self._sessions.count_error(error)
-                fields = {"error": error.record()}
+            except Exception as error:
+                refused = error if isinstance(error, ServingError) else internal_error()
+                self._sessions.count_error(refused)
+                fields = {"error": refused.record()}
             encoded = encode(fields if number is None else {"id": number, **fields}, form)
             async with sending:
-                if form == "json":
-                    await websocket.send_text(encoded.decode())
-                else:
-                    await websocket.send_bytes(encoded)
+                await send_reply(websocket, encoded, form)
 
         try:
             while (event := await self._received(websocket)) is not None:
                 text = event.get("text")
                 work = handle(text, "json") if text is not None else handle(event.get("bytes") or b"", "msgpack")
                 if self._sessions.owned(websocket) <= 1:
-                    await work  # a task of its own would cost a tenth of a step
+                    await work  # another task would cost a tenth of a step
                     continue
                 running.add(task := asyncio.create_task(work))
                 task.add_done_callback(running.discard)
                 while len(running) > self._settings.max_sessions:
                     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        except RuntimeError:
-            pass  # the client left before its answer was sent
         finally:
             self._sessions.close_connection(websocket)
             for task in running:
@@ -161,7 +166,7 @@ class _SessionEndpoint:
             except TimeoutError:
                 if self._sessions.owned(websocket):
                     continue
-                await websocket.close(1001, "idle")
+                await close_quietly(websocket, 1001, "idle")
                 return None
             return None if event["type"] == "websocket.disconnect" else dict(event)
 

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket
 
 from a2perf._version import __version__
 from a2perf.serving.errors import ServingError
-from a2perf.serving.requests import answer, decode, read_body, refusal
+from a2perf.serving.requests import answer, close_quietly, decode, internal_error, read_body, refusal, send_reply
 from a2perf.serving.sessions import Outcome, Session, Sessions
 from a2perf.serving.values import encode
 
@@ -177,8 +177,8 @@ class _OpenEnvEndpoint:
             session = OpenEnvSession(self._sessions, websocket)
         except ServingError as error:
             self._sessions.count_error(error)
-            await websocket.send_text(_error_message(error))
-            await websocket.close(1013, "no free session")
+            await send_reply(websocket, _error_message(error), "json")
+            await close_quietly(websocket, 1013, "no free session")
             return
         try:
             while True:
@@ -186,22 +186,21 @@ class _OpenEnvEndpoint:
                     async with asyncio.timeout(self._settings.idle_seconds):
                         event = await websocket.receive()
                 except TimeoutError:
-                    await websocket.close(1001, "idle")
+                    await close_quietly(websocket, 1001, "idle")
                     return
                 if event["type"] == "websocket.disconnect":
                     return
                 text = event.get("text")
                 reply = await self._replied(session, (event.get("bytes") or b"") if text is None else text)
                 if reply is None:
-                    await websocket.close()
+                    await close_quietly(websocket, 1000, "")
                     return
-                await websocket.send_text(reply)
-        except RuntimeError:
-            pass  # the client left before its answer was sent
+                if not await send_reply(websocket, reply, "json"):
+                    return
         finally:
             self._sessions.close_connection(websocket)
 
-    async def _replied(self, session: OpenEnvSession, body: bytes | str) -> str | None:
+    async def _replied(self, session: OpenEnvSession, body: bytes | str) -> bytes | None:
         """Returns the answer to a message; None for one that ends the connection."""
         try:
             message = decode(body, SocketMessage)
@@ -218,10 +217,11 @@ class _OpenEnvEndpoint:
                 raise ServingError(
                     "unknown_type", f"{shown!r} is not a type of message", f"choose one of: {', '.join(_TYPES)}"
                 )
-        except ServingError as error:
-            self._sessions.count_error(error)
-            return _error_message(error)
-        return encode({"type": reply[0], "data": reply[1]}, "json").decode()
+        except Exception as error:
+            refused = error if isinstance(error, ServingError) else internal_error()
+            self._sessions.count_error(refused)
+            return _error_message(refused)
+        return encode({"type": reply[0], "data": reply[1]}, "json")
 
     # --- HTTP
 
@@ -318,9 +318,9 @@ class _OpenEnvEndpoint:
         return refusal(error)
 
 
-def _error_message(error: ServingError) -> str:
+def _error_message(error: ServingError) -> bytes:
     code = _CODES.get(error.kind, "EXECUTION_ERROR")
     # the client of the package shows the message only
     message = f"{error.message}. Hint: {error.hint}" if error.hint else error.message
     data = {"code": code, "kind": error.kind, "message": message}
-    return encode({"type": "error", "data": data}, "json").decode()
+    return encode({"type": "error", "data": data}, "json")

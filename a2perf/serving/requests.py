@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from a2perf.serving.errors import ServingError
 from a2perf.serving.metrics import CONTENT_TYPE
@@ -17,6 +20,7 @@ from a2perf.serving.values import Form, encode
 MSGPACK = "application/msgpack"
 JSON = "application/json"
 _Message = TypeVar("_Message")
+_log = logging.getLogger(__name__)
 
 
 def decode(body: bytes | str, kind: type[_Message], form: Form = "json") -> _Message:
@@ -44,6 +48,30 @@ def decode(body: bytes | str, kind: type[_Message], form: Form = "json") -> _Mes
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         name = "JSON" if form == "json" else "MessagePack"
         raise ServingError("malformed", f"the message is not {name}: {error}"[:300], f"send valid {name}") from error
+
+
+async def send_reply(websocket: WebSocket, encoded: bytes, form: Form) -> bool:
+    """Sends a message; returns False if the client has left."""
+    try:
+        if form == "json":
+            await websocket.send_text(encoded.decode())
+        else:
+            await websocket.send_bytes(encoded)
+    except (WebSocketDisconnect, RuntimeError):  # starlette raises the latter after a disconnect was received
+        return False
+    return True
+
+
+async def close_quietly(websocket: WebSocket, code: int, reason: str) -> None:
+    """Closes a connection that the client may have left."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        await websocket.close(code, reason)
+
+
+def internal_error() -> ServingError:
+    """Logs the exception that is being handled, a bug, and returns the error that the client receives."""
+    _log.exception("a request failed")
+    return ServingError("internal", "the server failed", "its log has the cause")
 
 
 async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:

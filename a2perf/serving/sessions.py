@@ -21,7 +21,7 @@ from a2perf.serving.settings import ServedTask, ServerSettings
 from a2perf.serving.values import Form
 from a2perf.serving.worker_processes import WorkerProcess, WorkerProcesses
 
-_REMEMBERED: Final = 4096  # closed sessions whose end is explained to late requests
+_REMEMBERED: Final = 4096  # closed sessions; a late request learns why its session ended
 _TICK_SECONDS: Final = 0.5
 _Result = TypeVar("_Result")
 

@@ -46,7 +46,7 @@ def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def space_of(description: Mapping[str, Any]) -> spaces.Space[Any]:
-    """Returns the space of a description, whose arrays are decoded.
+    """Returns the space of a description with decoded arrays.
 
     Raises:
         ServingError: the kind of space is not known here (``bad_request``).

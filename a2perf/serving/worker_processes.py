@@ -1,8 +1,8 @@
 """The worker processes of a server, from the side of its event loop.
 
 Environments run in other processes: physics engines and placement kernels hold the interpreter's lock for seconds, may
-crash, and must not delay other clients. Each domain has processes of its own, so its sessions never wait for those of
-another domain.
+crash, and must not delay other clients. Sessions of one domain share processes and never wait for those of another
+domain.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class WorkerProcess(asyncio.Protocol):
             self._process.kill()
 
     async def stop(self) -> None:
-        """Ends the process: its connection closes, then it is killed if it goes on."""
+        """Ends the process: its connection closes, after a few seconds it is killed."""
         self.is_alive = False
         if self._transport is not None:
             self._transport.abort()

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -71,17 +72,21 @@ class Server:
 @contextlib.contextmanager
 def started(protocol: str, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[Server]:
     command = [sys.executable, "-m", "a2perf", "serve", "--protocol", protocol, "--workers", "1", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
-    assert process.stdout is not None
-    try:
-        assert select.select([process.stdout], [], [], 60)[0], "the server did not start in a minute"
-        server = Server(process, process.stdout.readline().split()[-1])
-        yield server
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait(30)
-        process.stdout.close()
+    variables = {**os.environ, **(environment or {})}
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=variables)
+        assert process.stdout is not None
+        try:
+            assert select.select([process.stdout], [], [], 60)[0], "the server did not start in a minute"
+            yield Server(process, process.stdout.readline().split()[-1])
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(30)
+            process.stdout.close()
+        errors.seek(0)
+        log = errors.read().decode()
+    assert "Traceback" not in log, log  # clients cannot provoke one
 
 
 @pytest.fixture(scope="package")

@@ -108,8 +108,9 @@ _MESSAGES: list[tuple[bytes | str, str]] = [
     ('{"op": "close", "session": ""}', "unknown_session"),
     (b"", "malformed"),
     (b"\xc1", "malformed"),
-    (b"\xdd\xff\xff\xff\xff", "malformed"),
-    (b"\x91" * 60_000, "malformed"),
+    (b"\xdd\xff\xff\xff\xff", "bad_request"),  # a list of four billion items
+    (b"\x91" * 60_000, "bad_request"),
+    (b"\x82\xa2op\xa4step\xa6action" + b"\x91" * 60_000, "malformed"),
     (b"\x81\xa2op\xa4\xff\xff\xff\xff", "malformed"),
     (b"\x81\xa2op\xa4step", "bad_request"),
 ]

@@ -20,7 +20,7 @@ from a2perf.serving.metrics import ServerCounters
 from tests.serving.conftest import CIRCUIT, WEB, started
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_sessions_connections_and_processes(number: signal.Signals) -> None:
     with started("http", "--task", WEB, "--task", CIRCUIT) as server:
         env = RemoteEnvironment(server.address, WEB)
@@ -39,6 +39,7 @@ def test_a_signal_ends_sessions_connections_and_processes(number: signal.Signals
         env.close()
 
 
+@pytest.mark.slow
 def test_a_killed_server_leaves_no_process() -> None:
     with started("http", "--task", WEB) as server:
         env = RemoteEnvironment(server.address, WEB)

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Any
 
+import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
@@ -62,6 +63,7 @@ def test_a_client_plays_an_episode_over_http() -> None:
         assert server.request("GET", "/health") == (200, {"status": "healthy"})
 
 
+@pytest.mark.slow
 def test_a_client_plays_an_episode_over_standard_streams() -> None:
     arguments = ["-m", "a2perf", "serve", "--protocol", "mcp", "--stdio", "--task", WEB, "--workers", "1"]
     asyncio.run(_play(stdio_client(StdioServerParameters(command=sys.executable, args=arguments))))
