@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from a2perf.arrays import Values, as_finite
+from a2perf.domains.circuit_training.cost_model import CostWeights
 from a2perf.domains.circuit_training.placement_charts import (
     PlacerPoints,
     draw_cost_against,
@@ -25,6 +26,7 @@ from a2perf.domains.circuit_training.recorded_placements import (
     NOT_RECORDED,
     RecordedPlacement,
     best_placement,
+    recorded_profile,
 )
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.report_section import DomainSection, SectionFigure, SectionTable, TableNumber, TaskRuns
@@ -63,11 +65,12 @@ def placement_section(runs: TaskRuns) -> DomainSection | None:
     results = [result for name, held in runs.submissions.items() if (result := _result(name, held, runs.task))]
     if not results:
         return None
+    profile = recorded_profile(next(run for held in runs.submissions.values() for run in held))
     results.sort(key=lambda result: (float(result.costs.mean()), result.name))
     shown = [result for result in results if isinstance(result.placement, RecordedPlacement)][:MOST_PLACERS]
     return DomainSection(
         title=f"Placements: {runs.title}",
-        text=_text(results, shown),
+        text=_text(results, shown, PROFILES[profile].weights),
         tables=(_placers(results), *((_parts(shown),) if shown else ())),
         figures=(_cost_figure(results, runs), *((_parts_figure(shown),) if shown else ()), *_map_figures(shown)),
     )
@@ -105,9 +108,10 @@ def _energy(run: Run) -> float:
     return energy.gross_kwh * JOULES_PER_KWH if energy.quality in ("measured", "estimated", "mixed") else float("nan")
 
 
-def _text(results: Sequence[PlacerResult], shown: Sequence[PlacerResult]) -> str:
+def _text(results: Sequence[PlacerResult], shown: Sequence[PlacerResult], weights: CostWeights) -> str:
     parts = [
-        "Cost is the proxy cost of the environment: 1.0 wirelength + 1.0 density + 0.5 congestion; lower is better. "
+        f"Cost is the proxy cost of the environment: {weights.wirelength:g} wirelength + {weights.density:g} density + "
+        f"{weights.congestion:g} congestion; lower is better. "
         "It is not a result of place and route: the page “"
         + _PAGE
         + "” of the documentation describes what it leaves out."
@@ -129,7 +133,7 @@ def _placers(results: Sequence[PlacerResult]) -> SectionTable:
         placement = result.placement
         if isinstance(placement, RecordedPlacement):
             cost = placement.recorded_cost
-            note = None if placement.agrees else f"recomputed {placement.costs['circuit_training'].cost:.4f}"
+            note = None if placement.agrees else f"recomputed {placement.recomputed_cost:.4f}"
             legal = _verdict(placement)
         else:
             cost, note, legal = None, "not recorded" if placement == NOT_RECORDED else "not readable", "unknown"
@@ -231,7 +235,7 @@ def _map_figures(shown: Sequence[PlacerResult]) -> list[SectionFigure]:
     scales = map_scales([placement.plc for placement in placements])
     figures = []
     for result, placement in zip(shown, placements, strict=True):
-        parts = placement.costs["circuit_training"]
+        parts = placement.costs[placement.profile]
         seed = placement.run.identity.seed
         figures.append(
             SectionFigure(

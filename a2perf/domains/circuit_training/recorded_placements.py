@@ -19,8 +19,8 @@ from a2perf.domains.circuit_training.designs import SPEC_FIELDS
 from a2perf.domains.circuit_training.incremental import evaluate_placement
 from a2perf.domains.circuit_training.overlaps import LegalityVerdict, legality
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.profiles import PROFILES, PlacementCosts
-from a2perf.domains.registry import find_environment
+from a2perf.domains.circuit_training.profiles import PROFILES, PlacementCosts, engine_from_header
+from a2perf.domains.registry import Environment, all_environments, find_environment
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text
 from a2perf.runs.run import Run
@@ -38,7 +38,8 @@ class RecordedPlacement:
 
     Attributes:
         run: the run that recorded it.
-        recorded_cost: of the environment, as recorded.
+        recorded_cost: of the environment, as recorded, by its profile.
+        profile: of the environment.
         plc: the engine with the placement, set up as the environment does.
         costs: recomputed costs by profile.
         verdict: on its hard macros.
@@ -46,6 +47,7 @@ class RecordedPlacement:
 
     run: Run
     recorded_cost: float
+    profile: str
     plc: PlacementCost
     costs: Mapping[str, PlacementCosts]
     verdict: LegalityVerdict
@@ -53,7 +55,30 @@ class RecordedPlacement:
     @property
     def agrees(self) -> bool:
         """Whether the recomputed cost is the recorded one."""
-        return abs(self.costs["circuit_training"].cost - self.recorded_cost) <= DIFFERENT * abs(self.recorded_cost)
+        return abs(self.recomputed_cost - self.recorded_cost) <= DIFFERENT * abs(self.recorded_cost)
+
+    @property
+    def recomputed_cost(self) -> float:
+        """Cost by the profile of the environment."""
+        return self.costs[self.profile].cost
+
+
+def recorded_profile(run: Run) -> str:
+    """Returns the profile of an environment's cost; ids that place whole designs follow the public evaluator."""
+    known = run.manifest is not None and run.manifest.env_id in all_environments()
+    return "tilos" if known and _environment(run).ranking == "macro_placement" else "circuit_training"
+
+
+def _environment(run: Run) -> Environment:
+    """Returns the environment of a run.
+
+    Raises:
+        ValueError: the run has no manifest.
+        ConfigError: the id is not known.
+    """
+    if run.manifest is None or not run.manifest.env_id:
+        raise ValueError("the bundle has no readable manifest")
+    return find_environment(run.manifest.env_id)[1]
 
 
 def first_episode_cost(run: Run) -> float | None:
@@ -96,7 +121,7 @@ def _evaluated(run: Run, cost: float) -> RecordedPlacement:
         "circuit_training": PlacementCosts(parts["wirelength"], parts["density"], parts["congestion"], weighted),
         "tilos": evaluate_placement(plc, "tilos"),
     }
-    return RecordedPlacement(run, cost, plc, costs, legality(plc))
+    return RecordedPlacement(run, cost, recorded_profile(run), plc, costs, legality(plc))
 
 
 def _engine(run: Run) -> PlacementCost:
@@ -106,15 +131,17 @@ def _engine(run: Run) -> PlacementCost:
         ValueError: the run has no manifest, or its netlist is not a file of reasonable size on this host.
         UserError: the design is unknown, invalid or not on this host.
     """
-    if run.manifest is None or not run.manifest.env_id:
-        raise ValueError("the bundle has no readable manifest")
-    known = {**find_environment(run.manifest.env_id)[1].kwargs, **run.manifest.env_kwargs}
+    environment = _environment(run)
+    assert run.manifest is not None
+    known = {**environment.kwargs, **run.manifest.env_kwargs}
     given = str(known.get("netlist_file") or "")
     if given:
         _check_netlist(Path(given))
     spec = {name: known[name] for name in SPEC_FIELDS if name in known}
     design = str(known.get("design") or "")
     netlist, placement = resolve_files(given, str(known.get("init_placement") or ""), design, {} if given else spec)
+    if recorded_profile(run) == "tilos":
+        return engine_from_header(netlist, placement)
     return create_placement_cost(netlist, placement, settings=EngineSettings())
 
 

@@ -35,7 +35,15 @@ def _played(seed: int) -> tuple[float, bytes]:
     return -float(reward), content
 
 
-def _run(folder: Path, name: str, seed: int, cost: float, content: bytes | None, **env_kwargs: object) -> Run:
+def _run(
+    folder: Path,
+    name: str,
+    seed: int,
+    cost: float,
+    content: bytes | None,
+    env_id: str = "CircuitTraining-ToyMacro-v0",
+    **env_kwargs: object,
+) -> Run:
     place = RunFolder(BUNDLE, folder / f"{name}_{seed}", f"{name}_{seed}", root=f"{name}_{seed}")
     (place.path / "media").mkdir(parents=True)
     states = ()
@@ -52,7 +60,7 @@ def _run(folder: Path, name: str, seed: int, cost: float, content: bytes | None,
             "inference",
             domain="circuit_training",
             task=TASK,
-            env_id="CircuitTraining-ToyMacro-v0",
+            env_id=env_id,
             env_kwargs=env_kwargs,
         ),
         read_details=lambda _: RunDetails(final_states=states),
@@ -79,6 +87,19 @@ def test_the_best_recorded_placement_has_the_recorded_cost_to_the_last_digits(pl
     assert parts.cost == pytest.approx(parts.wirelength + 0.5 * parts.density + 0.5 * parts.congestion, rel=1e-14)
     assert best.agrees
     assert best.verdict.legal
+
+
+def test_a_placement_of_a_whole_design_is_evaluated_as_its_environment_does(tmp_path):
+    env = gymnasium.make("CircuitTraining-MacroPlacement-v0")
+    env.action_space.seed(3)
+    env.reset(seed=0)
+    _, reward, *_ = env.step(env.action_space.sample())
+    content = env.unwrapped.final_state()[1]
+    best = best_placement([_run(tmp_path, "a", 1, -float(reward), content, "CircuitTraining-MacroPlacement-v0")])
+    assert isinstance(best, RecordedPlacement)
+    assert best.profile == "tilos"
+    assert best.recomputed_cost == pytest.approx(-float(reward), rel=1e-14)
+    assert best.agrees
 
 
 def test_a_claimed_cost_that_the_placement_does_not_have_is_shown_beside_the_recomputed_one(played, tmp_path):

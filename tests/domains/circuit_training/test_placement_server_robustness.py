@@ -24,8 +24,8 @@ from tests.domains.circuit_training.protocol_client import ProtocolClient
 from tests.golden import recorded
 
 ARGUMENTS = (
-    -1, 0, 1, 2, 3, 7, 2**31, 2**80, 0.5, -0.5, 1e-300, 1e300, True, False, None, "", "M0", "M0/p0", "Grp_1", "P0", "c0",
-    "S", "\x00", "é", "x" * 5000, [], [0], [1, 2], [0.5], [None], [[1]], {}, {"a": 1},
+    -1, 0, 1, 2, 3, 7, 2**31, 2**80, 0.5, -0.5, 1e-300, 1e300, True, False, None, "", "M0", "M0/p0", "Grp_1", "P0",
+    "c0", "S", "\x00", "é", "x" * 5000, [], [0], [1, 2], [0.5], [None], [[1]], {}, {"a": 1},
 )  # fmt: skip
 _WRITE_FILES = ("save_placement",)
 CLIENT = """
@@ -135,7 +135,7 @@ class CountingClient(ProtocolClient):
 
 def _prepared(data: Path, case: dict) -> CountingClient:
     settings = case["cfg"]
-    client = CountingClient(data / case["netlist"], (settings.get("xs", 0.0), settings.get("ys", 0.0)))
+    client = CountingClient(data / case["netlist"], (settings.get("xs", 0.0), settings.get("ys", 0.0)), timeout_s=300)
     if settings.get("square"):
         client.make_soft_macros_square()
     for blockage in settings.get("blockages", ()):
