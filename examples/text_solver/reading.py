@@ -38,12 +38,12 @@ CONTROLS = {
     "number of passengers": ("number", "Number of passengers", ""),
     "password": ("password", "", "Password"),
     "ZIP code": ("textbox", "ZIP Code", ""),
-    "remember me": ("checkbox", "Remember me", ""),
-    "stay logged in": ("checkbox", "Stay logged in", ""),
+    "remember me option": ("checkbox", "Remember me", ""),
+    "stay logged in option": ("checkbox", "Stay logged in", ""),
     "user name": ("textbox", "", "Email or user name"),
 }
 # these have no label: they offer the value
-CHOICES = {"cabin": "radio", "flight type": "radio", "payment": "radio", "state": "select"}
+CHOICES = {"cabin": "radio", "flight type": "radio", "payment method": "radio", "state": "select"}
 _NAMES = "|".join(sorted((*CONTROLS, *CHOICES), key=len, reverse=True))
 _GIVEN = re.compile(rf"\b({_NAMES})(?:: | to | = | )(\x00\d+\x00|on\b|off\b)")
 _GIVEN_FIRST = re.compile(rf"(\x00\d+\x00|\bon|\boff) as the ({_NAMES})\b")

@@ -41,7 +41,7 @@ from a2perf.domains.web_navigation.reward import REASON, Reward
 from a2perf.domains.web_navigation.rules import WebRules
 from a2perf.domains.web_navigation.site_tables import preload
 from a2perf.domains.web_navigation.solver import check_solvable, solve
-from a2perf.domains.web_navigation.text import phrasing_of, text_solution, write_instruction
+from a2perf.domains.web_navigation.text import TextView, phrasing_of, text_solution, write_instruction
 from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
@@ -306,6 +306,14 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         if self._episode.site is None:
             raise EpisodeOverError("no episode was started", hint="call env.reset(seed=...) first")
         return self._episode.site
+
+    def text_view(self, *, full: bool = False) -> TextView:
+        """Returns the text of the episode, whatever the environment observes.
+
+        Args:
+            full: list every element with its tag, classes and box.
+        """
+        return TextView(self._episode, full=full)
 
     def solution(self) -> list[Any]:
         """Returns the actions of a perfect episode, from its first step.

@@ -22,7 +22,7 @@ _FORM = re.compile(r'([a-z]+)(?: ([0-9]{1,6}))?(?: ("(?:[^"\\]|\\.)*"))?', re.DO
 
 
 class TextActionError(ValueError):
-    """An action is invalid; the text says what was given and what is valid, in one line of ASCII."""
+    """An action is invalid; the text names what was given and what is valid, in one line of ASCII."""
 
 
 class TextAction(NamedTuple):

@@ -2,8 +2,8 @@
 
 Every profile key has one name. Values are JSON strings, and ``on`` or ``off`` for checkboxes, so an instruction is
 unambiguous. How it is phrased depends on a number that the environment derives from the seed of the episode.
-Compositions name the website of each value. In reversed order, the last website comes first and the text says so, as in
-Furuta et al. 2023, arXiv:2311.18751.
+Compositions name the website of each value. In reversed order, the last website comes first and the text states this, as
+in Furuta et al. 2023, arXiv:2311.18751.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIELD_NAMES = {
     "city": "city",
     "credit_card_expiration": "expiration date",
     "credit_card_number": "credit card number",
-    "credit_card_type": "payment",
+    "credit_card_type": "payment method",
     "credit_card_verification_code": "CVV",
     "departureairport": "departure airport",
     "departuredate": "departure date",
@@ -34,9 +34,9 @@ FIELD_NAMES = {
     "numberofpeople": "number of passengers",
     "password": "password",
     "postal_code": "ZIP code",
-    "rememberme": "remember me",
+    "rememberme": "remember me option",
     "state": "state",
-    "stayloggedin": "stay logged in",
+    "stayloggedin": "stay logged in option",
     "username": "user name",
 }
 """Name of each profile key in instructions."""

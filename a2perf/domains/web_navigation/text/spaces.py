@@ -1,7 +1,7 @@
 """The spaces of texts: what the environment shows, and what it takes.
 
-Shown texts are ASCII: everything else is escaped as in JSON. An action may be any text, because an invalid one costs a
-step and must reach the environment.
+Shown texts are ASCII: everything else is escaped as in JSON. An action may be any text, because invalid ones must reach
+the environment and cost a step there.
 """
 
 from __future__ import annotations

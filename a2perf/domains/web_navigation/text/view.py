@@ -92,7 +92,7 @@ class _PageLines:
             name = (text(number) if label is None else text(label)) or ""
             role = ROLES.get(node.listed_tag, "text")
             in_link = node.tag == "img" and node.parent >= 0 and site.nodes[node.parent].tag == "a"
-            if (role == "text" and not name and not node.slot) or in_link:
+            if (role in ("text", "heading") and not name and not node.slot) or in_link:
                 continue
             if node.role is NodeRole.TOGGLE and not name:
                 name = "menu"
