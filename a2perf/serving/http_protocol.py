@@ -125,30 +125,32 @@ class _SessionEndpoint:
         sending = asyncio.Lock()
         running: set[asyncio.Task[None]] = set()
 
-        async def handle(body: bytes | str, form: Form) -> None:
-            number: int | str | None = None
-            try:
-                message = decode(body, SessionMessage, form)
-                number = message.id
-                if message.op is None:
-                    raise ServingError("bad_request", "the message has no op", 'for example "op": "open"')
-                fields = await self._answered(message, form, websocket)
-            except Exception as error:
-                refused = error if isinstance(error, ServingError) else internal_error()
-                self._sessions.count_error(refused)
-                fields = {"error": refused.record()}
+        async def reply(fields: dict[str, Any], number: int | str | None, form: Form) -> None:
             encoded = encode(fields if number is None else {"id": number, **fields}, form)
             async with sending:
                 await send_reply(websocket, encoded, form)
 
+        async def handle(message: SessionMessage, form: Form) -> None:
+            try:
+                fields = await self._answered(message, form, websocket)
+            except Exception as error:
+                fields = self._refused(error)
+            await reply(fields, message.id, form)
+
         try:
             while (event := await self._received(websocket)) is not None:
                 text = event.get("text")
-                work = handle(text, "json") if text is not None else handle(event.get("bytes") or b"", "msgpack")
-                if self._sessions.owned(websocket) <= 1:
-                    await work  # another task would cost a tenth of a step
+                form: Form = "msgpack" if text is None else "json"
+                try:
+                    message = decode((event.get("bytes") or b"") if text is None else text, SessionMessage, form)
+                except ServingError as error:
+                    await reply(self._refused(error), None, form)
                     continue
-                running.add(task := asyncio.create_task(work))
+                if message.op == "step" and self._sessions.owned(websocket) <= 1:
+                    await handle(message, form)  # another task would cost a tenth of a step
+                    continue
+                # what takes longer is cancelled if the client leaves
+                running.add(task := asyncio.create_task(handle(message, form)))
                 task.add_done_callback(running.discard)
                 while len(running) > self._settings.max_sessions:
                     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -156,6 +158,12 @@ class _SessionEndpoint:
             self._sessions.close_connection(websocket)
             for task in running:
                 task.cancel()
+
+    def _refused(self, error: Exception) -> dict[str, Any]:
+        """Returns the fields that report an error, and counts it."""
+        refused = error if isinstance(error, ServingError) else internal_error()
+        self._sessions.count_error(refused)
+        return {"error": refused.record()}
 
     async def _received(self, websocket: WebSocket) -> dict[str, Any] | None:
         """Returns the next message; None when the connection ends, or is idle and owns no session."""
@@ -174,6 +182,8 @@ class _SessionEndpoint:
 
     async def _answered(self, message: SessionMessage, form: Form, connection: WebSocket | None) -> dict[str, Any]:
         sessions = self._sessions
+        if message.op is None:
+            raise ServingError("bad_request", "the message has no op", 'for example "op": "open"')
         if message.op == "tasks":
             return {"tasks": task_rows(sessions)}
         if message.op == "open":
