@@ -223,7 +223,7 @@ def _percentiles(values: list[float]) -> Percentiles | None:
     return Percentiles(count=len(ordered), median_s=at(0.5), p90_s=at(0.9), p99_s=at(0.99), max_s=ordered[-1])
 
 
-def redact(path: Path) -> int:
+def redact_journal(path: Path) -> int:
     """Removes the contents of requests and answers from a journal; hashes, sizes, tokens and times stay.
 
     Args:

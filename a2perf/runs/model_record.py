@@ -40,7 +40,7 @@ class CallOutcome(enum.Enum):
 
 
 class CallScope(msgspec.Struct, kw_only=True, frozen=True):
-    """Where in a run a call was made.
+    """The part of a run in which a call was made.
 
     Attributes:
         task: name of the task.
@@ -139,7 +139,7 @@ class AnswerEntry(Record, kw_only=True, tag=ANSWER, tag_field="kind"):
         sha256: hash of the bytes of the answer.
         response_bytes: size of the answer.
         content_type: its media type.
-        invalid_tool_calls: tool calls whose arguments are not JSON.
+        invalid_tool_calls: tool calls with arguments that are not JSON.
         message: reason of an error.
     """
 
@@ -253,7 +253,7 @@ class UsageCounts(Record, kw_only=True):
             tokens and cost are lower bounds.
         cost: cost of the calls with usage; None without a price table.
         call_s: sum of the durations of the calls, in seconds.
-        invalid_tool_calls: tool calls of the model whose arguments are not JSON.
+        invalid_tool_calls: tool calls of the model with arguments that are not JSON.
         errors: number of calls and refused requests by kind of error.
         first_token: time to the first token of streamed answers; None without any.
         total: duration of answered calls; None without any.
@@ -303,7 +303,7 @@ class ModelUsage(Record, kw_only=True):
 
     Attributes:
         endpoint: address of the server, without user, password and query; empty in a replay.
-        replay_of: bundle whose record answered the requests; empty otherwise.
+        replay_of: SHA-256 of the journal that answered the requests in a replay; empty otherwise.
         models: names of the models that could be used.
         currency: unit of costs; empty without a price table.
         energy: where the energy of the model is: always ``"unknown"``; the run's own energy is in ``tracking.json``.

@@ -10,7 +10,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from a2perf.runs.model_calls import joined, redact, usage_of
+from a2perf.runs.model_calls import joined, redact_journal, usage_of
 from a2perf.runs.model_record import AnswerEntry, ServedEntry
 from a2perf.submission.evaluator.model_relay.access import ModelPrice, PriceTable
 from a2perf.submission.scripted_model import Script, ScriptRule
@@ -115,7 +115,7 @@ def test_redaction_removes_contents_and_keeps_hashes_and_counts(relay: Relays) -
     before, journal = usage_of(through.entries), through.folder / "model_calls.jsonl"
     hashes = [call.sha256 for call in through.calls]
     assert "private" in journal.read_text()
-    assert redact(journal) == 2
+    assert redact_journal(journal) == 2
     assert "private" not in journal.read_text()
     assert usage_of(through.entries) == before
     assert [call.sha256 for call in through.calls] == hashes

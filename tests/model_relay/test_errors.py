@@ -69,7 +69,6 @@ def test_a_broken_stream_ends_with_an_error(broken: str, relay: Relays) -> None:
     with pytest.raises(openai.APIError) as caught:
         pieces.extend(piece.choices[0].delta.content or "" for piece in answer)
     assert caught.value.code == STREAMS[broken]
-    assert text.startswith("one two" if broken != "garbage" else "")
     (call,) = joined(through.entries)
     assert call.outcome.value == STREAMS[broken]
     assert call.answer is not None
@@ -179,7 +178,7 @@ def test_the_rest_of_a_budget_bounds_the_answer(relay: Relays) -> None:
     assert through.budgets["tokens"].used <= 70
 
 
-def test_energy_of_the_participant_closes_the_door(relay: Relays) -> None:
+def test_calls_are_refused_once_the_participant_has_used_its_energy(relay: Relays) -> None:
     through = relay([ScriptRule(answer="yes")], budgets={"joules": 5.0})
     through.ask("go")
     energy = through.caller.reporting_energy(lambda: 6.0 / 3.6e6)

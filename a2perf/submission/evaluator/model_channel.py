@@ -25,7 +25,7 @@ class ModelChannel:
             serve: takes a duplicate of the socket; this one is closed.
 
         Raises:
-            BadAnswer: it sent something else. Packages of its own interpreter run before the worker and could.
+            BadAnswer: it sent something else. Packages of another interpreter run before the worker and could do that.
         """
         with self._ours:
             self._ours.setblocking(False)

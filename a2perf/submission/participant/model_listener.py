@@ -1,6 +1,6 @@
 """Opens the socket at which the participant's code reaches the evaluator's relay to a language model.
 
-The socket listens on the loopback of the participant's own network namespace. It goes to the evaluator, whose relay
+The socket listens on the participant's private loopback. It goes to the evaluator, and the relay of the evaluator
 accepts its connections: no process here forwards anything. Standard library only.
 """
 

@@ -16,7 +16,7 @@ FAILURES = ("garbage", "endless", "cut", "silence", "not_json")
 
 
 class ScriptRule(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    r"""Answers requests whose last message matches.
+    r"""Answers requests with a last message that matches.
 
     Attributes:
         when: regular expression that is searched in the last message; empty matches every message.

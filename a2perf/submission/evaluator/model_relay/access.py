@@ -74,7 +74,7 @@ class ModelAccess(msgspec.Struct, frozen=True):
         prices: price table.
         output_tokens: most tokens of one answer.
         call_timeout_s: limit of one call, retries included, in seconds.
-        replay: journal of the run whose record answers the requests; None to use the endpoint.
+        replay: journal that answers the requests; None to use the endpoint.
     """
 
     endpoint: str = ""
@@ -104,7 +104,7 @@ def model_access(settings: Submission) -> ModelAccess | None:
     if settings.model_replay is None and settings.model_endpoint is None:
         _refuse_leftovers(settings)
         return None
-    _require_packages()
+    require_packages()
     models = tuple(settings.model)
     replay = None
     if settings.model_replay is not None:
@@ -146,7 +146,12 @@ def _refuse_leftovers(settings: Submission) -> None:
         )
 
 
-def _require_packages() -> None:
+def require_packages() -> None:
+    """Checks that the packages of the relay are installed.
+
+    Raises:
+        MissingDependency: one is not.
+    """
     try:
         import httpx2  # noqa: F401
         import starlette  # noqa: F401

@@ -77,7 +77,7 @@ class ToolCalls:
 
     @property
     def invalid(self) -> int:
-        """Number of tool calls whose arguments are not a JSON object."""
+        """Number of tool calls with arguments that are not a JSON object."""
         return sum(not _is_object(text) for text in self._arguments.values())
 
 

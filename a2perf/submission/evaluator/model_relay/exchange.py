@@ -145,7 +145,7 @@ class Exchanges:
         return self._access.models
 
     async def answer(self, request: ModelRequest, scope: CallScope) -> Reply:
-        """Answers a request from the record or by a call; the call goes on if the participant leaves.
+        """Answers a request from the record or by a call; the call continues if the participant leaves.
 
         Raises:
             RefusedRequest: a budget is exhausted, the request is not valid, or a replay has no answer to it.

@@ -20,7 +20,7 @@ from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import MODEL_CALLS, MODEL_USAGE_FILE
 from a2perf.runs.model_calls import read_entries, usage_of
 from a2perf.runs.model_record import BudgetUse, CallOutcome, CallScope, ModelUsage
-from a2perf.storage import write_record
+from a2perf.storage import sha256_of, write_record
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.model_relay.access import ModelAccess, model_access
 from a2perf.submission.evaluator.model_relay.messages import RelaySettings
@@ -242,7 +242,7 @@ def _summarise(access: ModelAccess, bundle: Bundle, budgets: dict[str, BudgetUse
     total, scopes = usage_of(read_entries(bundle.path / MODEL_CALLS))
     usage = ModelUsage(
         endpoint=access.shown_endpoint if access.replay is None else "",
-        replay_of=access.replay or "",
+        replay_of="" if access.replay is None else sha256_of(Path(access.replay)),
         models=list(access.models),
         currency="" if access.prices is None else access.prices.currency,
         total=total,

@@ -142,7 +142,7 @@ async def serve(control: socket.socket) -> None:
 def main() -> None:
     """Serves until the evaluator has ended."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # meant for the evaluator, whose end is this process's end
+        signal.signal(number, signal.SIG_IGN)  # meant for the evaluator; its end ends this process
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     asyncio.run(serve(control))

@@ -73,7 +73,7 @@ class RelayServer:
 
         Args:
             listener: a listening socket; this function takes it over.
-            caller: the part of the run whose participant connects.
+            caller: the part of the run that the connections belong to.
         """
         state = ServerState()
         tasks: set[asyncio.Task[Any]] = set()
@@ -97,7 +97,7 @@ class RelayServer:
                 try:
                     connection = listener.accept()[0]
                     connection.setblocking(False)
-                    # asyncio does this only for sockets whose protocol number is set. Without it, Nagle's algorithm
+                    # asyncio does this only for sockets with a protocol number. Without it, Nagle's algorithm
                     # and delayed acknowledgements cost 40 ms per request.
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 except TimeoutError:
