@@ -1,4 +1,4 @@
-"""``CompetitionProfile``: all that a kind of competition brings, so that an organizer creates one with one command."""
+"""``CompetitionProfile``: the tasks, limits and pages of a kind of competition, for ``a2perf competition init``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CompetitionProfile:
         terms: defaults of ``CompetitionTerms`` by field.
         settings: what an organizer can set, by name.
         arguments: settings -> arguments of the environment of every task.
-        public_tasks: settings -> further public tasks, those whose data are on this host.
+        public_tasks: settings -> further public tasks, those with data on this host.
         held_out: (number, seed, settings) -> secret tasks.
         import_design: (source, folder) -> writes the data files of an organizer's own design and returns its name.
         design_task: (name, folder, settings) -> the task of such a design.

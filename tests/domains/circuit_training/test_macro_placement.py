@@ -161,7 +161,7 @@ def test_designs_are_taken_from_folders_and_refused_otherwise(env: MacroPlacemen
         import_design(str(netlist), tmp_path / "others")
     with pytest.raises(ConfigError, match="does not exist"):
         import_design("nothing.aux", tmp_path / "others")
-    with pytest.raises(ConfigError, match="did you mean density_weight"):
+    with pytest.raises(ConfigError, match="did you mean 'density_weight'"):
         PROFILE.settled({"densty_weight": "1"})
 
 
@@ -185,7 +185,7 @@ def test_a_competition_publishes_costs_false_claims_and_illegal_placements(tmp_p
     entries = ("--submission", boaster, "--submission", careless)
     assert _run("run", cup, *entries, "--sandbox", "process", "--allow-weaker", "--workers", 2) == 1
     assert _run("publish", cup, "-o", site, "--yes") == 0
-    outcomes = {one["data"]["submission"]: one for one in json.loads((site / "outcomes.json").read_text())}
+    outcomes = {one["submission"]: one for one in json.loads((site / "outcomes.json").read_text())}
     assert outcomes["boaster"]["state"] == "finished"
     assert outcomes["careless"]["kind"] == "illegal"
     assert "pair of macros overlaps" in outcomes["careless"]["reason"]

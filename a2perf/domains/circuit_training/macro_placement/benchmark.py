@@ -57,7 +57,7 @@ class Benchmark:
         node_sizes: width and height in orientation N, float64, shape (nodes, 2).
         positions: initial centres, float64, shape (nodes, 2).
         orientations: initial orientation of each node, ``"N"`` to ``"FW"``.
-        fixed: whether a node must stay where it is, bool, shape (nodes,).
+        fixed: whether a node must keep its position, bool, shape (nodes,).
         port_names: name of each port.
         port_positions: float64, shape (ports, 2).
         pin_owners: node of each pin; ``nodes + k`` for port ``k``; int64, shape (pins,).

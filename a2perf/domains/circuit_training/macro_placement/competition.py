@@ -216,7 +216,7 @@ _GUIDE = """
     | --- | --- |
     | cost | {wirelength_weight:g} wirelength + {density_weight:g} density + {congestion_weight:g} congestion, cost profile `{profile}`; lower is better |
     | hard macros | inside the canvas, no overlap beyond {overlap_tolerance:g} um; touching edges are allowed |
-    | fixed nodes | stay where they are |
+    | fixed nodes | keep their positions |
     | other nodes | centre on the canvas |
     | orientations of hard macros | {orientations} |
     | time | {time_limit_s:g} s per design, wall time |

@@ -1,6 +1,6 @@
 """The exact verdict on a submitted placement, which then stands in an engine.
 
-Fixed nodes must be where they were, orientations allowed, hard macros inside of the canvas and without overlap, and the
+Fixed nodes must keep their positions, orientations allowed, hard macros inside of the canvas and without overlap, and the
 centres of all other nodes on the canvas. The first broken rule is reported, with the nodes and by how much.
 """
 
