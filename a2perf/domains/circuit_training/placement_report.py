@@ -40,7 +40,7 @@ _NAMES = {"circuit_training": "circuit training", "tilos": "public evaluator"}
 
 
 @dataclass(frozen=True)
-class PlacerResult:
+class PlacerSummary:
     """What one submission achieved on a design, and at what cost.
 
     Attributes:
@@ -76,7 +76,7 @@ def placement_section(runs: TaskRuns) -> DomainSection | None:
     )
 
 
-def _result(name: str, held: Sequence[Run], task: str) -> PlacerResult | None:
+def _result(name: str, held: Sequence[Run], task: str) -> PlacerSummary | None:
     evaluations = [
         run for run in held if run.mode == "inference" and run.returns.get("inference", {}).get(task) is not None
     ]
@@ -86,7 +86,7 @@ def _result(name: str, held: Sequence[Run], task: str) -> PlacerResult | None:
     training = {run.root: run for run in held if run.mode == "train"}
     pairs = [(run, training.get(run.root)) for run in evaluations]
     qualities = {run.tracking.energy.quality for run in evaluations}
-    return PlacerResult(
+    return PlacerSummary(
         name=name,
         costs=np.array([-float(run.returns["inference"][task].mean()) for run in evaluations]),
         seconds=np.array([sum(_seconds(run) for run in pair if run is not None) for pair in pairs]),
@@ -108,7 +108,7 @@ def _energy(run: Run) -> float:
     return energy.gross_kwh * JOULES_PER_KWH if energy.quality in ("measured", "estimated", "mixed") else float("nan")
 
 
-def _text(results: Sequence[PlacerResult], shown: Sequence[PlacerResult], weights: CostWeights) -> str:
+def _text(results: Sequence[PlacerSummary], shown: Sequence[PlacerSummary], weights: CostWeights) -> str:
     parts = [
         f"Cost is the proxy cost of the environment: {weights.wirelength:g} wirelength + {weights.density:g} density + "
         f"{weights.congestion:g} congestion; lower is better. "
@@ -127,7 +127,7 @@ def _text(results: Sequence[PlacerResult], shown: Sequence[PlacerResult], weight
     return " ".join(parts)
 
 
-def _placers(results: Sequence[PlacerResult]) -> SectionTable:
+def _placers(results: Sequence[PlacerSummary]) -> SectionTable:
     rows = []
     for result in results:
         placement = result.placement
@@ -173,7 +173,7 @@ def _mean(values: Values, unit: str, provenance: str) -> TableNumber:
     return TableNumber(float(known.mean()), unit, spread, int(known.size), provenance)
 
 
-def _parts(shown: Sequence[PlacerResult]) -> SectionTable:
+def _parts(shown: Sequence[PlacerSummary]) -> SectionTable:
     rows: list[tuple[str | TableNumber, ...]] = []
     for result in shown:
         assert isinstance(result.placement, RecordedPlacement)
@@ -190,7 +190,7 @@ def _parts(shown: Sequence[PlacerResult]) -> SectionTable:
     )
 
 
-def _cost_figure(results: Sequence[PlacerResult], runs: TaskRuns) -> SectionFigure:
+def _cost_figure(results: Sequence[PlacerSummary], runs: TaskRuns) -> SectionFigure:
     points = [PlacerPoints(result.name, result.costs, result.seconds, result.joules) for result in results]
     spoken = "; ".join(
         f"{result.name}: cost {result.costs.mean():.4g}, {_spoken(result.seconds, 's')}, {_spoken(result.joules, 'J')}"
@@ -213,7 +213,7 @@ def _spoken(values: Values, unit: str) -> str:
     return f"{known.mean():.3g} {unit}" if known.size else f"unknown {unit}"
 
 
-def _parts_figure(shown: Sequence[PlacerResult]) -> SectionFigure:
+def _parts_figure(shown: Sequence[PlacerSummary]) -> SectionFigure:
     costs = {result.name: result.placement.costs for result in shown if isinstance(result.placement, RecordedPlacement)}
     spoken = "; ".join(
         f"{name}, {_NAMES[profile]}: {parts.cost:.4g}"
@@ -230,7 +230,7 @@ def _parts_figure(shown: Sequence[PlacerResult]) -> SectionFigure:
     )
 
 
-def _map_figures(shown: Sequence[PlacerResult]) -> list[SectionFigure]:
+def _map_figures(shown: Sequence[PlacerSummary]) -> list[SectionFigure]:
     placements = [result.placement for result in shown if isinstance(result.placement, RecordedPlacement)]
     scales = map_scales([placement.plc for placement in placements])
     figures = []
