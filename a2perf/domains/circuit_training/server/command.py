@@ -13,7 +13,7 @@ from pathlib import Path
 
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
-from a2perf.domains.circuit_training.server.session import ServerSettings, print_error, serve
+from a2perf.domains.circuit_training.server.session import ClientFlags, print_error, serve
 from a2perf.errors import ConfigError, UserError
 
 PROGRAM = "plc_wrapper_main"
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Ctrl-C reaches all processes of a terminal. The client may survive it; this process ends when the client does.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         return serve(
-            ServerSettings(
+            ClientFlags(
                 flags.pipe_address, flags.netlist_file, flags.macro_macro_x_spacing, flags.macro_macro_y_spacing
             )
         )

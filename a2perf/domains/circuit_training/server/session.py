@@ -23,7 +23,7 @@ _SEND_BUFFER_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class ServerSettings:
+class ClientFlags:
     """What the client asks for on the command line.
 
     Attributes:
@@ -39,7 +39,7 @@ class ServerSettings:
     macro_macro_y_spacing: float = 0.0
 
 
-def serve(settings: ServerSettings) -> int:
+def serve(settings: ClientFlags) -> int:
     """Answers one client until it closes the connection or ends.
 
     If the engine cannot be made, each request gets an error status with the reason: a client waits for replies and does
