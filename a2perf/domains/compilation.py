@@ -2,9 +2,9 @@
 
 Kernels are compiled on their first call, never on import, in IEEE double precision: no fast-math, so the order of
 operations is that of the source and no product is fused with a sum. They release the GIL. Compiled code is kept on
-disk; a process that cannot write beside the sources reads what is kept there. Kept code is valid for exactly the
-sources of the folder of the function: a compiled function contains those it calls and the constants it uses, whatever
-files they are in.
+disk; if no folder can be written, each process compiles it again. Kept code is valid for exactly the sources of the
+folder of the function: a compiled function contains those it calls and the constants it uses, whatever files they are
+in.
 """
 
 from __future__ import annotations
@@ -64,27 +64,10 @@ def _compiled(function: F, options: dict[str, Any]) -> F:
         # Numba looks only at the file that holds the function.
         kept._source_stamp = _sources_digest(Path(inspect.getfile(function)).parent)
         kept._load_index = functools.partial(_readable_index, kept._load_index)
-        _read_beside_the_source(dispatcher._cache, Path(inspect.getfile(function)).parent)
     except (RuntimeError, AttributeError):
         # No folder for the cache can be written, or this Numba keeps its cache in another way.
         dispatcher = numba.njit(**options)(function)
     return cast(F, dispatcher)
-
-
-def _read_beside_the_source(cache: Any, folder: Path) -> None:
-    """Lets a process that cannot write beside the sources, such as one in a sandbox, read what is kept there."""
-    own, beside = cache._cache_file, folder / "__pycache__"
-    if Path(cache._cache_path) == beside or not beside.is_dir():
-        return
-    shared = type(own)(str(beside), cache._impl.filename_base, own._source_stamp)
-    shared._load_index = functools.partial(_readable_index, shared._load_index)
-    load = own.load
-
-    def load_either(key: Any) -> Any:
-        found = load(key)
-        return shared.load(key) if found is None else found
-
-    own.load = load_either
 
 
 def _readable_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:

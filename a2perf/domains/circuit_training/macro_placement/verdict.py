@@ -1,7 +1,7 @@
 """The exact verdict on a submitted placement, which then stands in an engine.
 
-Fixed nodes must keep their positions, orientations allowed, hard macros inside of the canvas and without overlap, and the
-centres of all other nodes on the canvas. The first broken rule is reported, with the nodes and by how much.
+Fixed nodes must keep their positions, and orientations must be allowed. Hard macros lie inside of the canvas without
+overlap, all other nodes with their centres on it. The first broken rule is reported, with the nodes and by how much.
 """
 
 from __future__ import annotations
