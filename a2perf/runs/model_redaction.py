@@ -27,7 +27,7 @@ def redact_bundle(bundle: Path) -> int:
     manifest = read_manifest(bundle)
     if manifest.state in (RunState.RUNNING, RunState.INTERRUPTED):
         raise UserError(
-            f"the run in {bundle} has not ended (state: {manifest.state.value}); resuming it needs the recorded answers",
+            f"the run in {bundle} has not ended ({manifest.state.value}); resuming it needs the recorded answers",
             hint="run the same command again until the run ends, then redact it",
         )
     count = redact_journal(bundle / MODEL_CALLS)

@@ -85,6 +85,8 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         # The caller's settings were checked earlier. A usage error after the participant has started may be its doing.
         late = bundle.manifest.attempts[-1].participant_started_at is not None
         usage = error.exit_code is ExitCode.USAGE and not late
+        if bundle.resumed and not late:
+            state = RunState.INTERRUPTED  # a model server that is down must not archive what earlier attempts measured
         status = int(ExitCode.INFRASTRUCTURE if late and not broken else error.exit_code)
         reason = "configuration" if usage else kind.value
     except OSError as error:
