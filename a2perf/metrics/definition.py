@@ -40,6 +40,11 @@ OfRun: TypeAlias = Callable[[Run], float | RunNumber | None]
 OfRuns: TypeAlias = Callable[[ScoredRuns, Profile], MetricResult]
 
 
+def applies_always(runs: ScoredRuns) -> bool:
+    """Returns True: the metric applies to all runs."""
+    return True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """What a metric is. Calling it computes the number of one run.
@@ -54,6 +59,7 @@ class Metric:
         source: paper, standard or earlier implementation that the formula is from.
         needs: the least data it takes, in words.
         profiles: the sets of formulas that have it.
+        applies: whether tables list it for given runs; if not, it is left out without a reason.
         of_run: computes one run's number; None for a metric that exists only across runs.
         of_runs: computes the result of all runs.
     """
@@ -68,6 +74,7 @@ class Metric:
     source: str
     needs: str
     profiles: tuple[Profile, ...] = PROFILES
+    applies: Callable[[ScoredRuns], bool] = applies_always
     of_run: OfRun | None = None
     of_runs: OfRuns
 
@@ -120,6 +127,7 @@ def metric(
     needs: str = "1 run",
     across: bool = False,
     profiles: tuple[Profile, ...] = PROFILES,
+    applies: Callable[[ScoredRuns], bool] = applies_always,
 ) -> Callable[[Callable[..., Any]], Metric]:
     """Makes a metric of a function.
 
@@ -136,6 +144,7 @@ def metric(
         across: whether the function takes ``ScoredRuns`` and a profile and returns a ``MetricResult``; by default it
             takes a ``Run`` and returns its number, or None if the run did not record it.
         profiles: the sets of formulas that have it.
+        applies: whether tables list it for these runs; a metric that does not apply is left out without a reason.
     """
 
     def made(function: Callable[..., Any]) -> Metric:
@@ -156,6 +165,7 @@ def metric(
             source=source,
             needs=needs,
             profiles=profiles,
+            applies=applies,
             of_run=None if across else function,
             of_runs=function if across else over_runs,
         )

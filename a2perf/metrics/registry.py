@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.metrics import application, data_cost, efficiency, policy_reliability, system
+from a2perf.metrics import application, data_cost, efficiency, model_costs, policy_reliability, system
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.reliability import METRICS as RELIABILITY
 from a2perf.metrics.reliability import metric_name
@@ -79,8 +79,9 @@ def score(
         names: as for ``select``; all when ``None``.
 
     Returns:
-        A value per metric, in the order of the registry. A metric without formula in the profile is left out; one that
-        raises becomes a value with the error as its ``condition``.
+        A value per metric, in the order of the registry. Left out: a metric without formula in the profile, and, with
+        ``names`` of None, one that does not apply to the runs. One that raises becomes a value with the error as its
+        ``condition``.
 
     Raises:
         ConfigError: a name that no metric has.
@@ -91,6 +92,8 @@ def score(
         if profile not in metric.profiles:
             continue
         try:
+            if names is None and not metric.applies(runs):
+                continue
             found[metric.name] = metric.score(runs, profile)
         except Exception as error:  # a metric of a package may do anything; the others must still be computed
             failed = MetricResult(condition=f"failed: {type(error).__name__}: {error}", provenance="recorded")
@@ -147,7 +150,7 @@ def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
 def _load() -> tuple[dict[str, Metric], dict[str, str]]:
     built_in = (
         *application.METRICS, *RELIABILITY.values(), *policy_reliability.metrics(), *system.METRICS,
-        *efficiency.METRICS, *data_cost.METRICS,
+        *efficiency.METRICS, *model_costs.METRICS, *data_cost.METRICS,
     )  # fmt: skip
     found = {metric.name: metric for metric in built_in}
 

@@ -75,7 +75,7 @@ def _of_table(kind: str, part: str, table: EmissionsSummary) -> float | None:
     return table.power_mean_w.get(part) if kind == "power{}_mean" else None
 
 
-def _drawn(kind: str, part: str, read: Callable[[_Energy], float]) -> OfRun:
+def _drawn(kind: str, part: str, read: Callable[[_Energy], float]) -> Callable[[Run], RunNumber]:
     def number(run: Run) -> RunNumber:
         if not run.tracking.energy.quality:
             table = emissions_summary(run)
@@ -235,6 +235,9 @@ def _latencies() -> list[Metric]:
             made.append(timed(_mean_latency(call) if kind == "mean" else _latency(call, formula)))
     return made
 
+
+energy_gross_of = _drawn("energy{}_gross", "", lambda energy: energy.gross_kwh)
+"""Gross energy of a run in kWh, with provenance and uncertainty."""
 
 METRICS: tuple[Metric, ...] = (
     *_energy_and_power(),

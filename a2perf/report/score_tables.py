@@ -40,7 +40,11 @@ HEADLINES = (
     "energy_gross", "power_mean", "power_gpu_mean", "memory_rss_mean", "memory_rss_peak", "memory_gpu_peak",
     "wall_clock", "latency_round_trip_median", "latency_round_trip_p99", "latency_infer_once_median",
     "latency_processor_time_mean",
-    "energy_to_threshold", "time_to_threshold", "training_sample_cost",
+    "energy_to_threshold", "time_to_threshold",
+    "model_calls_per_episode", "model_tokens_in_per_episode", "model_tokens_out_per_episode",
+    "model_cost_per_episode", "model_cost_per_success", "model_first_token_median", "model_first_token_p95",
+    "model_errors", "host_energy_per_episode", "host_energy_per_success",
+    "training_sample_cost",
 )  # fmt: skip
 """Rows of the short table: those of the earlier platform's tables, success, reliability of the policy, and latency as
 quantiles."""
@@ -223,7 +227,8 @@ def make_row(
         title: of the task; its name if empty.
     """
     known = [value.value for value in values if value is not None and value.value is not None]
-    scale = row_scale(known, metric.unit)
+    units = {value.unit for value in values if value is not None and value.value is not None} or {metric.unit}
+    scale = row_scale(known, units.pop() if len(units) == 1 else ", ".join(sorted(units)))
     doubtful = set(noisy) if is_timing(metric) else set()
     by_name = {name: value for name, value in zip(names, values, strict=True) if value is not None}
     best, remark = _best(by_name)

@@ -29,6 +29,8 @@ from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.files import BundleFiles, FileStatus
 from a2perf.runs.log_files import find_logs
+from a2perf.runs.model_record import ModelUsage
+from a2perf.runs.model_use import entries_without_contents, model_use
 from a2perf.runs.reproduction import mark_of
 from a2perf.runs.run import Run, RunFolder, RunIdentity
 from a2perf.runs.seed_groups import env_arguments
@@ -92,6 +94,9 @@ def read(folder: RunFolder) -> Run:
         if episodes and all(episode.success is not None for episode in episodes):
             successes = np.array([float(bool(episode.success)) for episode in episodes])
             run.successes.setdefault(mode, {})[task] = successes
+    usage = reader.record(layout.MODEL_USAGE, ModelUsage)
+    calls = reader.tolerant(layout.MODEL_CALLS, lambda name: list(entries_without_contents(reader.files, name)))
+    run.models = model_use(usage, calls or ())
     if mode == "inference":
         run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _latency_seconds(reader.files, name)) or {}
         latency = reader.record(layout.LATENCY, LatencyResults)
@@ -234,7 +239,7 @@ def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
     return RunIdentity(
         domain=manifest.domain,
         task=manifest.task,
-        algorithm=manifest.submission.name,
+        algorithm=_algorithm(manifest),
         version=manifest.submission.sha256,
         fingerprint=manifest.env_fingerprint or "",
         mode=mode,
@@ -242,6 +247,12 @@ def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
         env_kwargs=env_arguments(manifest.env_kwargs),
     )
+
+
+def _algorithm(manifest: Manifest) -> str:
+    """Returns the name of the submission, with the language models that it may use: with others it is another one."""
+    name = manifest.submission.name
+    return f"{name} ({', '.join(manifest.models)})" if manifest.models else name
 
 
 def _earlier_attempts(manifest: Manifest) -> list[str]:

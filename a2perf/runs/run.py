@@ -19,6 +19,7 @@ from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 if TYPE_CHECKING:
     from a2perf.runs.dataset_notes import DatasetNote
     from a2perf.runs.files import BundleFiles
+    from a2perf.runs.model_use import ModelUse
     from a2perf.runs.reproduction import ReproductionMark
     from a2perf.runs.series import Series
     from a2perf.runs.tables import CsvTable
@@ -164,6 +165,7 @@ class Run:
         manifest: of a bundle; None in other layouts and if it cannot be read.
         episodes: the records behind ``returns`` by task; only bundles have them.
         further: repeated and perturbed episodes by task; no score of returns or success counts them.
+        models: use of language models; None if the run used none.
         datasets: notes of a training run about the offline datasets that it used.
         changed: whether the bundle was changed after the run; the conditions name the differences.
         reproduction: verdict of repeating the run, from the record beside its bundle; None without one that counts.
@@ -186,6 +188,7 @@ class Run:
     manifest: Manifest | None = None
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
     further: dict[str, list[Episode]] = field(default_factory=dict)
+    models: ModelUse | None = None
     datasets: list[DatasetNote] = field(default_factory=list)
     changed: bool = False
     reproduction: ReproductionMark | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from a2perf.metrics import registry
@@ -25,6 +25,11 @@ _MAIN: dict[str, str] = {
     "inference.energy_gross": "Evaluation energy",
     "inference.latency_round_trip_median": "Decision latency",
     "inference.memory_rss_peak": "Peak memory",
+    "inference.model_tokens_in_per_episode": "Tokens in per episode",
+    "inference.model_tokens_out_per_episode": "Tokens out per episode",
+    "inference.model_cost_per_episode": "Cost per episode",
+    "inference.model_cost_per_success": "Cost per success",
+    "inference.model_first_token_median": "Time to first token",
 }
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
@@ -82,22 +87,21 @@ class Cell(NamedTuple):
 def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
     """Returns every metric that at least one entry has a value of, the main ones first."""
     metrics = registry.all_metrics()
-    present = {
-        (mode, name)
-        for board in boards
-        for row in board.rows
-        for mode, scores in row.entry.scores.items()
-        for name, value in scores.items()
-        if value.value is not None
-    }
+    present: dict[tuple[str, str], set[str]] = {}
+    for board in boards:
+        for row in board.rows:
+            for mode, scores in row.entry.scores.items():
+                for name, value in scores.items():
+                    if value.value is not None:
+                        present.setdefault((mode, name), set()).add(value.unit)
     main = [
-        _column(key, metrics[name], title=title, main=True)
+        _column(key, metrics[name], present.get((mode, name)), title=title, main=True)
         for key, title in _MAIN.items()
         for mode, _, name in [key.partition(".")]
         if key in _ALWAYS or (mode, name) in present
     ]
     more = [
-        _column(f"{mode}.{name}", metric, title=f"{metric.label}, {mode_title}")
+        _column(f"{mode}.{name}", metric, present[mode, name], title=f"{metric.label}, {mode_title}")
         for mode, mode_title in MODE_TITLES.items()
         for name, metric in metrics.items()
         if (mode, name) in present and f"{mode}.{name}" not in _MAIN
@@ -184,10 +188,10 @@ def scales_of(board: Board, columns: Iterable[BoardColumn]) -> dict[str, Scale]:
     }
 
 
-def _column(key: str, metric: Metric, *, title: str, main: bool = False) -> BoardColumn:
+def _column(key: str, metric: Metric, units: Collection[str] | None, *, title: str, main: bool = False) -> BoardColumn:
     return BoardColumn(
-        key=key, title=title, unit=metric.unit, direction=metric.direction, category=metric.category,
-        formula=metric.formula, main=main,
+        key=key, title=title, unit=", ".join(sorted(units or (metric.unit,))), direction=metric.direction,
+        category=metric.category, formula=metric.formula, main=main,
     )  # fmt: skip
 
 
