@@ -16,7 +16,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup frameworks engines system assets golden demo test lint test-slow test-engines test-newer-python coverage \
+.PHONY: help setup frameworks openenv engines system assets golden demo test lint test-slow test-engines test-newer-python coverage \
 	bench perf-smoke references results reproduce docs paper lock docker hooks release clean distclean
 
 help:
@@ -50,6 +50,7 @@ help:
 	@echo "  release            check, build and tag VERSION=X.Y.Z; DRY_RUN=1 only shows what would happen"
 	@echo "  system             install optional system packages (root on Debian)"
 	@echo "  frameworks         create .venv-tf: TF-Agents and Stable-Baselines3 beside a2perf"
+	@echo "  openenv            create .venv-openenv: the client of OpenEnv, for its tests"
 	@echo "  docker             build the images of the domains (needs a Docker engine)"
 	@echo "  clean, distclean   remove what was built or run; distclean removes .venv too"
 
@@ -154,9 +155,15 @@ engines:
 	@apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
 		$(ENGINE_PACKAGES) >/dev/null
 
-ENGINE_GROUPS := docker,slurm,latex
+# The client of OpenEnv needs packages that conflict with ours.
+OPENENV := .venv-openenv
+openenv: $(INSTALLED)
+	@test -x $(OPENENV)/bin/python || $(BIN)/uv venv --quiet --python $(PYTHON) $(OPENENV)
+	@VIRTUAL_ENV="$(CURDIR)/$(OPENENV)" $(BIN)/uv pip install --quiet 'openenv==0.10.*' 'openenv-core==0.3.*'
+
+ENGINE_GROUPS := docker,slurm,latex,openenv
 FRAMEWORK_GROUPS := tf_agents,sb3,ray,wandb,lightning
-test-engines: setup engines frameworks
+test-engines: setup engines frameworks openenv
 	@A2PERF_ONLY=$(ENGINE_GROUPS) A2PERF_REQUIRE=$(ENGINE_GROUPS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 	@A2PERF_ONLY=$(FRAMEWORK_GROUPS) A2PERF_REQUIRE=$(FRAMEWORK_GROUPS) \
 		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow"
@@ -224,4 +231,4 @@ clean:
 	rm -rf build dist runs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 distclean: clean
-	rm -rf $(VENV) $(FRAMEWORKS) $(NEWER)
+	rm -rf $(VENV) $(FRAMEWORKS) $(NEWER) $(OPENENV)
