@@ -32,8 +32,13 @@ from a2perf.storage import read_record, sha256_of, write_record
 
 HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
-KEPT = ("config.gin", "media/*.png", "metrics/**/*", "artifacts/**/progress.csv", "artifacts/**/events.out.*")
+KEPT = (
+    "config.gin", "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv", "artifacts/**/events.out.*",
+)  # fmt: skip
 """Files of a bundle that are shipped with its manifest; the manifest records that the others were left out."""
+
+PARTS_OF_COST = ("wirelength", "density", "congestion")
+"""Names in the last ``info`` of an episode that are shipped."""
 
 LEFT_OUT = ("codecarbon.log", "inference_emissions.csv")
 """Omitted files: the first is a log, the second repeats the system trace and the tracking report."""
@@ -204,13 +209,14 @@ def copy_stripped(source: Path, target: Path) -> None:
 
 
 def compact_rollouts(source: Path, target: Path) -> None:
-    """Copies episodes without defaults and without data that only a picture of the last state needs."""
+    """Copies episodes without defaults, and of their last state only the parts of a placement's cost."""
     results = read_record(source, RolloutResults)
     needed = {"index": -1, "seed": -1, "episode_return": 0.0, "length": -1, "terminated": True, "truncated": True}
     defaults = msgspec.to_builtins(msgspec.convert(needed, Episode))
     episodes = []
     for episode in results.episodes:
-        episode.final_info, episode.wall_s = {}, 0.0
+        episode.final_info = {name: value for name, value in episode.final_info.items() if name in PARTS_OF_COST}
+        episode.wall_s = 0.0
         fields = msgspec.to_builtins(episode)
         episodes.append({name: value for name, value in fields.items() if name in needed or value != defaults[name]})
     target.write_bytes(msgspec.json.encode({**msgspec.to_builtins(results), "episodes": episodes}))
