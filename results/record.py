@@ -33,7 +33,8 @@ from a2perf.storage import read_record, sha256_of, write_record
 HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = (
-    "config.gin", "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv", "artifacts/**/events.out.*",
+    "config.gin", "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
+    "artifacts/**/events.out.*",
 )  # fmt: skip
 """Files of a bundle that are shipped with its manifest; the manifest records that the others were left out."""
 
