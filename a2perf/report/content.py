@@ -27,6 +27,7 @@ from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
 from a2perf.report.task_results import TaskResults, results_by_task
+from a2perf.report.transcript_section import TranscriptBudget
 from a2perf.runs.run import Run
 
 MAX_RUNS_WITH_CHARTS = 12
@@ -106,7 +107,8 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     labels = labels_of(results)
     settings = [_setting_section(setting, profile, labels, names) for setting in results]
     own_charts = len(runs) <= MAX_RUNS_WITH_CHARTS
-    roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root(runs).items()]
+    budget = TranscriptBudget()
+    roots = [root_section(label, held, names.new, profile, own_charts, budget) for label, held in by_root(runs).items()]
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
     models = model_section(results, labels, anchors)

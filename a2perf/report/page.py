@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import jinja2
@@ -42,15 +43,26 @@ _QUOTED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def to_page(report: Report) -> str:
     """Renders a report as one HTML document."""
     formulas = {name: metric.formula for name, metric in registry.all_metrics().items()}
-    return render("report.html", report=report, conditions=shared(report.conditions), formulas=formulas, terms=TERMS)
+    transcripts = any(run.transcript is not None for run in report.runs())
+    return render(
+        "report.html",
+        extras=("transcript",) if transcripts else (),
+        report=report,
+        conditions=shared(report.conditions),
+        formulas=formulas,
+        terms=TERMS,
+    )
 
 
-def render(template: str, *, loader: jinja2.BaseLoader | None = None, **context: Any) -> str:
+def render(
+    template: str, *, loader: jinja2.BaseLoader | None = None, extras: Sequence[str] = (), **context: Any
+) -> str:
     """Renders a page that extends ``base.html``, with style, script and the content policy that allows them.
 
     Args:
         template: name of the template.
         loader: finds templates of other packages, in addition to those of reports.
+        extras: names of further styles and scripts of this package; most pages need none.
         context: variables of the template; everything in them is escaped.
     """
     own = jinja2.PackageLoader("a2perf.report", "templates")
@@ -66,7 +78,10 @@ def render(template: str, *, loader: jinja2.BaseLoader | None = None, **context:
         table=to_html, svg=inline_svg, chart_data=chart_data, colour=colour_of, estimated=ESTIMATED
     )
     # unescaped, because both are files of this package and hold nothing from a bundle
-    style, script = (Markup(own.get_source(environment, name)[0]) for name in ("page.css", "chart.js"))
+    style, script = (
+        Markup("\n").join(Markup(own.get_source(environment, f"{name}.{ending}")[0]) for name in (first, *extras))
+        for first, ending in (("page", "css"), ("chart", "js"))
+    )
     return environment.get_template(template).render(
         style=style, script=script, script_hash=content_hash(f"\n{script}\n"), **context
     )

@@ -20,6 +20,7 @@ from a2perf.report.names import submission_title
 from a2perf.report.run_charts import charts_of
 from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
+from a2perf.report.transcript_section import ShownTranscript, TranscriptBudget, shown_transcript
 from a2perf.runs.run import MediaFile, Run
 from a2perf.runs.tracking_record import COMPONENTS, CONTRIBUTIONS, recorded
 
@@ -63,6 +64,7 @@ class RunSection:
     conditions: list[str]
     failure_lines: list[tuple[str, str]]
     failure_text: str
+    transcript: ShownTranscript | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +78,9 @@ class RootSection:
     runs: list[RunSection]
 
 
-def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile, own_charts: bool) -> RootSection:
+def root_section(
+    label: str, runs: list[Run], new_name: Names, profile: Profile, own_charts: bool, budget: TranscriptBudget
+) -> RootSection:
     """Returns the section of a run root.
 
     Args:
@@ -85,6 +89,7 @@ def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile,
         new_name: makes a unique name, safe in files and anchors, out of words.
         profile: set of formulas.
         own_charts: draw the charts of each run.
+        budget: of the transcripts of the report.
     """
     manifest = next((run.manifest for run in runs if run.manifest is not None), None)
     if manifest is None:
@@ -100,11 +105,11 @@ def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile,
             title += f" on {task_title(manifest.domain, manifest.task)}"
         where = manifest.env_id or manifest.domain
         subtitle = f"{where} · task {manifest.task} · seed {manifest.root_seed} · folder {label}"
-    sections = [_run_section(run, new_name, profile, own_charts) for run in runs]
+    sections = [_run_section(run, new_name, profile, own_charts, budget) for run in runs]
     return RootSection(new_name(label), label, plain_text(title), plain_text(subtitle), sections)
 
 
-def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) -> RunSection:
+def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool, budget: TranscriptBudget) -> RunSection:
     anchor = new_name(run.root, run.mode)
     found = measures(run, profile)
     failure_lines, failure_text = provenance.failure(run)
@@ -125,6 +130,7 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) 
         conditions=provenance.conditions(run),
         failure_lines=failure_lines,
         failure_text=failure_text,
+        transcript=shown_transcript(run, budget),
     )
 
 

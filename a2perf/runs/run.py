@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from a2perf.runs.reproduction import ReproductionMark
     from a2perf.runs.series import Series
     from a2perf.runs.tables import CsvTable
+    from a2perf.runs.transcripts import EpisodeTranscript, Wanted
 
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
 
@@ -146,6 +147,11 @@ def no_details(run: Run) -> RunDetails:
     return RunDetails()
 
 
+def no_transcripts(run: Run, wanted: Wanted) -> list[EpisodeTranscript]:
+    """Returns no transcripts, for a run that was not read from files."""
+    return []
+
+
 @dataclass
 class Run:
     """One recorded run, independent of its layout on disk.
@@ -172,6 +178,7 @@ class Run:
         info: description of its submission; empty without one.
         conditions: problems and remarks, one sentence each, with the file.
         read_details: reads ``details``; set by the reader of the run.
+        transcript_reader: reads transcripts; set by the reader of the run.
     """
 
     identity: RunIdentity
@@ -195,6 +202,9 @@ class Run:
     info: SubmissionInfo = field(default_factory=SubmissionInfo)
     conditions: list[str] = field(default_factory=list)
     read_details: Callable[[Run], RunDetails] = field(default=no_details, repr=False, compare=False)
+    transcript_reader: Callable[[Run, Wanted], list[EpisodeTranscript]] = field(
+        default=no_transcripts, repr=False, compare=False
+    )
 
     @property
     def mode(self) -> str:
@@ -231,6 +241,10 @@ class Run:
         if self.latency_s:
             held.add("inference")
         return [mode for mode in MODES if mode in held]
+
+    def transcripts(self, wanted: Wanted) -> list[EpisodeTranscript]:
+        """Reads what the wanted episodes asked a language model and what it answered, from the files."""
+        return self.transcript_reader(self, wanted)
 
     @functools.cached_property
     def details(self) -> RunDetails:
