@@ -82,9 +82,9 @@ def _cost(counts: UsageCounts) -> float | None:
 
 
 _AMOUNTS: dict[str, tuple[str, str, Amount]] = {
-    "calls": ("Model calls", "calls", lambda counts: float(counts.calls)),
-    "tokens_in": ("Tokens in", "tokens", lambda counts: float(counts.tokens_in)),
-    "tokens_out": ("Tokens out", "tokens", lambda counts: float(counts.tokens_out)),
+    "calls": ("Model calls", "1", lambda counts: float(counts.calls)),
+    "tokens_in": ("Tokens in", "1", lambda counts: float(counts.tokens_in)),
+    "tokens_out": ("Tokens out", "1", lambda counts: float(counts.tokens_out)),
     "cost": ("Model cost", "", _cost),
 }
 
@@ -211,7 +211,7 @@ def _quantile(read: Callable[[Any], Values], share: float) -> OfRun:
     return number
 
 
-@_metric("model_errors", "Model errors", "calls that failed and requests that were refused, mean over runs", "errors")
+@_metric("model_errors", "Model errors", "calls that failed and requests that were refused, mean over runs", "1")
 def model_errors(run: Run) -> float | None:
     """Of all kinds."""
     return None if run.models is None else float(sum(run.models.usage.total.errors.values()))

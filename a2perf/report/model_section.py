@@ -161,7 +161,7 @@ def errors_text(counts: UsageCounts) -> str:
 
 def _calls(counts: UsageCounts) -> Quantity:
     more = [f"{counts.served} from a record"] if counts.served else []
-    more += [f"{counts.retries} retries"] if counts.retries else []
+    more += [f"{counts.retries} retr{'y' if counts.retries == 1 else 'ies'}"] if counts.retries else []
     return Quantity(value=float(counts.calls), provenance="recorded", note=", ".join(more) or None)
 
 

@@ -189,7 +189,8 @@ def _shown_step(exchange: Exchange, budget: TranscriptBudget) -> ShownStep:
     if exchange.total_s is not None:
         facts.append(quantity_text(Quantity(value=exchange.total_s, unit="s")))
     if exchange.repeated:
-        facts.append(f"{exchange.repeated} earlier messages not repeated")
+        plural = "" if exchange.repeated == 1 else "s"
+        facts.append(f"{exchange.repeated} earlier message{plural} not repeated")
     texts = [_shown_text(text, budget.take) for text in exchange.asked]
     if exchange.redacted:
         digest = exchange.request_sha256[:_HASH]

@@ -1,7 +1,8 @@
 """Finds the recorded runs in and below given paths.
 
 Layouts: bundles of a2perf, formats of installed packages (``formats``), the folders of the earlier public platform,
-logs of Stable-Baselines3 and other trainers (event files, ``progress.csv``, ``monitor.csv``), and single CSV files.
+logs of inspect_ai, logs of Stable-Baselines3 and other trainers (event files, ``progress.csv``, ``monitor.csv``), and
+single CSV files.
 Symbolic links are never followed. Runs in a packed file are found as if the file was unpacked beside itself; only
 ``files_of`` understands their paths.
 """
@@ -43,7 +44,8 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
         broken = "".join(f"; the run format {name} could not be loaded ({why})" for name, why in failed)
         raise UserError(
             f"nothing recorded in {', '.join(str(path) for path in paths)}{broken}",
-            hint="give bundles, event files, progress.csv or monitor.csv, a CSV file, or a folder that holds some",
+            hint="give bundles, event files, progress.csv or monitor.csv, a CSV file, a log of inspect_ai, or a folder "
+            "that holds some",
         )
     return named_uniquely(found.values())
 
@@ -60,9 +62,11 @@ def named_uniquely(found: Iterable[RunFolder]) -> list[RunFolder]:
 def fingerprint_of(run: RunFolder) -> str:
     """Returns a hash over the names, sizes and times of a run's files; their content is not read."""
     digest = hashlib.sha256(f"{run.layout}\0{os.path.abspath(run.path)}\0{run.label}\0{run.links}".encode())
-    if run.layout == TABLE:
+    if run.is_file:
         status = run.path.stat()
         digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+        if run.layout in formats.run_formats():
+            digest.update(formats.run_formats()[run.layout].stamp().encode())
     elif run.layout == BUNDLE:
         digest.update(run.files().fingerprint().encode())
     else:
@@ -74,13 +78,16 @@ def fingerprint_of(run: RunFolder) -> str:
 
 def _find(given: Path) -> Iterator[RunFolder]:
     if packed_place(given) is None and given.is_file():
+        if (found := formats.format_of_file(given.name)) is not None:
+            yield RunFolder(found.name, given, given.name, is_file=True)
+            return
         is_log = is_trainer_log(given.name)
         label = (given.parent.name or given.name) if is_log else given.name
         if not is_log and given.suffix != ".csv":
             raise UserError(
                 f"{given} is not a recorded run", hint="give a folder, an event file or a file that ends in .csv"
             )
-        yield RunFolder(TABLE, given, label)
+        yield RunFolder(TABLE, given, label, is_file=True)
         return
     top = packed_top(Path(os.path.abspath(given)))
     shown_top = unpacked_path(top)
@@ -106,6 +113,11 @@ def _find(given: Path) -> Iterator[RunFolder]:
             others.clear()
             yield RunFolder(found.name, path, label, links)
             continue
+        if packed_place(path) is None:
+            for name in sorted(others):
+                if (found := formats.format_of_file(name)) is not None and _kind(path, name) is Kind.FILE:
+                    below = name if path == top else f"{label}/{name}"
+                    yield RunFolder(found.name, path / name, below, is_file=True)
         if METRICS in names and any(_kind(path, f"{METRICS}/{name}") is not None for name in EARLIER_FILES):
             names.clear()
             others.clear()

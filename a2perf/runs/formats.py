@@ -22,10 +22,16 @@ from types import MappingProxyType
 from a2perf.errors import UserError
 from a2perf.plain_text import terminal_line
 from a2perf.plugins import RejectedPlugin, load_plugins
+from a2perf.runs import inspect_log
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, Run, RunFolder
 
 GROUP = "a2perf.run_formats"
 """Group of the entry points with which installed packages add formats."""
+
+
+def no_run_file(name: str) -> bool:
+    """Returns False: no single file is a run."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,14 @@ class RunFormat:
         matches: whether a folder is a run, from the names of the files in it. It is called for every folder below the
             given ones, so it must be fast and must not open files.
         read: reads a run. An exception becomes a condition of the run.
+        is_run_file: whether a single file is a run, from its name; it must not open the file. ``RunFolder.path`` is
+            then the file.
     """
 
     name: str
     matches: Callable[[Collection[str]], bool]
     read: Callable[[RunFolder], Run]
+    is_run_file: Callable[[str], bool] = no_run_file
 
     def stamp(self) -> str:
         """Returns a text that changes with the code of the format; scores in the cache depend on it."""
@@ -54,7 +63,7 @@ class RunFormat:
 
 
 def run_formats() -> Mapping[str, RunFormat]:
-    """Returns the formats of installed packages by ``RunFormat.name``."""
+    """Returns the formats by ``RunFormat.name``: logs of inspect_ai, then those of installed packages."""
     return MappingProxyType(_load()[0])
 
 
@@ -74,9 +83,22 @@ def format_of(names: Collection[str]) -> RunFormat | None:
     Raises:
         UserError: a format of a package raised an exception.
     """
+    return _first(lambda found: found.matches(names))
+
+
+def format_of_file(name: str) -> RunFormat | None:
+    """Returns the format in which a single file of this name is a run; None if there is none.
+
+    Raises:
+        UserError: a format of a package raised an exception.
+    """
+    return _first(lambda found: found.is_run_file(name))
+
+
+def _first(recognises: Callable[[RunFormat], bool]) -> RunFormat | None:
     for found in run_formats().values():
         try:
-            if found.matches(names):
+            if recognises(found):
                 return found
         except Exception as error:  # a package's bug: name the package, or it looks like damage of the run
             reason = terminal_line(f"{type(error).__name__}: {error}")
@@ -89,7 +111,8 @@ def format_of(names: Collection[str]) -> RunFormat | None:
 
 @functools.cache
 def _load() -> tuple[dict[str, RunFormat], dict[str, str]]:
-    found: dict[str, RunFormat] = {}
+    inspect = RunFormat(inspect_log.NAME, inspect_log.matches, inspect_log.read, inspect_log.is_log)
+    found: dict[str, RunFormat] = {inspect.name: inspect}
 
     def accept(_: str, loaded: object) -> None:
         if not isinstance(loaded, RunFormat):

@@ -38,6 +38,7 @@ class RunFolder:
         label: path below the folder that the user gave; stable if the whole tree moves.
         links: symbolic links below ``path`` that were not followed.
         root: name of the run root (submission x task x seed), unique among the runs of one search.
+        is_file: whether ``path`` is a file: of ``TABLE``, and of a ``RunFormat`` whose runs are files.
     """
 
     layout: str
@@ -45,12 +46,13 @@ class RunFolder:
     label: str
     links: tuple[str, ...] = ()
     root: str = ""
+    is_file: bool = False
 
     def files(self) -> BundleFiles:
-        """Returns access to the files of the run; for ``TABLE``, to those of its folder."""
+        """Returns access to the files of the run; for a run that is one file, to those of its folder."""
         from a2perf.runs.files import files_of
 
-        return files_of(self.path if self.layout != TABLE else self.path.parent)
+        return files_of(self.path.parent if self.is_file else self.path)
 
 
 IN_MEMORY = RunFolder("in memory", Path(), "")

@@ -4,7 +4,7 @@
     const whole = box.closest(".transcript");
     const steps = [...whole.querySelectorAll(".exchange")].map((step) => [step, step.textContent.toLowerCase()]);
     const found = whole.querySelector(".found");
-    box.closest(".search").hidden = false;
+    box.closest(".transcript-search").hidden = false;
     box.addEventListener("input", () => {
       const wanted = box.value.trim().toLowerCase();
       let count = 0;
