@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -35,11 +35,14 @@ _STATES = {"success": "finished", "error": "failed", "cancelled": "interrupted",
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
 class _Tokens(msgspec.Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    input_tokens_cache_write: int | None = None
-    input_tokens_cache_read: int | None = None
+    input_tokens: _Count = 0
+    output_tokens: _Count = 0
+    input_tokens_cache_write: _Count | None = None
+    input_tokens_cache_read: _Count | None = None
     total_cost: float | None = None
 
 
@@ -51,7 +54,7 @@ class _Event(msgspec.Struct):
     event: str = ""
     output: _Output | None = None
     error: str | None = None
-    retries: int | None = None
+    retries: _Count | None = None
 
 
 class _Error(msgspec.Struct):
@@ -64,14 +67,14 @@ class _Score(msgspec.Struct):
 
 class _Sample(msgspec.Struct):
     id: int | str = ""
-    epoch: int = 1
+    epoch: _Count = 1
     scores: dict[str, _Score] | None = None
     model_usage: dict[str, _Tokens] | None = None
     events: list[_Event] = msgspec.field(default_factory=list)
     error: _Error | None = None
     total_time: float | None = None
     limit: Any = None
-    turn_count: int | None = None
+    turn_count: _Count | None = None
 
 
 class _Dataset(msgspec.Struct):
