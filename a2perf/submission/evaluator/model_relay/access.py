@@ -153,7 +153,7 @@ def require_packages() -> None:
         MissingDependency: one is not.
     """
     try:
-        import httpx2  # noqa: F401
+        import h11  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import time
 import traceback
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -25,24 +24,17 @@ from a2perf.runs.model_record import (
     RefusedEntry,
     RetryEntry,
     ServedEntry,
-    TokenUsage,
 )
 from a2perf.submission.evaluator.model_relay import answers, requests
 from a2perf.submission.evaluator.model_relay.access import ModelAccess
 from a2perf.submission.evaluator.model_relay.answers import BadResponse
 from a2perf.submission.evaluator.model_relay.budget import RunBudget, cost
 from a2perf.submission.evaluator.model_relay.call_journal import CallJournal, RecordedAnswers
+from a2perf.submission.evaluator.model_relay.connections import Lost, Unreachable
+from a2perf.submission.evaluator.model_relay.pending_call import EVENTS, PendingCall, Reply
 from a2perf.submission.evaluator.model_relay.requests import ModelRequest, RefusedRequest
-from a2perf.submission.evaluator.model_relay.upstream import (
-    Lost,
-    ResponseTooLarge,
-    Unreachable,
-    Upstream,
-    UpstreamResponse,
-    pause_s,
-)
+from a2perf.submission.evaluator.model_relay.upstream import ResponseTooLarge, Upstream, UpstreamResponse, pause_s
 
-EVENTS = "text/event-stream"
 MAX_EVENTS = 100_000
 MAX_REFUSALS = 1000
 """Refused requests that are recorded one by one; further ones are only counted in the budgets."""
@@ -51,62 +43,6 @@ _STATUS = {
     CallOutcome.RESPONSE_TOO_LARGE: 502, CallOutcome.TIMEOUT: 504,
 }  # fmt: skip
 _WRONG_KEY = "the model server refuses the organizer's key"
-
-
-class Reply:
-    """What a participant gets: status and media type first, then pieces until ``None``.
-
-    Attributes:
-        started: becomes (status, media type).
-        pieces: the bytes; ``None`` at the end.
-    """
-
-    def __init__(self) -> None:
-        self.started: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
-        self.pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    def start(self, status: int, content_type: str) -> None:
-        """Sets status and media type."""
-        self.started.set_result((status, content_type))
-
-
-@dataclass
-class _Call:
-    """A call in progress.
-
-    Attributes:
-        sent: pieces that the participant has got.
-        held: pieces that wait until the answer is on disk.
-    """
-
-    number: int
-    request: ModelRequest
-    body: bytes
-    reserved: Amounts
-    reply: Reply
-    began: float = field(default_factory=time.perf_counter)
-    tries: int = 0
-    sent: list[bytes] = field(default_factory=list)
-    held: list[bytes] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    usage: TokenUsage | None = None
-    first_s: float | None = None
-    tools: answers.ToolCalls = field(default_factory=answers.ToolCalls)
-
-    @property
-    def elapsed_s(self) -> float:
-        return time.perf_counter() - self.began
-
-    def hold(self, piece: bytes) -> None:
-        self.held.append(piece)
-        self.times.append(round(self.elapsed_s, 6))
-
-    def send(self, piece: bytes) -> None:
-        if not self.reply.started.done():
-            self.reply.start(200, EVENTS)
-        self.sent.append(piece)
-        self.times.append(round(self.elapsed_s, 6))
-        self.reply.pieces.put_nowait(piece)
 
 
 class _Failed(Exception):
@@ -201,7 +137,7 @@ class Exchanges:
         reply.pieces.put_nowait(None)
         return reply
 
-    def _admitted(self, request: ModelRequest, scope: CallScope) -> _Call:
+    def _admitted(self, request: ModelRequest, scope: CallScope) -> PendingCall:
         """Clamps the answer to the budgets, reserves the largest amounts, and writes the call to the journal."""
         price = None if self._access.prices is None else self._access.prices.models.get(request.model)
         choices, prompt = requests.choices_of(request), requests.prompt_bound(request.document)
@@ -228,7 +164,7 @@ class Exchanges:
                 changes=changes, request_bytes=len(request.text.encode()),
             )
         )  # fmt: skip
-        return _Call(number, request, msgspec.json.encode(document), need, Reply())
+        return PendingCall(number, request, msgspec.json.encode(document), need, Reply())
 
     def _need(self, name: str, need: Amounts) -> str:
         use = self._budget.use()[name]
@@ -236,14 +172,14 @@ class Exchanges:
         text = f"{use.used:.6g} of {use.limit:.6g} used"
         return text if wanted is None else f"{text}, and this call can need up to {wanted:.6g}"
 
-    async def _perform(self, call: _Call, scope: CallScope) -> None:
+    async def _perform(self, call: PendingCall, scope: CallScope) -> None:
         try:
             await self._performed(call, scope)
         except Exception as error:  # a bug or a full disk must not leave the participant waiting
             traceback.print_exc()
             self._unrecorded(call, error)
 
-    async def _performed(self, call: _Call, scope: CallScope) -> None:
+    async def _performed(self, call: PendingCall, scope: CallScope) -> None:
         outcome, status, message, used = CallOutcome.OK, 200, "", True
         fault_point("model relay: call recorded")
         limit_s, rest_s = self._access.call_timeout_s, self._budget.rest_s
@@ -273,13 +209,13 @@ class Exchanges:
         for piece in (*call.held, None):
             call.reply.pieces.put_nowait(piece)
 
-    def _held_error(self, call: _Call, outcome: CallOutcome, message: str) -> None:
+    def _held_error(self, call: PendingCall, outcome: CallOutcome, message: str) -> None:
         body = requests.error_body(outcome, message)
         del call.times[len(call.sent) :]
         call.held.clear()
         call.hold(b"data: " + body + b"\n\n" if call.reply.started.done() else body)
 
-    def _unrecorded(self, call: _Call, error: Exception) -> None:
+    def _unrecorded(self, call: PendingCall, error: Exception) -> None:
         message = f"the relay could not record the answer ({type(error).__name__})"
         body = requests.error_body(CallOutcome.SERVER_ERROR, message)
         if call.reply.started.done():
@@ -290,7 +226,7 @@ class Exchanges:
         call.reply.pieces.put_nowait(None)
 
     async def _settle(
-        self, call: _Call, outcome: CallOutcome, status: int, message: str, content_type: str, *, used: bool
+        self, call: PendingCall, outcome: CallOutcome, status: int, message: str, content_type: str, *, used: bool
     ) -> None:
         price = None if self._access.prices is None else self._access.prices.models.get(call.request.model)
         usage, known_cost = call.usage, None
@@ -312,7 +248,7 @@ class Exchanges:
         )  # fmt: skip
         await self._journal.committed()
 
-    async def _tried(self, call: _Call) -> None:
+    async def _tried(self, call: PendingCall) -> None:
         """Sends a call until it is answered.
 
         Raises:
@@ -353,7 +289,7 @@ class Exchanges:
             self._budget.charge(lost)
             await asyncio.sleep(pause)
 
-    async def _read_document(self, call: _Call, response: UpstreamResponse) -> None:
+    async def _read_document(self, call: PendingCall, response: UpstreamResponse) -> None:
         assert self._upstream is not None
         data = self._upstream.scrubbed(await response.read())
         document = answers.parse_document(data)
@@ -363,7 +299,7 @@ class Exchanges:
         call.tools.add(document)
         call.hold(data)
 
-    async def _read_stream(self, call: _Call, response: UpstreamResponse) -> None:
+    async def _read_stream(self, call: PendingCall, response: UpstreamResponse) -> None:
         assert self._upstream is not None
         if not response.is_stream:
             raise BadResponse("the model server did not answer with a stream of events")
@@ -384,7 +320,7 @@ class Exchanges:
         if not ended or reader.rest.strip():
             raise BadResponse("the stream of the model server ended before the answer was complete")
 
-    def _take_piece(self, call: _Call, event: bytes, document: dict[str, Any]) -> bool:
+    def _take_piece(self, call: PendingCall, event: bytes, document: dict[str, Any]) -> bool:
         """Passes a piece of a stream on, or holds it back; returns whether it ends the answer."""
         if "error" in document:
             raise _Failed(*answers.error_of(500, msgspec.json.encode(document)))

@@ -14,8 +14,9 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -135,7 +136,7 @@ class RelayServer:
             if content_type == "application/json":
                 pieces = [piece async for piece in _until_end(reply.pieces)]
                 return Response(b"".join(pieces), status, headers, content_type)
-            return StreamingResponse(_until_end(reply.pieces), status, headers, content_type)
+            return _Stream(reply.pieces, status, headers, content_type)
 
         return answer
 
@@ -189,6 +190,27 @@ class _BoundedProtocol(H11Protocol):
         if self._waits is not None:
             self._waits.cancel()
         super().connection_lost(exc)
+
+
+class _Stream(Response):
+    """Pieces in the order of a queue.
+
+    Starlette's own class starts tasks that watch for the end of the connection. Here a call continues without its
+    participant, and sending to a closed connection does nothing.
+    """
+
+    def __init__(
+        self, pieces: asyncio.Queue[bytes | None], status: int, headers: dict[str, str], content_type: str
+    ) -> None:
+        self.status_code, self.media_type, self.background = status, content_type, None
+        self._pieces = pieces
+        self.init_headers(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for piece in _until_end(self._pieces):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _body(request: Request) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
 import math
 import random
@@ -10,30 +11,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-import httpx2
 import msgspec
 
 from a2perf.errors import ConfigError, InfrastructureError, did_you_mean
 from a2perf.submission.evaluator.model_relay.access import ModelAccess
 from a2perf.submission.evaluator.model_relay.answers import BadResponse
+from a2perf.submission.evaluator.model_relay.connections import Connections, Lost, ServerResponse, Unreachable
 
 MAX_RESPONSE_BYTES = 6 << 20
 MAX_TRIES = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 LONGEST_RETRY_AFTER_S = 60.0
-CONNECT_TIMEOUT_S = 10.0
 CHECK_TIMEOUT_S = 20.0
 _RETRIED = frozenset((408, 409, 429, 500, 502, 503, 504))
 _SHORTEST_SCRUBBED = 8
 """A shorter word could occur in any text."""
-
-
-class Unreachable(Exception):
-    """No connection to the server; the request was not sent."""
-
-
-class Lost(Exception):
-    """The connection ended after the request was sent and before an answer: the server may have processed it."""
 
 
 class ResponseTooLarge(Exception):
@@ -49,9 +41,9 @@ class UpstreamResponse:
         is_stream: whether it is a stream of events.
     """
 
-    def __init__(self, response: httpx2.Response) -> None:
+    def __init__(self, response: ServerResponse) -> None:
         self._response = response
-        self.status = response.status_code
+        self.status = response.status
         self.retry_after_s = retry_after(response.headers.get("retry-after"))
         self.is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
 
@@ -71,14 +63,11 @@ class UpstreamResponse:
         if self._response.headers.get("content-encoding", "identity") != "identity":
             raise BadResponse("the model server sent a compressed answer, which the request did not allow")
         size = 0
-        try:
-            async for data in self._response.aiter_raw():
-                size += len(data)
-                if size > MAX_RESPONSE_BYTES:
-                    raise ResponseTooLarge(f"the answer exceeds {MAX_RESPONSE_BYTES >> 20} MiB")
-                yield data
-        except httpx2.TransportError as error:
-            raise Lost(f"the connection to the model server ended early ({type(error).__name__})") from None
+        async for data in self._response.content():
+            size += len(data)
+            if size > MAX_RESPONSE_BYTES:
+                raise ResponseTooLarge(f"the answer exceeds {MAX_RESPONSE_BYTES >> 20} MiB")
+            yield data
 
     async def read(self) -> bytes:
         """Returns the whole content; raises as ``pieces`` does."""
@@ -98,12 +87,7 @@ class Upstream:
         headers = {"accept-encoding": "identity", "content-type": "application/json", "user-agent": "a2perf"}
         if access.key:
             headers["authorization"] = f"Bearer {access.key}"
-        self._client = httpx2.AsyncClient(
-            headers=headers,
-            follow_redirects=False,  # a redirect could carry the key to another host
-            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=256),
-        )
+        self._connections = Connections(access.endpoint, headers)
 
     def scrubbed(self, data: bytes) -> bytes:
         """Returns an answer without the key, in case the server repeats it."""
@@ -117,17 +101,8 @@ class Upstream:
             Unreachable: there is no connection.
             Lost: the connection ended before the answer.
         """
-        request = self._client.build_request("POST", f"{self._access.endpoint}/{path}", content=body)
-        try:
-            response = await self._client.send(request, stream=True)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
-            raise Unreachable(f"no connection to the model server ({type(error).__name__})") from None
-        except httpx2.TransportError as error:
-            raise Lost(f"the model server closed the connection without an answer ({type(error).__name__})") from None
-        try:
+        async with self._connections.request("POST", path, body) as response:
             yield UpstreamResponse(response)
-        finally:
-            await response.aclose()
 
     async def check(self) -> None:
         """Asks the server for its models, to find a wrong address, key or name before a run starts.
@@ -140,19 +115,22 @@ class Upstream:
         """
         access = self._access
         try:
-            response = await self._client.get(f"{access.endpoint}/models", timeout=CHECK_TIMEOUT_S)
-        except (httpx2.TransportError, httpx2.InvalidURL) as error:
+            async with asyncio.timeout(CHECK_TIMEOUT_S), self._connections.request("GET", "models") as answer:
+                status, content = answer.status, await UpstreamResponse(answer).read()
+        except (TimeoutError, Unreachable, Lost) as error:
             raise InfrastructureError(
-                f"the model server {access.shown_endpoint} does not answer ({type(error).__name__})",
+                f"the model server {access.shown_endpoint} does not answer: {str(error) or 'time limit'}",
                 hint="start the server, or correct --model-endpoint",
             ) from None
-        if response.status_code in (401, 403):
+        except (BadResponse, ResponseTooLarge):
+            return
+        if status in (401, 403):
             given = "refuses the key" if access.key else "asks for a key"
             raise ConfigError(
-                f"the model server {access.shown_endpoint} {given} (HTTP {response.status_code})",
+                f"the model server {access.shown_endpoint} {given} (HTTP {status})",
                 hint="check the key behind --model-key-variable or --model-key-file",
             )
-        if response.status_code == 200 and (listed := _names(response.content)):
+        if status == 200 and (listed := _names(content)):
             for name in access.models:
                 if name not in listed:
                     raise ConfigError(
@@ -160,9 +138,9 @@ class Upstream:
                         hint=f"choose one of its models: {', '.join(sorted(listed)[:10])}",
                     )
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Closes all connections."""
-        await self._client.aclose()
+        self._connections.close()
 
 
 def _names(data: bytes) -> set[str]:
