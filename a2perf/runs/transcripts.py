@@ -126,7 +126,7 @@ def transcripts_of(entries: Callable[[], Iterable[ModelEntry]], wanted: Wanted) 
 
 
 class _Reader:
-    """Shortens requests and answers while the journal is read, so that none of them stays in memory whole."""
+    """Shortens requests and answers while the journal is read; none of them stays in memory whole."""
 
     def __init__(self, places: dict[int, _Place]) -> None:
         self._places = places
@@ -156,8 +156,8 @@ class _Reader:
         while repeated < min(len(digests), len(before)) and digests[repeated] == before[repeated]:
             repeated += 1
         new = messages[repeated:]
-        told = tuple(shortened(*_spoken(message)) for message in new[-MOST_MESSAGES:])
-        return told, repeated + max(0, len(new) - MOST_MESSAGES)
+        shown = tuple(shortened(*_spoken(message)) for message in new[-MOST_MESSAGES:])
+        return shown, repeated + max(0, len(new) - MOST_MESSAGES)
 
     def exchange(self, call: ModelCall) -> Exchange:
         """Returns one exchange."""
