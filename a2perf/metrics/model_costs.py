@@ -1,7 +1,7 @@
 """What the language models of a submission cost: calls, tokens, money, time, and the energy of the own host.
 
 Tokens are those that the server counted; cost is by the organizer's price table. The energy of a model on another
-host is unknown: the energies here are those of the evaluator's host, and say so. A number per success is the sum over
+host is unknown: the energies here are those of the evaluator's host. A number per success is the sum over
 all episodes of all runs divided by the number of successful episodes, because a mean over only the runs with a
 success would favour the runs that fail.
 """

@@ -1,7 +1,7 @@
 """Transcripts of a run on the page: per episode what the agent saw, asked and was answered, and the return.
 
 The page shows the first, the last and the failed episodes, at most ``MOST_EPISODES`` per run and ``MOST_TEXT``
-characters per report; it says what it leaves out. Every text is escaped by the template.
+characters per report; the page states the number of left out parts. Every text is escaped by the template.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HASH = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class ShownText:
+class ShownMessage:
     """A message on the page; ``note`` states what is left out."""
 
     role: str
@@ -45,7 +45,7 @@ class ShownStep:
     title: str
     summary: str
     facts: str
-    texts: tuple[ShownText, ...]
+    texts: tuple[ShownMessage, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,20 +194,20 @@ def _shown_step(exchange: Exchange, budget: TranscriptBudget) -> ShownStep:
     texts = [_shown_text(text, budget.take) for text in exchange.asked]
     if exchange.redacted:
         digest = exchange.request_sha256[:_HASH]
-        texts.append(ShownText("request", "", f"redacted: {exchange.request_bytes} bytes, SHA-256 {digest}…"))
+        texts.append(ShownMessage("request", "", f"redacted: {exchange.request_bytes} bytes, SHA-256 {digest}…"))
     if exchange.answer is not None and exchange.redacted:
         digest = exchange.answer_sha256[:_HASH]
-        texts.append(ShownText("answer", "", f"redacted: {exchange.answer_bytes} bytes, SHA-256 {digest}…"))
+        texts.append(ShownMessage("answer", "", f"redacted: {exchange.answer_bytes} bytes, SHA-256 {digest}…"))
     elif exchange.answer is not None:
         texts.append(dataclasses.replace(_shown_text(exchange.answer, budget.take), role="answer"))
     else:
-        texts.append(ShownText("error", budget.take(exchange.message), "" if exchange.message else "no answer"))
+        texts.append(ShownMessage("error", budget.take(exchange.message), "" if exchange.message else "no answer"))
     outcome = "" if exchange.outcome == "ok" else f": {exchange.outcome.replace('_', ' ')}"
     return ShownStep(f"Call {exchange.number}{outcome}", _panel(exchange), " · ".join(facts), tuple(texts))
 
 
-def _shown_text(spoken: SpokenText, take: Callable[[str], str]) -> ShownText:
+def _shown_text(spoken: SpokenText, take: Callable[[str], str]) -> ShownMessage:
     text = take(spoken.text)
     missing = spoken.left_out + len(spoken.text) - len(text)
     note = f"{missing} further characters are left out" if missing else ""
-    return ShownText(plain_text(spoken.role), text, note)
+    return ShownMessage(plain_text(spoken.role), text, note)

@@ -1,4 +1,4 @@
-"""The members of a ``.eval`` file of inspect_ai: a zip whose members are stored, deflated or compressed with zstd.
+"""The members of a ``.eval`` file of inspect_ai: a zip with members that are stored, deflated or compressed with zstd.
 
 The file is untrusted: members are read one at a time with a bound on their size after decompression, by exact names,
 and nothing is written to disk. Format: the zip application note of PKWARE, where method 93 is zstd.
@@ -25,7 +25,7 @@ _ZSTD_MISSING = (
 
 
 class InspectArchiveError(ValueError):
-    """A ``.eval`` file cannot be read; the text says why."""
+    """A ``.eval`` file cannot be read; the text is the reason."""
 
 
 class InspectArchive:
