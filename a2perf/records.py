@@ -33,7 +33,7 @@ class RunState(enum.Enum):
 class FailureKind(enum.Enum):
     """Why a run failed. ``infrastructure`` is caused by the host, every other kind by the participant.
 
-    ``budget``: a call to a language model beyond a budget of the run was refused, and the participant did not handle it.
+    ``budget``: a call to a language model was refused, because a budget was used up, and the participant failed.
     ``bad_output`` is an answer that is not an action; ``illegal`` is an action that breaks a rule of the task.
     """
 

@@ -228,7 +228,7 @@ def _digest(value: object) -> str:
 
 
 def _scorer(log: _Header, samples: Iterable[_Sample]) -> tuple[str, str]:
-    """Returns the scorer whose value is the return, and the key in a value of several."""
+    """Returns the scorer that gives the return, and the key if it gives several values."""
     headline = None if log.results is None else log.results.headline
     if headline is not None and headline.scorer:
         return headline.scorer, headline.score

@@ -37,7 +37,7 @@ def model_use(usage: ModelUsage | None, entries: Iterable[ModelEntry]) -> ModelU
     """Returns the use of models by a run; None if it used none.
 
     Args:
-        usage: its summary; None for a killed run, whose usage is that of the journal.
+        usage: its summary; None for a killed run: the journal then gives the usage.
         entries: of its journal.
     """
     kept = list(entries)

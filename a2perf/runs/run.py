@@ -38,7 +38,7 @@ class RunFolder:
         label: path below the folder that the user gave; stable if the whole tree moves.
         links: symbolic links below ``path`` that were not followed.
         root: name of the run root (submission x task x seed), unique among the runs of one search.
-        is_file: whether ``path`` is a file: of ``TABLE``, and of a ``RunFormat`` whose runs are files.
+        is_file: whether ``path`` is a file, as for ``TABLE`` and some kinds of ``RunFormat``.
     """
 
     layout: str

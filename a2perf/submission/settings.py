@@ -128,7 +128,7 @@ class Submission:
         model_cost_limit: budget in the currency of the price table, or None.
         model_output_limit: most tokens of one answer.
         model_call_timeout_s: limit of one call in seconds, retries included.
-        model_replay: a bundle whose recorded answers are used instead of a server.
+        model_replay: a bundle; its recorded answers are used instead of a server.
         readable_paths: files and folders of the host that the participant may read in addition to its submission and
             its interpreter.
         hidden_paths: files and folders that the participant must not see, even inside a readable folder.

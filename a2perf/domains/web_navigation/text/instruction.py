@@ -2,8 +2,8 @@
 
 Every profile key has one name. Values are JSON strings, and ``on`` or ``off`` for checkboxes, so an instruction is
 unambiguous. How it is phrased depends on a number that the environment derives from the seed of the episode.
-Compositions name the website of each value. In reversed order, the last website comes first and the text states this, as
-in Furuta et al. 2023, arXiv:2311.18751.
+Compositions name the website of each value. In reversed order, the last website comes first and the text states this,
+as in Furuta et al. 2023, arXiv:2311.18751.
 """
 
 from __future__ import annotations
