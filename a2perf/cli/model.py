@@ -33,7 +33,8 @@ def usage(runs: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps({str(path): msgspec.to_builtins(record) for path, record in found.items()}, indent=2))
         return
     for path, record in found.items():
-        click.echo(f"{printable(str(path))}: {', '.join(map(printable, record.models)) or 'replay'}")
+        models = ", ".join(map(printable, record.models))
+        click.echo(f"{printable(str(path))}: {'replay of ' if record.replay_of else ''}{models}")
         for line in _lines(record):
             click.echo(f"  {line}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,12 +105,14 @@ class Runner:
         self.folder, self.root, self.endpoint = folder, folder / "root", endpoint
         self.environment: dict[str, str] = {}
 
-    def __call__(self, agent: str, *options: object, level: str = "process", root: Path | None = None) -> Any:
+    def __call__(
+        self, agent: str, *options: object, level: str = "process", root: Path | None = None, gin: str = GIN
+    ) -> Any:  # fmt: skip
         entry = self.folder / "entry"
         entry.mkdir(exist_ok=True)
         for name, text in {"__init__.py": "", "train.py": "", "requirements.txt": "", "inference.py": agent}.items():
             (entry / name).write_text(text)
-        (self.folder / "inference.gin").write_text(GIN)
+        (self.folder / "inference.gin").write_text(gin)
         words = command("--submission", entry, "--gin_config", self.folder / "inference.gin", "--root_dir",
                         root or self.root, "--sandbox", level, *options)  # fmt: skip
         environment = {**os.environ, "MODEL_KEY": KEY, **self.environment}
@@ -225,6 +228,67 @@ def test_an_error_of_the_server_is_not_the_participants_and_the_run_resumes(run:
     assert done.returncode == 3, done.stdout + done.stderr
     assert run.manifest.state.value == "interrupted"
     assert run.manifest.failure.kind.value == "infrastructure"
+
+
+@pytest.mark.slow
+def test_prices_and_limits_of_the_command_line_count_and_end_a_run_at_its_cost(run: Runner) -> None:
+    table = run.folder / "prices.toml"
+    table.write_text('currency = "EUR"\n[models.scripted]\ninput = 1000000.0\noutput = 500000.0\n')
+    prices = ("--model-prices", table, "--gin-bindings", "Submission.model_output_limit = 1")
+    assert run(AGENT, *run.with_model, *prices).returncode == 0
+    usage = read_record(run.bundle / "metrics" / "model_usage.json", ModelUsage)
+    assert usage.currency == "EUR"
+    assert usage.total.tokens_out == usage.total.calls > 0
+    assert usage.total.cost == pytest.approx(usage.total.tokens_in + 0.5 * usage.total.tokens_out)
+    cheap = run.folder / "cheap"
+    refused = run(AGENT, *run.with_model, *prices, "--model-cost-limit", 1, root=cheap)
+    assert refused.returncode == 1
+    assert "the budget of cost is exhausted: 0 of 1 used" in refused.stdout + refused.stderr
+    nameless = run(AGENT, *run.with_model, "--model", "other", *prices, root=run.folder / "nameless")
+    assert nameless.returncode == 2
+    assert "has no price of 'other'" in nameless.stdout + nameless.stderr
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_not_continued_with_another_model(run: Runner) -> None:
+    assert run(AGENT, *run.with_model).returncode == 0
+    before = (run.bundle / "manifest.json").read_bytes()
+    assert run(AGENT, *run.with_model).returncode == 0  # prints the result
+    other = run(AGENT, *run.with_model[:2], "--model", "other", *run.with_model[4:])
+    assert other.returncode == 2, other.stdout + other.stderr
+    assert "model" in other.stdout + other.stderr
+    assert "Traceback" not in other.stdout + other.stderr
+    assert (run.bundle / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_generalization_calls_the_model_from_each_task(run: Runner, model: RunningServer) -> None:
+    gin = GIN.replace("INFERENCE", "GENERALIZATION").replace("inference_episodes", "generalization_episodes") + (
+        "Submission.generalization_tasks = ['difficulty_level_1_num_websites_1', 'difficulty_level_2_num_websites_1']\n"
+    )
+    done = run(AGENT, *run.with_model, "--model-call-limit", 1000, gin=gin)
+    assert done.returncode == 0, done.stdout + done.stderr
+    usage = read_record(run.root / "generalization" / "metrics" / "model_usage.json", ModelUsage)
+    assert usage.total.answered == len(model.model.requests)
+    assert usage.budgets["calls"].used == usage.total.calls
+    episodes = {(scope.task, scope.episode) for scope in usage.scopes if scope.phase == "episode"}
+    assert len(episodes) == 2 * 2
+    assert len({task for task, _ in episodes}) == 2
+
+
+@pytest.mark.slow
+def test_a_check_reaches_the_model_and_names_the_option_if_there_is_none(run: Runner, model: RunningServer) -> None:
+    assert run(AGENT, *run.with_model, root=run.root).returncode == 0  # writes the submission
+    sent = len(model.model.requests)
+    words = [sys.executable, "-m", "a2perf", "check", str(run.folder / "entry"), "--sandbox", "process", "--steps", "2",
+             "--env-id", "WebNavigation-Difficulty-01-v0"]  # fmt: skip
+    environment = {**os.environ, "MODEL_KEY": KEY}
+    without = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=run.folder)
+    assert without.returncode == 1
+    assert "give `--model-endpoint URL` and `--model NAME`" in without.stdout
+    given = subprocess.run([*words, *run.with_model], capture_output=True, text=True, env=environment, cwd=run.folder)
+    assert "load_policy" not in given.stdout, given.stdout + given.stderr
+    assert len(model.model.requests) == sent + 2  # at loading and in the first step
 
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {

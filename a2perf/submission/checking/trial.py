@@ -19,6 +19,7 @@ from a2perf.submission.evaluator.actions import check_action
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
+from a2perf.submission.evaluator.model_relay.handle import trial_relay
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.main_submission import outside_of
 from a2perf.submission.run_options import RunOptions
@@ -151,7 +152,10 @@ class _Trial:
         )
         try:
             manifest = new_manifest(submitted, self.task, episodes=0)
-            with Participants(settings, self.task, manifest, folders, mode=mode) as opened:
+            with (
+                trial_relay(settings, folders.bundle) as model,
+                Participants(settings, self.task, manifest, folders, mode=mode, model=model) as opened,
+            ):
                 trial(opened)
         except ParticipantFailure as error:
             return error.failure

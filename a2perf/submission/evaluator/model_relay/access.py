@@ -11,6 +11,9 @@ import msgspec
 
 from a2perf.errors import ConfigError, MissingDependency, did_you_mean
 from a2perf.runs.layout import MODEL_CALLS
+from a2perf.runs.model_calls import decode_entry
+from a2perf.runs.model_record import OpenedEntry
+from a2perf.storage import MAX_LINE_BYTES
 from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
@@ -115,6 +118,7 @@ def model_access(settings: Submission) -> ModelAccess | None:
                 f"Submission.model_replay: {settings.model_replay} holds no record of calls to a model",
                 hint="give the bundle of a run that used a model, for example ROOT/inference",
             )
+        models = models or _recorded_models(replay)
     elif not models:
         raise ConfigError("no model was named", hint="add `--model NAME`, a name from the server's list of models")
     prices = _prices(settings, models)
@@ -134,6 +138,16 @@ def model_access(settings: Submission) -> ModelAccess | None:
         call_timeout_s=settings.model_call_timeout_s,
         replay=None if replay is None else str(replay),
     )
+
+
+def _recorded_models(journal: Path) -> tuple[str, ...]:
+    """Returns the models of a recorded run: a submission that asks for its default model by name asks for the same."""
+    try:
+        with journal.open("rb") as stream:
+            first = decode_entry(stream.readline(MAX_LINE_BYTES))
+    except (OSError, msgspec.DecodeError):
+        return ()
+    return tuple(first.models) if isinstance(first, OpenedEntry) else ()
 
 
 def _refuse_leftovers(settings: Submission) -> None:

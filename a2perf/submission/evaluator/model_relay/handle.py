@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import socket
 import subprocess
@@ -33,6 +34,8 @@ ENERGY_PERIOD_S = 0.5
 _MAX_ANSWER_BYTES = 1 << 17
 _JOULES_PER_KWH = 3.6e6
 
+_ASKS_FOR_MODEL = re.compile(r"OPENAI_BASE_URL|OPENAI_API_KEY|A2PERF_MODEL")
+_OFFER = "give `--model-endpoint URL` and `--model NAME` to `a2perf run` or `a2perf check`"
 _OF_THE_HOST = frozenset((
     CallOutcome.WRONG_KEY, CallOutcome.UNREACHABLE, CallOutcome.SERVER_ERROR, CallOutcome.RATE_LIMITED,
     CallOutcome.BAD_RESPONSE, CallOutcome.TIMEOUT, CallOutcome.RESPONSE_TOO_LARGE,
@@ -203,6 +206,31 @@ def model_relay(settings: Submission, bundle: Bundle) -> Iterator[RunningRelay |
         _summarise(access, bundle, budgets)
 
 
+@contextmanager
+def trial_relay(settings: Submission, folder: Path) -> Iterator[RelayCaller | None]:
+    """Runs a relay for a trial while the context is open; nothing is summarised.
+
+    Yields ``None`` if the settings allow no model.
+
+    Args:
+        settings: settings of the trial.
+        folder: gets the journal.
+
+    Raises:
+        ConfigError: the model server refuses the key or does not know a model.
+        InfrastructureError: it does not answer.
+    """
+    access = model_access(settings)
+    if access is None:
+        yield None
+        return
+    relay = start_relay(access, folder, log=folder / "model_relay.log")
+    try:
+        yield relay.caller
+    finally:
+        relay.close()
+
+
 def start_relay(access: ModelAccess, folder: Path, *, log: Path, attempt: int = 1) -> RunningRelay:
     """Starts a relay process.
 
@@ -285,6 +313,11 @@ def _gone() -> InfrastructureError:
 
 
 def explain(error: BaseException | None, caller: RelayCaller | None) -> None:
-    """Adds the cause to a failure of the participant, if a call to the model failed before."""
-    if isinstance(error, ParticipantFailure) and caller is not None:
+    """Adds the cause to a failure of the participant: a call to the model that failed, or no model to call."""
+    if not isinstance(error, ParticipantFailure):
+        return
+    if caller is not None:
         error.failure = caller.explained(error.failure)
+    elif error.failure.kind is FailureKind.EXCEPTION and _ASKS_FOR_MODEL.search(error.failure.message):
+        text = f"{error.failure.message} (the submission asks for a language model, but none is offered: {_OFFER})"
+        error.failure = msgspec.structs.replace(error.failure, message=text)
