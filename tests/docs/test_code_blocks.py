@@ -38,7 +38,11 @@ ELSEWHERE = {
     "templates/submission/README": "needs the folder that it describes; the beginner's guide runs the same commands",
 }
 """Pages with blocks that are run elsewhere."""
-QUICK = ("docs/tutorials/first_submission", "docs/how_to/your_own_metric")
+QUICK = (
+    "docs/tutorials/first_submission",
+    "docs/how_to/evaluate_a_language_model_agent",
+    "docs/how_to/your_own_metric",
+)
 
 
 def _blocks(page: str) -> list[documents.Block]:
