@@ -121,12 +121,15 @@ class SubmissionForm:
         expected: its signature in messages, ``"place(benchmark)"``.
         adapter: ``"module:function"``, called in the participant process with the function; returns ``load_policy``,
             ``preprocess_observation`` and ``infer_once``.
+        prepare: ``"module:function"``, called without arguments in the evaluator before the participant starts; none if
+            empty. Sandboxes see what it leaves in the kernel cache.
     """
 
     file: str
     function: str
     expected: str
     adapter: str
+    prepare: str = ""
 
 
 @dataclass(frozen=True)

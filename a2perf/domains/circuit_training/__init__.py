@@ -170,6 +170,7 @@ DOMAIN = Domain(
             function="place",
             expected="place(benchmark)",
             adapter="a2perf.domains.circuit_training.macro_placement.place_function:contract",
+            prepare="a2perf.domains.circuit_training.macro_placement.kernels:compile_engine",
         ),
     ),
     competition_profiles={

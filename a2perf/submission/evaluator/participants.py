@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from a2perf import assets
-from a2perf.domains.registry import get_domain
+from a2perf.domains.registry import get_domain, load_attribute
 from a2perf.errors import SubmissionError
 from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.sampler import Sampler
@@ -32,6 +32,7 @@ from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.tracking import attach
+from a2perf.submission.participant.forms import form_of
 from a2perf.submission.settings import Submission
 
 
@@ -91,6 +92,9 @@ class Participants:
         self._episodes_s: list[float] = []
 
     def __enter__(self) -> Participants:
+        form = form_of(self.settings.folder)
+        if form is not None and form.prepare:
+            load_attribute(form.prepare)()
         with ExitStack() as stack:
             stack.enter_context(self._of_process)
             self._prepare(self._folders)

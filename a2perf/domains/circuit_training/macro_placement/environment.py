@@ -36,7 +36,7 @@ from a2perf.domains.circuit_training.rendering import PlacementPicture
 
 ORIENTATION_RULES = {"fixed": (), "flips": ("N", "FN", "S", "FS"), "all": ORIENTATIONS[:8]}
 """What hard macros may be turned to beside their initial orientation."""
-DEFAULT_TIME_LIMIT_S = 3600.0
+DEFAULT_TIME_LIMIT_S = 60.0  # of call_timeout_s in a run that does not set it
 RENDER_MODES = ("rgb_array",)
 
 
