@@ -172,6 +172,7 @@ def _run(*arguments: object) -> int:
     return done.return_value or 0
 
 
+@pytest.mark.slow
 def test_a_competition_publishes_costs_false_claims_and_illegal_placements(tmp_path: Path) -> None:
     cup, site = tmp_path / "cup", tmp_path / "site"
     settings = ("--set", "designs=", "--no-references", "--held-out", 0, "--call-timeout-s", 60)
