@@ -89,7 +89,9 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "empty"
     if field.default is msgspec.NODEFAULT:
         return "required"
-    return code(json.dumps(msgspec.to_builtins(field.default)))
+    if field.default is msgspec.UNSET:
+        return "absent"
+    return code(msgspec.json.encode(field.default).decode() or "null")
 
 
 def _meanings(page: str) -> dict[str, str]:
