@@ -99,9 +99,9 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--env-kwargs is not JSON: {error}", hint="for example '{\"num_websites\": 5}'") from error
+        raise ConfigError(f"--env-kwargs is not JSON: {error}", hint="for example '{\"seed\": 5}'") from error
     if not isinstance(value, dict):
-        raise ConfigError(f"--env-kwargs is {text!r}", hint="give a JSON object, for example '{\"num_websites\": 5}'")
+        raise ConfigError(f"--env-kwargs is {text!r}", hint="give a JSON object, for example '{\"seed\": 5}'")
     return value
 
 

@@ -36,7 +36,7 @@ def test_the_root_holds_exactly_what_is_expected(tracked: list[str]) -> None:
 
 
 def test_no_file_is_large(repository: Path, tracked: list[str]) -> None:
-    large = [name for name in tracked if (repository / name).stat().st_size > 1_500_000]
+    large = [name for name in tracked if (repository / name).stat().st_size > 2_000_000]
     assert large == []
 
 
