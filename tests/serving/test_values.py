@@ -54,7 +54,9 @@ def test_plain_values_keep_their_type(form: Form) -> None:
     assert_same(sent["scalar"], np.int16(3))
 
 
-@pytest.mark.parametrize("value", [object(), 2**64, np.array(["text"]), {"a": {1, 2}}], ids=str)
+@pytest.mark.parametrize(
+    "value", [object(), 2**64, np.array(["text"]), {"a": {1, 2}}], ids=["object", "large", "array of texts", "set"]
+)
 def test_values_without_a_form_are_refused(value: Any) -> None:
     with pytest.raises(UnsendableValue):
         plain(value)
