@@ -13,11 +13,12 @@ from click.testing import CliRunner
 from a2perf.cli.competition import competition as command
 from a2perf.domains.circuit_training.incremental import evaluate_placement
 from a2perf.domains.circuit_training.macro_placement.benchmark import Benchmark
-from a2perf.domains.circuit_training.macro_placement.competition import PROFILE, import_design
+from a2perf.domains.circuit_training.macro_placement.competition import PROFILE, design_task, import_design
 from a2perf.domains.circuit_training.macro_placement.environment import MacroPlacementEnv
 from a2perf.domains.circuit_training.macro_placement.place_function import PlaceResultError, as_action, read_claims
 from a2perf.domains.circuit_training.macro_placement.placers import random_placement
 from a2perf.domains.circuit_training.macro_placement.verdict import IllegalPlacementError
+from a2perf.domains.circuit_training.netlists.flat_generator import FlatSpec, write_flat_design
 from a2perf.domains.circuit_training.profiles import engine_from_header
 from a2perf.errors import ConfigError
 from a2perf.metrics.claims import exact_verdict
@@ -163,6 +164,22 @@ def test_designs_are_taken_from_folders_and_refused_otherwise(env: MacroPlacemen
         import_design("nothing.aux", tmp_path / "others")
     with pytest.raises(ConfigError, match="did you mean 'density_weight'"):
         PROFILE.settled({"densty_weight": "1"})
+
+
+@pytest.mark.group("mtkahypar")
+@pytest.mark.parametrize("kind", ["lefdef", "bookshelf"])
+def test_a_flat_design_becomes_a_task_of_a_competition(tmp_path: Path, kind: str) -> None:
+    spec = FlatSpec(cells=200, macros=6, ports=12)
+    files = write_flat_design(spec, tmp_path / "flat", kind)
+    endings = (".aux",) if kind == "bookshelf" else (".lef", ".def")
+    source = ",".join(str(path) for path in sorted(files, reverse=True) if path.suffix in endings)
+    folder = tmp_path / "designs"
+    name = import_design(source, folder)
+    task = design_task(name, folder / name, PROFILE.settled({}))
+    env = MacroPlacementEnv(**task.kwargs)
+    env.reset(seed=0)
+    assert env.benchmark.num_hard == spec.macros
+    assert step(env, legal(env))["wirelength"] > 0.0
 
 
 def _run(*arguments: object) -> int:
