@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--level", type=int, default=1, choices=(1, 2, 3))
     parser.add_argument("--designs", type=int, default=50)
     parser.add_argument("--episodes", type=int, default=200)
-    parser.add_argument("--trained-seed", type=int, default=1, help="of the training, whose designs are left out")
+    parser.add_argument("--trained-seed", type=int, default=1, help="of the training; its designs are left out")
     given = parser.parse_args()
     trained_on = set(training_designs(given.level, given.trained_seed, 600))
     designs = unseen_designs(given.level, given.designs, trained_on)
