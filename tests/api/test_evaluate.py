@@ -128,7 +128,7 @@ def test_the_typed_options_are_those_of_every_run() -> None:
     documented = RunSettings.__doc__ or ""
     for name, option in OPTIONS.items():
         assert f"{name}:" in documented, name
-        base = {"bool": "bool", "int": "int", "str": "str", "Sequence[str]": "Sequence"}[
+        base = {"bool": "bool", "int": "int", "float": "float", "str": "str", "Sequence[str]": "Sequence"}[
             option.kind.removesuffix(" | None")
         ]
         assert base in str(hints[name]), name

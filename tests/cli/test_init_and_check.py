@@ -24,9 +24,11 @@ def test_template_is_a_complete_submission_without_problems(tmp_path, template):
     folder = tmp_path / "mine"
     _run(init, folder, "--template", template)
     names = {path.name for path in folder.iterdir()}
-    assert names >= {"requirements.txt", "README.md", ".github", "inference.gin"}
+    assert names >= {"requirements.txt", "README.md", "inference.gin"}
     assert names >= (
-        {"placer.py"} if template == "placer" else {"train.py", "inference.py", "__init__.py", "training.gin"}
+        {"placer.py"}
+        if template == "placer"
+        else {"train.py", "inference.py", "__init__.py", "training.gin", ".github"}
     )
     arguments = ("--participant-args", "episodes=1") if template == "numpy" else ()
     result = _run(check, folder, "--steps", 3, *arguments)

@@ -109,7 +109,7 @@ def test_blocks_that_never_run_are_few_and_say_why() -> None:
     for place, reason in unrun.items():
         print(*place, reason)
     assert all(len(reason.split()) >= 2 for reason in unrun.values())
-    assert len(unrun) <= 75  # most train for minutes or hours, or need a server of a model
+    assert len(unrun) <= 80  # most train for minutes or hours, or need a server of a model
 
 
 def test_lines_of_code_fit_the_column_of_the_site() -> None:
