@@ -166,7 +166,7 @@ def test_hidden_work_is_counted_or_flagged(measured, what: str, level: str, reco
     assert counted or found.costs.flags or found.costs.account == "proc_stat"
     assert counted or any("do not rank by latency" in said for said in warnings) or found.costs.account == "proc_stat"
     if found.costs.account != "proc_stat":
-        assert found.processor_time.mean_s >= 0.015
+        assert found.processor_time.mean_s >= 0.01
     record_property("attack", (f"latency: {what}", level, "counted or flagged"))
 
 
