@@ -96,7 +96,7 @@ def competition_profile(name: str) -> CompetitionProfile:
     known = {key: reference for domain in domains().values() for key, reference in domain.competition_profiles.items()}
     if name not in known:
         raise ConfigError(
-            f"there is no competition profile {name!r}{did_you_mean(name, known)}",
+            f"{name!r} is not a competition profile{did_you_mean(name, known)}",
             hint=f"choose one of: {', '.join(known)}",
         )
     profile: CompetitionProfile = load_attribute(known[name])

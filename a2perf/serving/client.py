@@ -30,7 +30,7 @@ class RemoteEnvironment(gymnasium.Env[Any, Any]):
 
     Raises:
         ServingError: the server refuses the task, an argument or the token.
-        UserError: there is no server at the address.
+        UserError: no server answers at the address.
 
     Example:
         env = RemoteEnvironment("http://127.0.0.1:8000", "difficulty_level_1_num_websites_1")

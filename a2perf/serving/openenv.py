@@ -310,7 +310,7 @@ class _OpenEnvEndpoint:
         self._sessions.find(session_id)
         found = self._over_http.get(session_id)
         if found is None:
-            raise ServingError("unknown_session", "there is no session with this id", "reset without one")
+            raise ServingError("unknown_session", "the session is unknown", "reset without one")
         return found
 
     def _refused(self, error: ServingError) -> Response:

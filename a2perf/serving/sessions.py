@@ -118,13 +118,13 @@ class Sessions:
         """Returns the session of an id.
 
         Raises:
-            ServingError: there is no such session, it belongs to another connection, or it has ended.
+            ServingError: the session is unknown, belongs to another connection, or has ended.
         """
         session = self._sessions.get(session_id)
         if session is None or session.connection not in (None, connection):
             if session is None and (ended := self._ended.get(session_id)) is not None:
                 raise ServingError(*ended, "open another session")
-            raise ServingError("unknown_session", "there is no session with this id", "open a session first")
+            raise ServingError("unknown_session", "the session is unknown", "open a session first")
         return session
 
     async def open(self, session: Session, task_name: str | None, kwargs: Mapping[str, Any]) -> None:

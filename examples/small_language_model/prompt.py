@@ -36,9 +36,9 @@ def prompt_of(messages: Iterable[Mapping[str, Any]]) -> list[int]:
     last message of the user.
 
     Raises:
-        ConfigError: there is no message of the user.
+        ConfigError: the messages have none of the user.
     """
     asked = [message.get("content") for message in messages if message.get("role") == "user"]
     if not asked or not isinstance(asked[-1], str):
-        raise ConfigError("there is no message of the user with a text", hint="end the messages with a question")
+        raise ConfigError("the messages have no text of the user", hint="end the messages with a question")
     return [QUESTION, *encoded(asked[-1]), ANSWER]

@@ -292,7 +292,7 @@ def test_a_check_reaches_the_model_and_names_the_option_if_there_is_none(run: Ru
 
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
-    "no endpoint": (("--model", "scripted"), "there is no endpoint"),
+    "no endpoint": (("--model", "scripted"), "without an endpoint"),
     "no model": (("--model-endpoint", "http://127.0.0.1:1/v1"), "no model was named"),
     "no address": (("--model-endpoint", "localhost", "--model", "x"), "is not the address of a server"),
     "a password": (("--model-endpoint", "http://me:secret@h/v1", "--model", "x"), "contains a user or a password"),

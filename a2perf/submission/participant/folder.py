@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.registry import load_attribute
 from a2perf.submission.participant import loader
 from a2perf.submission.participant.forms import form_of
 from a2perf.submission.participant.signatures import (
@@ -150,6 +149,8 @@ class SubmissionCode:
     def _adapted(self) -> Any:
         """Imports the file of another form and returns what its adapter makes of the function."""
         assert self.form is not None
+        from a2perf.domains.registry import load_attribute  # ordinary submissions do without it
+
         role = Role(self.form.file, (self.form.function,), self.form.expected, check_form)
         function = find(importlib.import_module(self.form.file.removesuffix(".py")), role)
         return load_attribute(self.form.adapter)(function)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from a2perf.domains.registry import SubmissionForm, domains
+if TYPE_CHECKING:
+    from a2perf.domains.registry import SubmissionForm
 
 _ORDINARY = "inference.py"
 
@@ -21,6 +23,8 @@ def form_of(folder: Path) -> SubmissionForm | None:
     """
     if os.path.lexists(folder / _ORDINARY):
         return None
+    from a2perf.domains.registry import domains  # loading it delays the start of a process
+
     for domain in domains().values():
         for form in domain.forms:
             if os.path.lexists(folder / form.file):

@@ -138,7 +138,7 @@ def test_equal_actions_have_equal_rewards_in_both_interfaces(level: int) -> None
         ("click", '"click" does not have the form of click; valid: click N'),
         ("fill 13 Ann", '"fill 13 Ann" is not an action'),
         ("submit 5", '"submit 5" does not have the form of submit; valid: submit'),
-        ("click 99", "click 99: there is no element 99 here; valid: 5, "),
+        ("click 99", "click 99: the page has no element 99; valid: 5, "),
         ("click {user}", 'element {user} is a field; valid: fill {user} "TEXT"'),
         ('fill {box} "yes"', "element {box} is a checkbox; fill takes elements: "),
         ('select {state} "TX"', 'select {state} "TX": the option does not exist; valid: "CA", "NY"'),

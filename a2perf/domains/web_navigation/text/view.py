@@ -198,7 +198,7 @@ class TextView:
         page = self._lines()
         if action.number not in (frozenset(nodes) if self.full else page.shown):
             valid = numbers(nodes if self.full else [line.node for line in page.lines])
-            raise TextActionError(f"{_given(action)}: there is no element {action.number} here; valid: {valid}")
+            raise TextActionError(f"{_given(action)}: the page has no element {action.number}; valid: {valid}")
         return nodes.index(action.number), self._value(action, page)
 
     # --- Parts of an action

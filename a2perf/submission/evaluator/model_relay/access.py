@@ -155,7 +155,7 @@ def _refuse_leftovers(settings: Submission) -> None:
              "model_time_limit_s", "model_energy_limit_j", "model_cost_limit")  # fmt: skip
     if given := [name for name in names if getattr(settings, name) not in (None, (), [])]:
         raise ConfigError(
-            f"Submission.{given[0]} is set, but there is no endpoint",
+            f"Submission.{given[0]} is set without an endpoint",
             hint="add `--model-endpoint http://HOST:PORT/v1`, or remove the setting",
         )
 
