@@ -87,6 +87,17 @@ def _environment_restored() -> Iterator[None]:
     os.environ.update({name: value for name, value in before.items() if name != "PYTEST_CURRENT_TEST"})
 
 
+@pytest.fixture(autouse=True)
+def _signals_as_before() -> Iterator[None]:
+    """Fails a test that leaves a signal ignored or handled; children of later tests would inherit an ignored one."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    left = [number for number, handler in before.items() if signal.getsignal(number) is not handler]
+    for number in left:
+        signal.signal(number, before[number])
+    assert not left, f"the test changed how this process takes {', '.join(number.name for number in left)}"
+
+
 @pytest.fixture(scope="session")
 def real_environment() -> Mapping[str, str]:
     """The environment before it was isolated, for the slow tests that install packages as a user would."""

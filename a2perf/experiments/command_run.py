@@ -124,6 +124,8 @@ class _Attempt:
             except OSError as error:
                 sampler.stop()
                 return self._finish(None, f"could not be started: {error.strerror}")
+            if self.interrupted is not None:  # while the process was being started
+                self.process.send_signal(signal.SIGTERM)
             sampler.attach(self.process.pid)
             self._wait(self.process.pid, written)
         report = sampler.stop()

@@ -224,9 +224,12 @@ def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None
         f"{PYTHON} train.py --sleep 60", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
     ]  # fmt: skip
     child = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    _wait_for(lambda: (project / "marks").exists() and list((project / "marks").iterdir()))
-    child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=30)
+    try:
+        _wait_for(lambda: (project / "marks").exists() and list((project / "marks").iterdir()))
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert child.returncode == 130
     assert "run the same command again to resume them" in out
     (mark,) = (project / "marks").iterdir()

@@ -38,12 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 hint="clients of circuit training start this program; see a2perf-plc --help",
             )
         # Ctrl-C reaches all processes of a terminal. The client may survive it; this process ends when the client does.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return serve(
-            ClientFlags(
-                flags.pipe_address, flags.netlist_file, flags.macro_macro_x_spacing, flags.macro_macro_y_spacing
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return serve(
+                ClientFlags(
+                    flags.pipe_address, flags.netlist_file, flags.macro_macro_x_spacing, flags.macro_macro_y_spacing
+                )
             )
-        )
+        finally:
+            signal.signal(signal.SIGINT, previous)
     except UserError as error:
         print_error(error)
         return int(error.exit_code)
