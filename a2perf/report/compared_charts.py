@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LEGEND_ROW_IN = 0.19
 _PLOT_IN = 2.7
 _ROW_IN = 0.42
+_TICK_IN = 0.6
 FEWEST_JOINED = 5
 
 
@@ -328,11 +329,17 @@ def _legend(figure: Figure, axes: Axes, algorithms: Sequence[Lines], legend_in: 
 
 
 def _rows_plot(names: Sequence[str], into: SubFigure | None = None) -> tuple[Figure, Axes]:
+    from matplotlib.ticker import MaxNLocator
+
     height = rows_height(len(names))
     figure = cast("Figure", into) if into is not None else new_figure(height)
     left = 0.04 + 0.0145 * max(len(shortened(name)) for name in names)
     bottom = 0.5 / height
-    return figure, figure.add_axes((left, bottom, 0.97 - left, 1 - bottom - 0.08 / height))
+    axes = figure.add_axes((left, bottom, 0.97 - left, 1 - bottom - 0.08 / height))
+    # matplotlib counts on labels of three characters; those of returns have up to six
+    most = max(3, min(9, int((0.97 - left) * figure.bbox.width / figure.dpi / _TICK_IN)))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10]))
+    return figure, axes
 
 
 def _points(x: Values, y: Values, low: Values | None = None, high: Values | None = None) -> list[tuple[float, ...]]:
