@@ -300,7 +300,8 @@ class SubmissionInfo(Record, kw_only=True):
 
     Attributes:
         title: display name.
-        kind: ``"random"``, ``"scripted"``, ``"search"``, ``"pre-trained"``, ``"imitation"`` or ``"learned"``.
+        kind: ``"random"``, ``"scripted"``, ``"search"``, ``"pre-trained"``, ``"imitation"``, ``"learned"`` or
+            ``"language-model"``.
         link: http(s) address of code or paper.
         framework: libraries that it uses.
         summary: one sentence.
@@ -416,6 +417,24 @@ class ConfigurationRecord(Record, kw_only=True):
     sha256: str
 
 
+class TaskView(Record, kw_only=True):
+    """The form in which a run showed its task, if it is not the default of the domain.
+
+    Attributes:
+        task: the task that its results are ranked on.
+        arguments: arguments of the environment that only change what the participant observes and how it writes its
+            actions.
+    """
+
+    task: str
+    arguments: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What was observed, ``"text"``."""
+        return ", ".join(map(str, self.arguments.values()))
+
+
 class Manifest(Record, kw_only=True):
     """``manifest.json`` of a bundle: everything needed to judge, resume or repeat the run."""
 
@@ -455,3 +474,4 @@ class Manifest(Record, kw_only=True):
     repeats: int = 1
     perturbations: list[str] = msgspec.field(default_factory=list)
     models: list[str] = msgspec.field(default_factory=list)
+    view: TaskView | None = None

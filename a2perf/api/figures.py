@@ -64,8 +64,8 @@ def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
 
     by_task: dict[str, list[tuple[str, MetricValue]]] = {}
     rows_of = [
-        _Row(group.domain, group.task, group.mode, group.fingerprint, str(group.entry["env_kwargs"]), group.algorithm,
-             group.version)
+        _Row(group.domain, group.task, group.mode, group.fingerprint, str(group.entry["env_kwargs"]), group.view,
+             group.algorithm, group.version)
         for group in groups
     ]  # fmt: skip
     for group, (title, name) in zip(groups, _titles_and_names(rows_of), strict=True):
@@ -100,7 +100,8 @@ def _return_panels(runs: Sequence[Run]) -> list[ChartPanel]:
             for task, values in sorted(of_tasks.items()):
                 finite = as_finite(values)[0]
                 if finite.size:
-                    where = (identity.domain, task or identity.task, mode, identity.fingerprint, identity.env_kwargs)
+                    task = task if mode == "generalization" else identity.task or task
+                    where = (identity.domain, task, mode, identity.fingerprint, identity.env_kwargs, identity.view)
                     rows_of.append(_Row(*where, run.algorithm, identity.version))
                     drawn.append(finite)
     found: dict[str, dict[str, list[Values]]] = {}
@@ -159,6 +160,7 @@ class _Row(NamedTuple):
     mode: str
     fingerprint: str
     arguments: str
+    view: str
     algorithm: str
     version: str
 
@@ -181,7 +183,8 @@ def _titles_and_names(rows: Sequence[_Row]) -> list[tuple[str, str]]:
         if len(prints[row[:3]]) > 1:
             title += f" (fingerprint {row.fingerprint[:_DIGITS] or 'unknown'})"
         several = len(versions[row.algorithm]) > 1 and row.version
-        name = f"{row.algorithm} ({row.version[:_DIGITS]})" if several else row.algorithm
+        name = f"{row.algorithm} ({row.view})" if row.view else row.algorithm
+        name = f"{name} ({row.version[:_DIGITS]})" if several else name
         number = 1
         while (unique := name if number == 1 else f"{name} ({number})", title) in taken:
             number += 1

@@ -55,8 +55,13 @@ class Result(LazyRun, Tabular):
 
     @property
     def task(self) -> str:
-        """The task; ``""`` if unknown, or if there are several."""
+        """The task; ``""`` if unknown, or if there are several. Of a view of a task, the task that it shows."""
         return plain_text(self.run.identity.task)
+
+    @property
+    def view(self) -> str:
+        """What the submission observed, ``"text"``; ``""`` for the default of the domain."""
+        return plain_text(self.run.identity.view)
 
     @property
     def domain(self) -> str:

@@ -20,7 +20,7 @@ from a2perf.plain_text import plain_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CONDITIONS = ("task", "algorithm", "mode", "seed", "domain", "state")
+CONDITIONS = ("task", "algorithm", "mode", "seed", "domain", "state", "view")
 """Keywords of ``Runs.where``."""
 
 
@@ -132,8 +132,8 @@ class Runs(Sequence[Result], Tabular):
 
         Args:
             predicates: functions of a ``Result`` that return whether to keep it.
-            conditions: ``task``, ``algorithm``, ``mode``, ``seed``, ``domain`` or ``state``: a value, a list of
-                values, or a function of the value.
+            conditions: ``task``, ``algorithm``, ``mode``, ``seed``, ``domain``, ``state`` or ``view``: a value, a list
+                of values, or a function of the value. A view of a task counts as a task too.
 
         Raises:
             ConfigError: another keyword.
@@ -150,7 +150,7 @@ class Runs(Sequence[Result], Tabular):
         return Runs(
             result
             for result in self._results
-            if all(_meets(getattr(result, name), wanted) for name, wanted in attributes.items())
+            if all(_meets(result, name, wanted) for name, wanted in attributes.items())
             and all(predicate(result) for predicate in predicates)
         )
 
@@ -262,7 +262,13 @@ class Runs(Sequence[Result], Tabular):
         _scores: dict[str, Scores]
 
 
-def _meets(value: object, wanted: object) -> bool:
+def _meets(result: Result, name: str, wanted: object) -> bool:
+    manifest = result.run.manifest if name == "task" else None
+    seen = () if manifest is None or manifest.view is None else (manifest.task,)
+    return any(_is_wanted(value, wanted) for value in (getattr(result, name), *seen))
+
+
+def _is_wanted(value: object, wanted: object) -> bool:
     if callable(wanted):
         return bool(wanted(value))
     if isinstance(wanted, Collection) and not isinstance(wanted, str):

@@ -231,7 +231,8 @@ def _described(kinds: Mapping[str, Kind], more: Mapping[str, str]) -> dict[str, 
 def _episode_rows(run: Run) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for task, episodes in sorted(run.episodes.items()):
-        rows += [{**_identity(run, task), **_of_episode(episode)} for episode in episodes]
+        where = _identity(run, run.identity.task if len(run.episodes) == 1 else task)
+        rows += [{**where, **_of_episode(episode)} for episode in episodes]
     if not run.episodes:
         for mode, of_tasks in run.returns.items():
             for task, returns in sorted(of_tasks.items()):

@@ -30,10 +30,11 @@ _LONG: dict[str, tuple[Kind, str]] = {
     "profile": ("text", "set of formulas"),
     "version": ("text", "hash of the submission's files"),
     "fingerprint": ("text", "hash of the environment's behaviour"),
+    "view": ("text", "what the submission observed; empty for the default of the domain"),
 }
 _IN_UNIT_OF_ROW = ("value", "spread", "low", "high")
 _FIRST: dict[str, Kind] = {"algorithm": "text", "task": "text", "mode": "text", "runs": "int"}
-_LAST: dict[str, Kind] = {"domain": "text", "version": "text", "fingerprint": "text"}
+_LAST: dict[str, Kind] = {"domain": "text", "version": "text", "fingerprint": "text", "view": "text"}
 
 
 def long_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = None) -> Table:
@@ -55,6 +56,7 @@ def long_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = No
                 "n": value.n, "unit": value.unit, "direction": value.direction, "provenance": value.provenance,
                 "condition": value.condition, "spread_kind": value.spread_kind, "method": value.method,
                 "profile": value.profile, "version": group.version, "fingerprint": group.fingerprint,
+                "view": group.view,
             }  # fmt: skip
             for name in columns:
                 columns[name].append(row[name])

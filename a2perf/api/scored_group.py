@@ -43,6 +43,7 @@ class ScoredGroup:
         runs: name of each run.
         version: hash of the submission's files, ``""`` if unknown.
         fingerprint: hash of the environment's behaviour, ``""`` if unknown.
+        view: what the submission observed, ``"text"``; ``""`` for the default of the domain.
         conditions: remarks that a reader of the scores needs.
         entry: the group in ``scores.json``.
 
@@ -59,6 +60,7 @@ class ScoredGroup:
     runs: tuple[str, ...]
     version: str
     fingerprint: str
+    view: str
     conditions: tuple[str, ...]
     entry: Mapping[str, Any] = field(hash=False)
 
@@ -74,6 +76,7 @@ class ScoredGroup:
             runs=tuple(plain_text(run) for run in entry["runs"]),
             version=entry["version"],
             fingerprint=entry["fingerprint"],
+            view=plain_text(entry["view"]),
             conditions=tuple(plain_text(text) for text in entry["conditions"]),
             entry=entry,
         )

@@ -161,7 +161,7 @@ def submit(
         submission: the submission's folder.
         folder: output folder: bundles, ``protocol.json`` and ``summary.md``.
         protocol: version of the protocol.
-        tasks: names of tasks; by default all core tasks.
+        tasks: names of tasks, or of views of them such as ``"text_level_1"``; by default all core tasks.
         domain: only the core tasks of this domain.
         track: training budget: ``"fixed_samples"``, ``"fixed_energy"`` or ``"open"``.
         quick: run a reduced protocol for a first try; the result is not rankable.
@@ -175,7 +175,8 @@ def submit(
         progress: show progress on standard error: a live table on a terminal and lines elsewhere (the default),
             ``"lines"`` for lines only, False for nothing.
         stop: checked about once per second; once true, running runs are cancelled and waiting ones stay queued.
-        **options: ``sandbox``, ``python_env``, ``participant_python``, ``datasets_path`` or ``public_seeds``.
+        **options: ``sandbox``, ``python_env``, ``participant_python``, ``datasets_path``, ``public_seeds`` or those of
+            language models, ``model...``.
 
     Returns:
         The result. ``failed`` lists the runs that failed; ``interrupted`` is true after an interrupt.
@@ -220,7 +221,7 @@ def submit(
     request = SubmitRequest(
         submission=Path(submission).expanduser(),
         protocol=found,
-        tasks=tuple(task for task in found.tasks if task in wanted),
+        tasks=tuple(name for task in found.tasks for name in (task, *found.views_of(task)) if name in wanted),
         track=track,
         quick=quick,
         generalization=generalization,

@@ -35,12 +35,14 @@ def open_record(folder: Path, name: str, *, task: str, seed: int) -> Bundle:
     from a2perf.records import Manifest, RunState, SubmissionIdentity
     from a2perf.runs.bundle import Finished, open_bundle
     from a2perf.runs.layout import bundle_path, manifest_path
+    from a2perf.submission.evaluator.identity import RunTask
 
     try:
         domain, found = registry.find_task(task)
         domain_name, env_id, env_kwargs = domain.name, found.env_id, dict(found.kwargs)
+        view = RunTask(domain_name, task, env_id, env_kwargs).view
     except ConfigError:  # any label is valid, a2perf need not know the task
-        domain_name, env_id, env_kwargs = "", None, {}
+        domain_name, env_id, env_kwargs, view = "", None, {}, None
     script, digest = _script()
     config = "# a tracked block has no gin configuration\n"
     manifest = Manifest(
@@ -60,6 +62,7 @@ def open_record(folder: Path, name: str, *, task: str, seed: int) -> Bundle:
         state=RunState.RUNNING,
         attempts=[],
         host=msgspec.to_builtins(describe_host()),
+        view=view,
         python={
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),

@@ -36,7 +36,8 @@ def list_environments(only: str | None, as_json: bool) -> int:
         for environment in domain.environments:
             click.echo(f"  {environment.id:<{width}}  {needed_command(domain, environment) or 'ready'}")
             for task in _tasks(domain, environment):
-                click.echo(f"    {task.name:<{width - 2}}  {task.title or task.name}")
+                view = f" (view of {task.view_of})" if task.view_of else ""
+                click.echo(f"    {task.name:<{width - 2}}  {task.title or task.name}{view}")
         click.echo()
     click.echo("Tasks are indented below their environment. Use them as")
     click.echo("  gymnasium.make(ENVIRONMENT)  or  a2perf run --domain DOMAIN --task TASK")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -30,7 +31,7 @@ def protocol(name: str, tasks: tuple[str, ...], as_json: bool) -> int:
     if not tasks:
         _say_protocol(found, protocols.sha256(name))
     for task in chosen:
-        _say_task(task, in_full=bool(tasks))
+        _say_task(task, found.views_of(task.name), in_full=bool(tasks))
     if not tasks:
         click.echo(f"\na2perf protocol {name} --task {chosen[0].name} shows how the references of a task were measured")
     return 0
@@ -61,11 +62,13 @@ def _indented(text: str) -> str:
     return click.wrap_text(text, width=100, initial_indent="  ", subsequent_indent="    ")
 
 
-def _say_task(task: ProtocolTask, *, in_full: bool) -> None:
+def _say_task(task: ProtocolTask, views: Sequence[str], *, in_full: bool) -> None:
     click.echo()
     click.secho(f"{task.name}" + ("" if task.core else "  (not in the overall score)"), bold=True)
     kwargs = ", ".join(f"{key}={value!r}" for key, value in task.env_kwargs.items())
     click.echo(f"  {task.env_id}" + (f" with {kwargs}" if kwargs else "") + f", fingerprint {task.fingerprint[:12]}")
+    if views:
+        click.echo(f"  the same task in another view: {', '.join(views)}")
     budget, evaluation = task.budget, task.evaluation
     seeds = ", ".join(map(str, task.training_seeds))
     click.echo(f"  training: seeds {seeds}; at most {budget.steps:,} steps or {budget.energy_kwh:g} kWh")

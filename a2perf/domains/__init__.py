@@ -14,7 +14,7 @@ from a2perf.domains.registry import (
     load_attribute,
     register_environments,
 )
-from a2perf.domains.titles import domain_title, environment_title, task_summary, task_title
+from a2perf.domains.titles import domain_title, environment_title, task_summary, task_title, view_title
 
 __all__ = [
     "Domain",
@@ -30,4 +30,5 @@ __all__ = [
     "register_environments",
     "task_summary",
     "task_title",
+    "view_title",
 ]

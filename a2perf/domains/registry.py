@@ -67,6 +67,8 @@ class Task:
         kwargs: keyword arguments of the environment.
         title: name for people, ``"Level 2, 10 websites"``; `task_title` falls back to the name.
         summary: one line for listings.
+        view_of: name of the task that this one shows in another form; ``""`` if it is a task itself. The arguments of
+            both differ only in ``Domain.views``, so episodes and returns are the same, and results are ranked together.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Task:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     title: str = ""
     summary: str = ""
+    view_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,8 @@ class Domain:
         report_section: ``"module:function"`` that shows the runs of a task in a report, see ``report_section``.
         forms: further forms of submissions.
         competition_profiles: ``"module:attribute"`` of each `competition_profile.CompetitionProfile` by name.
+        views: keyword arguments of its environments that only change what a participant observes and how it writes its
+            actions, each with its default. Seeds, dynamics and rewards do not depend on them.
     """
 
     name: str
@@ -191,6 +196,7 @@ class Domain:
     report_section: str | None = None
     forms: tuple[SubmissionForm, ...] = ()
     competition_profiles: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, Any] = field(default_factory=dict)
 
     def perturbation(self, name: str) -> Perturbation:
         """Returns the perturbation of that name.
@@ -221,6 +227,18 @@ class Domain:
             f"{name!r} is not a task of {self.name}{did_you_mean(name, names)}",
             hint=f"choose one of: {', '.join(names)}",
         )
+
+    def ranked_task(self, name: str) -> str:
+        """Returns the name of the task that results of a task are ranked on; an unknown name is returned as it is."""
+        return next((task.view_of or name for task in self.tasks if task.name == name), name)
+
+    def views_of(self, name: str) -> list[Task]:
+        """Returns the tasks that show the task of that name in another form."""
+        return [task for task in self.tasks if task.view_of == name]
+
+    def view_arguments(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns those of an environment's arguments that select another view than the default."""
+        return {name: kwargs[name] for name, default in self.views.items() if kwargs.get(name, default) != default}
 
 
 @functools.cache

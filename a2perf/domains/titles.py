@@ -47,6 +47,20 @@ def task_summary(domain: str, task: str) -> str:
     return next((one.summary for one in known.environments if task in (one.id, *one.aliases)), "")
 
 
+def view_title(domain: str, view: str) -> str:
+    """Returns what a run observed, ``"text"``.
+
+    Args:
+        domain: name of its domain.
+        view: of the run; ``""`` stands for the default of the domain.
+
+    Returns:
+        The view or the name of the default one, ``"arrays"``; ``""`` if the domain has one view only.
+    """
+    known = domains().get(domain)
+    return view or (", ".join(map(str, known.views.values())) if known is not None else "")
+
+
 def environment_title(env_id: str) -> str:
     """Returns the title of an environment, ``"Dog, pace"``; an unknown id is returned as it is."""
     found = all_environments().get(env_id)

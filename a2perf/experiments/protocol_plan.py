@@ -7,7 +7,7 @@ task define the tracking; the settings that the protocol fixes override them bin
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,10 @@ STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH
 """Environment variables with the budget of a training run, for the participant."""
 
 _OF_THE_PLAN = tuple(f"Submission.{name}" for name in ("mode", "domain", "seed", "public_seeds", "seeds_from"))
-RUN_OPTIONS = ("sandbox", "python_env", "participant_python", "datasets_path", "public_seeds")
+RUN_OPTIONS = (
+    "sandbox", "python_env", "participant_python", "datasets_path", "public_seeds",
+    *(name for name, option in OPTIONS.items() if name.startswith("model") and not option.one_run),
+)  # fmt: skip
 """Options of every run that a protocol does not fix, in the order of their flags."""
 
 
@@ -35,7 +38,7 @@ class SubmitRequest:
     Attributes:
         submission: the submission's folder.
         protocol: the protocol.
-        tasks: names of tasks, in the protocol's order.
+        tasks: names of tasks or of views of them, in the protocol's order.
         track: the budget of the training runs.
         quick: use the reduced protocol.
         generalization: evaluate on further tasks if the protocol defines them.
@@ -60,13 +63,18 @@ class SubmitRequest:
         """Whether the submission can know the episodes."""
         return bool(self.options.get("public_seeds"))
 
+    @property
+    def models(self) -> list[str]:
+        """Names of the language models that the submission may use."""
+        return list(self.options.get("model") or ())
+
 
 @dataclass(frozen=True)
 class ProtocolRun:
     """One run.
 
     Attributes:
-        task: the protocol's task; for generalization the task of the training run.
+        task: the protocol's task or a view of it; for generalization the task of the training run.
         seed: training seed.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``.
         after: key of the run that must finish first; None without training.
@@ -95,7 +103,7 @@ class ProtocolRun:
 
 
 def requested_tasks(found: Protocol, tasks: Sequence[str], domain: str | None) -> list[str]:
-    """Returns the names of the given tasks, or of the core tasks of one or all domains.
+    """Returns the names of the given tasks or views of tasks, or of the core tasks of one or all domains.
 
     Raises:
         ConfigError: tasks and a domain are both given, no such domain, or the domain has no core task.
@@ -126,7 +134,8 @@ def plan(request: SubmitRequest) -> list[ProtocolRun]:
     for name in request.tasks:
         task = request.protocol.task(name)
         generalization = request.protocol.generalization.get(task.domain)
-        on_this = request.generalization and generalization is not None and generalization.trained_on == name
+        trained_on = None if generalization is None else generalization.trained_on
+        on_this = request.generalization and trained_on == request.protocol.ranked_task(name)
         for number, seed in enumerate(seeds_of(task, request)):
             after = None
             if learns:
@@ -138,6 +147,7 @@ def plan(request: SubmitRequest) -> list[ProtocolRun]:
                 fixed = {
                     "Submission.num_generalization_episodes": episodes,
                     "Submission.generalization_tasks": list(generalization.tasks),
+                    **_bindings(get_domain(task.domain).view_arguments(task.env_kwargs)),
                 }
                 runs.append(_run(request, task, seed, "generalization", after, fixed))
     return runs
@@ -211,7 +221,7 @@ def _training(request: SubmitRequest, task: ProtocolTask) -> dict[str, Any]:
     passed = [variable for variable, _ in _budget_variables(request, task)]
     if passed:
         fixed["Submission.pass_environment"] = passed
-    return fixed | {f"create_domain.{name}": value for name, value in {**task.env_kwargs, **task.train_kwargs}.items()}
+    return fixed | _bindings({**task.env_kwargs, **task.train_kwargs})
 
 
 def _inference(request: SubmitRequest, task: ProtocolTask, *, first: bool) -> dict[str, Any]:
@@ -227,7 +237,12 @@ def _inference(request: SubmitRequest, task: ProtocolTask, *, first: bool) -> di
         "Submission.record_frames": 8 if first else 0,  # pictures of one seed are enough
         "create_domain.env_name": task.env_id,
     }
-    return fixed | {f"create_domain.{name}": value for name, value in task.env_kwargs.items()}
+    return fixed | _bindings(task.env_kwargs)
+
+
+def _bindings(env_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the gin bindings of arguments of the environment."""
+    return {f"create_domain.{name}": value for name, value in env_kwargs.items()}
 
 
 def _run(

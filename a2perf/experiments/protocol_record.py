@@ -72,6 +72,7 @@ def record_of(
         asked_track=request.track,
         quick=request.quick,
         public_seeds=request.public_seeds,
+        models=request.models,
         complete=not unfinished,
         rankable=not reasons,
         not_rankable=reasons,
@@ -79,7 +80,8 @@ def record_of(
         runs=runs,
         scores=scores,
         overall=overall,
-        core={task.name for task in request.protocol.core_tasks()} <= set(request.tasks),
+        core={task.name for task in request.protocol.core_tasks()}
+        <= set(map(request.protocol.ranked_task, request.tasks)),
         recorded_at=max((attempt.finished_at or "" for attempt in attempts), default=""),
         citation="",
     )
@@ -101,8 +103,9 @@ def citation(record: ProtocolRecord) -> str:
         )
     marks = [record.track.replace("_", " "), *(["quick, not rankable"] if record.quick else [])]
     marks += ["public seeds"] if record.public_seeds else []
+    models = f" with {', '.join(record.models)}" if record.models else ""
     return (
-        f"{record.submission.name} (sha256 {record.submission.sha256[:12]}), A2Perf protocol {record.protocol} "
+        f"{record.submission.name}{models} (sha256 {record.submission.sha256[:12]}), A2Perf protocol {record.protocol} "
         f"(sha256 {record.protocol_sha256[:12]}; {', '.join(marks)}), a2perf {record.a2perf_version}, "
         f"{record.recorded_at[:10] or 'no date'}: {result}"
     )

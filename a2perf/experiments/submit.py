@@ -153,6 +153,19 @@ def _check(request: SubmitRequest) -> None:
             hint="give the folder that holds train.py and inference.py",
         )
     parse_participant_args(request.participant_args)
+    _refuse_two_views(request)
+
+
+def _refuse_two_views(request: SubmitRequest) -> None:
+    """Refuses a task in two forms: its episodes would count twice in the score over all tasks."""
+    seen: dict[str, str] = {}
+    for name in request.tasks:
+        other = seen.setdefault(request.protocol.ranked_task(name), name)
+        if other != name:
+            raise ConfigError(
+                f"{other} and {name} are the same task, seen in two forms",
+                hint="submit each of them into a folder of its own",
+            )
 
 
 def _refuse_another(folder: Path, request: SubmitRequest, content: str) -> None:
@@ -166,6 +179,7 @@ def _refuse_another(folder: Path, request: SubmitRequest, content: str) -> None:
         "track": (found.asked_track, request.track),
         "--quick": (found.quick, request.quick),
         "--public-seeds": (found.public_seeds, request.public_seeds),
+        "--model": (found.models, request.models),
     }
     for name, (before, now) in mine.items():
         if before != now:

@@ -19,6 +19,7 @@ import msgspec
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
+from a2perf.domains.registry import Domain, Task, domains
 from a2perf.errors import UserError, did_you_mean
 from a2perf.metrics.reference_scale import ReferenceScale
 
@@ -215,17 +216,43 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
     generalization: dict[str, Generalization]
 
     def task(self, name: str) -> ProtocolTask:
-        """Returns the task of that name.
+        """Returns the task of that name; for a view of a task, that task with the name and arguments of the view.
 
         Raises:
             UserError: the protocol has none; the message lists those it has.
         """
-        if name not in self.tasks:
+        if name in self.tasks:
+            return self.tasks[name]
+        views = self._views()
+        if name not in views:
             raise UserError(
-                f"protocol {self.name} has no task {name!r}{did_you_mean(name, self.tasks)}",
-                hint=f"choose one of: {', '.join(self.tasks)}",
+                f"protocol {self.name} has no task {name!r}{did_you_mean(name, (*self.tasks, *views))}",
+                hint=f"choose one of: {', '.join((*self.tasks, *views))}",
             )
-        return self.tasks[name]
+        domain, view = views[name]
+        shown = self.tasks[view.view_of]
+        env_kwargs = {**shown.env_kwargs, **domain.view_arguments(view.kwargs)}
+        return msgspec.structs.replace(shown, name=name, env_kwargs=env_kwargs)
+
+    def ranked_task(self, name: str) -> str:
+        """Returns the task of the protocol that results of a task or of a view of one are ranked on."""
+        views = self._views()
+        return views[name][1].view_of if name in views else name
+
+    def views_of(self, name: str) -> list[str]:
+        """Returns the names under which a submission may see a task of the protocol in another form."""
+        return [view.name for _, view in self._views().values() if view.view_of == name]
+
+    def _views(self) -> dict[str, tuple[Domain, Task]]:
+        """Returns the views of its tasks that the installed domains have, by name, in the order of the tasks."""
+        known = domains()
+        return {
+            view.name: (known[task.domain], view)
+            for task in self.tasks.values()
+            if task.domain in known
+            for view in known[task.domain].views_of(task.name)
+            if view.name not in self.tasks
+        }
 
     def task_of(self, name: str, fingerprint: str) -> ProtocolTask | None:
         """Returns the task that a recorded run is a run of; None where name or behaviour is another."""

@@ -186,6 +186,7 @@ def _score_group(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, p
         "version": identity.version,
         "fingerprint": identity.fingerprint,
         "env_kwargs": identity.env_kwargs,
+        "view": identity.view,
         "mode": mode,
         "runs": [folder.label for folder in folders],
         "seeds": [run.identity.seed for run in runs],

@@ -46,7 +46,7 @@ class SubmittedRun(Record, kw_only=True):
     """One run that the protocol asks for.
 
     Attributes:
-        task: name of the protocol's task; for generalization, the one trained on.
+        task: name of the protocol's task or of a view of it; for generalization, the one trained on.
         seed: training seed.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``.
         path: the bundle, below the folder of this file.
@@ -105,10 +105,11 @@ class ProtocolRecord(Record, kw_only=True):
         quick: made under the reduced protocol.
         public_seeds: made with the public seeds of the protocol, which a submission can know. True for older
             records, from before keyed seeds.
+        models: language models that the submission might use.
         complete: every run that the protocol asks for on ``tasks`` has finished.
         rankable: whether this may be ranked with other results of the protocol.
         not_rankable: why not, one reason each.
-        tasks: the protocol's tasks that were asked for.
+        tasks: the protocol's tasks that were asked for, or views of them.
         runs: in the order in which they are run.
         scores: by task.
         overall: over the scored tasks; with ``core`` it is the protocol's overall score.
@@ -136,6 +137,7 @@ class ProtocolRecord(Record, kw_only=True):
     core: bool
     recorded_at: str
     citation: str
+    models: list[str] = msgspec.field(default_factory=list)
 
     def entry_of(self, run: Path, folder: Path) -> SubmittedRun | None:
         """Returns what is recorded of the bundle at a path.

@@ -17,6 +17,7 @@ KIND_TITLES = {
     "pre-trained": "Pre-trained",
     "imitation": "Imitation",
     "learned": "Learned",
+    "language-model": "Language model",
 }
 """Badge of each kind, in the order in which kinds are listed."""
 
@@ -27,6 +28,7 @@ _KIND_SUMMARIES = {
     "pre-trained": "Uses a policy that was trained elsewhere",
     "imitation": "Learns from demonstrations",
     "learned": "Learns from its own episodes",
+    "language-model": "Asks a language model for its actions",
 }
 
 

@@ -299,8 +299,9 @@ def _place(score: float) -> float:
 
 def _failed(run: Run, labels: Mapping[str, Label], anchor: str) -> FailedRun:
     failure = None if run.manifest is None else run.manifest.failure
+    names = (run.algorithm, f"{run.algorithm} ({run.identity.view})")
     title = run.root if run.state == "unreadable" else next(
-        (label.title for name, label in labels.items() if name == run.algorithm), run.algorithm
+        (label.title for name, label in labels.items() if name in names), run.algorithm
     )  # fmt: skip
     if failure is None:
         reason = "; ".join(run.conditions) or "no reason recorded"

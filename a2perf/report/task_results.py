@@ -136,7 +136,10 @@ def _task_results(task: tuple[str, str, str], held: Mapping[SeedKey, list[Run]],
 
 
 def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
-    """Returns the column of each group: its algorithm, with layout and version if several groups share the name."""
+    """Returns the column of each group: its algorithm, with what it observed if that is not the default of the domain.
+
+    Layout and version are added if several groups share the name.
+    """
     versions: dict[str, set[str]] = {}
     layouts: dict[str, set[str]] = {}
     for key in keys:
@@ -146,6 +149,8 @@ def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
     taken: set[tuple[str, str]] = set()
     for key in keys:
         name = plain_text(key.algorithm) or "unnamed"
+        if key.view:
+            name += f" ({plain_text(key.view)})"
         if len(layouts[key.algorithm]) > 1:
             name += f" ({key.layout})"
         if len(versions[key.algorithm]) > 1 and key.version:

@@ -33,7 +33,7 @@ from a2perf.runs.model_record import ModelUsage
 from a2perf.runs.model_use import entries_without_contents, model_use
 from a2perf.runs.reproduction import mark_of
 from a2perf.runs.run import Run, RunFolder, RunIdentity
-from a2perf.runs.seed_groups import env_arguments
+from a2perf.runs.seed_groups import ranked_task
 from a2perf.runs.series import read_returns
 from a2perf.runs.series_cache import SeriesCache
 from a2perf.runs.tables import table_of
@@ -236,16 +236,18 @@ def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
     mode = folder.path.name
     if manifest is None:
         return RunIdentity(algorithm=folder.label, mode=mode, state="unreadable")
+    ranked = ranked_task(manifest)
     return RunIdentity(
         domain=manifest.domain,
-        task=manifest.task,
+        task=ranked.task,
         algorithm=_algorithm(manifest),
         version=manifest.submission.sha256,
         fingerprint=manifest.env_fingerprint or "",
         mode=mode,
         seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
-        env_kwargs=env_arguments(manifest.env_kwargs),
+        env_kwargs=ranked.env_kwargs,
+        view=ranked.view,
     )
 
 

@@ -29,14 +29,14 @@ from a2perf.runs.packed_archive import is_packed, packed_place
 from a2perf.runs.packed_format import SUFFIX
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.runs.run_record import MODES, RUN_FILE, ExperimentRun
-from a2perf.runs.seed_groups import env_arguments
+from a2perf.runs.seed_groups import ranked_task
 from a2perf.runs.stored_run import StoredRun
 from a2perf.storage import MAX_RECORD_BYTES, parse_record
 
 INDEX_FILE = "index.sqlite3"
 MAX_NAMES = 2_000_000
 """Limit on the names in all folders of a store together, without those below a run."""
-_VERSION = 3
+_VERSION = 4
 _BUSY_TIMEOUT_S = 30.0
 _NOT_RECORDED = "not recorded"
 """Stands for the host of a run that was published without it."""
@@ -278,7 +278,8 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
         "memory_bytes": _float(first.tracking.get("rss_peak_bytes")),
         "energy_kwh": _float(energy.get("gross_kwh")),
         "energy_quality": str(energy.get("quality") or ""),
-        "env_kwargs": env_arguments(first.env_kwargs),
+        "env_kwargs": ranked_task(first).env_kwargs,
+        "view": ranked_task(first).view,
     }
     if deciding.failure is not None:
         found["failure"] = f"{deciding.failure.kind.value}: {deciding.failure.message}"
@@ -320,11 +321,12 @@ def _from_manifest(manifest: Manifest) -> ExperimentRun:
         version += f"-dirty-{submission.sha256[:8]}"
     elif submission.git_commit and submission.scheme > 1:  # the commit is a claim of the folder, the hash is computed
         version += f"-{submission.sha256[:8]}"
+    task = ranked_task(manifest).task
     return ExperimentRun(
         experiment=submission.name,
-        env_id=manifest.env_id or manifest.task,
+        env_id=manifest.env_id or task,
         seed=manifest.root_seed,
-        config={**manifest.env_kwargs, **manifest.participant_args, "task": manifest.task, "domain": manifest.domain},
+        config={**manifest.env_kwargs, **manifest.participant_args, "task": task, "domain": manifest.domain},
         source="submission",
         command=manifest.command,
         version=version,

@@ -37,8 +37,11 @@ def read_run(folder: RunFolder) -> Run:
         except (OSError, ValueError) as error:
             # a file changed or vanished while it was read; the other runs must still be read
             return Run(identify(folder), folder, conditions=[f"could not be read: {type(error).__name__}"])
-    recorded = None if run.manifest is None else run.manifest.submission.info
-    run.info, unreadable = info_of(folder, recorded, run.identity.algorithm)
+    if run.manifest is None:
+        run.info, unreadable = info_of(folder, None, run.identity.algorithm)
+    else:
+        submission = run.manifest.submission
+        run.info, unreadable = info_of(folder, submission.info, submission.name, run.manifest.models)
     conditions = [*run.conditions, *unreadable, *(f"{link}: symbolic link, not followed" for link in folder.links)]
     shown = sorted(dict.fromkeys(terminal_line(text, MAX_CONDITION_CHARACTERS) for text in conditions))
     more = [f"{len(shown) - MAX_CONDITIONS} further conditions are not listed"] if len(shown) > MAX_CONDITIONS else []

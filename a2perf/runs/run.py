@@ -65,14 +65,16 @@ class RunIdentity:
 
     Attributes:
         domain: the domain, ``""`` when unknown.
-        task: the task, ``""`` when unknown or when there are several.
+        task: the task that results are ranked on, ``""`` when unknown or when there are several; see ``view``.
         algorithm: name of the submission or algorithm.
         version: hash of the submission's files, ``""`` when unknown.
         fingerprint: hash of the environment's behaviour, ``""`` when unknown; runs with different ones are not pooled.
         mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
         seed: the root seed, None when unknown.
         state: how the run ended; ``"recorded"`` if the layout does not record it.
-        env_kwargs: arguments of the environment, as ``seed_groups.env_arguments`` writes them.
+        env_kwargs: arguments of the environment, as ``seed_groups.env_arguments`` writes them, without those of the
+            view.
+        view: the form in which the participant saw the task, ``"text"``; ``""`` for the default of its domain.
     """
 
     domain: str = ""
@@ -84,6 +86,7 @@ class RunIdentity:
     seed: int | None = None
     state: str = "recorded"
     env_kwargs: str = ""
+    view: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Which recorded runs are seeds of one another: the one rule of scores, reports, leaderboards and comparisons.
 
 Runs are seeds of one another if they agree in every field of ``SeedKey``: the same version of the same algorithm on the
-same task in the same mode, in environments with the same behaviour and arguments. An unknown value equals only another
-unknown one. Seed, host, time and outcome do not count.
+same task and view of it in the same mode, in environments with the same behaviour and arguments. An unknown value
+equals only another unknown one. Seed, host, time and outcome do not count.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from a2perf.records import Manifest
 from a2perf.runs.run import RunFolder, RunIdentity
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class SeedKey(NamedTuple):
         mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
         layout: layout on disk; numbers of different recorders are not pooled.
         env_kwargs: arguments of the environment, as ``env_arguments`` writes them; ``""`` when unknown or none.
+        view: the form in which the participant saw the task; ``""`` for the default of its domain.
         alone: path of a run with an unreadable manifest, which forms a separate group; otherwise ``""``.
     """
 
@@ -39,6 +41,7 @@ class SeedKey(NamedTuple):
     mode: str
     layout: str
     env_kwargs: str
+    view: str
     alone: str
 
 
@@ -53,8 +56,32 @@ def seed_key(identity: RunIdentity, folder: RunFolder) -> SeedKey:
         mode=identity.mode,
         layout=folder.layout,
         env_kwargs=identity.env_kwargs,
+        view=identity.view,
         alone=folder.label if identity.state == "unreadable" else "",
     )
+
+
+class RankedTask(NamedTuple):
+    """What the results of a run are compared on.
+
+    Attributes:
+        task: the task; of a view the task that it shows.
+        env_kwargs: arguments of the environment without those of the view, as ``env_arguments`` writes them.
+        view: the form in which the participant saw the task; ``""`` for the default of its domain.
+    """
+
+    task: str
+    env_kwargs: str
+    view: str
+
+
+def ranked_task(manifest: Manifest) -> RankedTask:
+    """Returns what the results of a recorded run are compared on."""
+    view = manifest.view
+    if view is None:
+        return RankedTask(manifest.task, env_arguments(manifest.env_kwargs), "")
+    arguments = {name: value for name, value in manifest.env_kwargs.items() if name not in view.arguments}
+    return RankedTask(view.task, env_arguments(arguments), view.name)
 
 
 def differing(keys: Iterable[SeedKey]) -> dict[str, set[str]]:

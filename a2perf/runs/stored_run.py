@@ -41,7 +41,9 @@ class StoredRun:
         exit_code: exit status.
         failure: the failure, in one sentence.
         problems: one sentence per record that could not be read.
-        env_kwargs: arguments of the environment, as JSON with sorted keys; empty when unknown.
+        env_kwargs: arguments of the environment without those of the view, as JSON with sorted keys; empty when
+            unknown.
+        view: the form in which the participant saw the task; empty for the default of its domain.
         writer: identity of the writing process of a run in state ``running``, as ``ProcessIdentity`` writes it.
         logs: by mode, the files that may hold series, if the manifest lists its files.
     """
@@ -72,6 +74,7 @@ class StoredRun:
     failure: str | None = None
     problems: tuple[str, ...] = ()
     env_kwargs: str = ""
+    view: str = ""
     writer: str = ""
     logs: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
@@ -87,5 +90,6 @@ class StoredRun:
             mode="",
             layout=self.source,
             env_kwargs=self.env_kwargs,
+            view=self.view,
             alone=self.run_id if self.state == "unreadable" else "",
         )

@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.plain_text import plain_text
@@ -22,12 +24,13 @@ from a2perf.runs.run import RunFolder
 from a2perf.stranger_files import read_file, read_regular_file
 
 FILE, FALLBACK_FILE = "a2perf.toml", "submissions.toml"
-KINDS = ("random", "scripted", "search", "pre-trained", "imitation", "learned")
+KINDS = ("random", "scripted", "search", "pre-trained", "imitation", "learned", "language-model")
 """How a submission gets its policy: ``imitation`` learns from demonstrations, ``learned`` from its own episodes."""
 
 _MAX_BYTES, _MAX_FALLBACK_BYTES = 16 << 10, 1 << 20
 _MOST_CHARACTERS = {"title": 60, "link": 300, "framework": 60, "summary": 300}
 _MOST_AUTHORS, _MOST_AUTHOR_CHARACTERS = 20, 80
+_LONGEST_TITLE = 120
 _KEYS = ("title", "kind", "authors", "link", "framework", "summary")
 _DEPTH = 8
 
@@ -43,16 +46,25 @@ def read_submission_info(folder: Path) -> SubmissionInfo | None:
     return _info(_parsed(read_regular_file(folder, FILE, max_bytes=_MAX_BYTES), FILE), FILE)
 
 
-def info_of(folder: RunFolder, recorded: SubmissionInfo | None, name: str) -> tuple[SubmissionInfo, list[str]]:
+def info_of(
+    folder: RunFolder, recorded: SubmissionInfo | None, name: str, models: Sequence[str] = ()
+) -> tuple[SubmissionInfo, list[str]]:
     """Returns the description of a run's submission, and why a ``submissions.toml`` could not be read.
 
     Args:
         folder: of the run.
         recorded: the description in the run's manifest, which counts first.
         name: of the submission.
+        models: language models that it might use; they become part of its title.
     """
-    if recorded is not None:
-        return bounded(recorded), []
+    info, problems = (bounded(recorded), []) if recorded is not None else _described_above(folder, name)
+    if info.title and models:
+        info = msgspec.structs.replace(info, title=f"{info.title} ({', '.join(models)})"[:_LONGEST_TITLE])
+    return info, problems
+
+
+def _described_above(folder: RunFolder, name: str) -> tuple[SubmissionInfo, list[str]]:
+    """Returns what the nearest ``submissions.toml`` above a run says about a submission."""
     for above in list(Path(os.path.abspath(folder.path)).parents)[:_DEPTH]:
         file = above / FALLBACK_FILE
         if packed_place(above) is not None or not file.is_file():  # a packed file describes no submission

@@ -42,6 +42,7 @@ KIND_WORDS = {
     "pre-trained": "pre-trained",
     "imitation": "learned from demonstrations",
     "learned": "learned from scratch",
+    "language-model": "asks a language model",
     "other": "not described",
 }
 """Kinds of baseline in the order in which they are listed."""

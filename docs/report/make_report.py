@@ -248,7 +248,7 @@ def _longest(found: Findings) -> dict[str, str]:
     return {"time": f"{written(seconds, scale).text()} {scale.unit}", "label": row.label, "task": row.entry.task}
 
 
-_KINDS = ("random", "scripted", "search", "pre-trained", "imitation", "learned", "other")
+_KINDS = ("random", "scripted", "search", "pre-trained", "imitation", "learned", "language-model", "other")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,7 +12,9 @@ import pytest
 
 from a2perf.domains.web_navigation.primitives import GOLD
 from a2perf.domains.web_navigation.text import FIELD_NAMES, write_composed_instruction, write_instruction
+from a2perf.metrics import protocol as protocols
 from a2perf.submission.evaluator.folder_problems import problems
+from a2perf.submission.evaluator.seeds import spawn_seeds
 
 
 @pytest.fixture
@@ -60,6 +62,18 @@ def test_websites_are_solved_from_text_with_the_returns_of_the_solver_on_arrays(
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_every_website_is_solved_from_text(readers, level: int) -> None:
     _compare(readers, level, range(1000))
+
+
+def test_under_a_protocol_every_episode_has_the_same_return_as_arrays_and_as_text(readers) -> None:
+    reading, reader = readers
+    protocol = protocols.load("v1-small")
+    tasks = [protocol.task(name) for name in ("difficulty_level_1_num_websites_10", "text_level_1")]
+    seeds = [seed for root in tasks[0].training_seeds for seed in spawn_seeds(root, "episodes", 10)]
+    arrays, text = (gymnasium.make(task.env_id, **task.env_kwargs) for task in tasks)
+    returns = [[_rewards(env, choose, seed=seed)[0] for seed in seeds] for env, choose in
+               ((arrays, reader.choose), (text, reading.choose))]  # fmt: skip
+    assert returns[0] == returns[1]
+    assert len(set(returns[0])) > 1
 
 
 def _compositions(readers, depth: int, order: str, episodes: int) -> None:
@@ -118,6 +132,7 @@ def test_it_runs_as_a_submission_on_a_text_task(repository: Path, tmp_path: Path
     folder = tmp_path / "inference"
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["task"], manifest["env_kwargs"]["observation"]) == ("text_level_2", "text")
+    assert manifest["view"] == {"task": "difficulty_level_2_num_websites_10", "arguments": {"observation": "text"}}
     episodes = json.loads((folder / "metrics" / "rollouts.json").read_text())["episodes"]
     assert all(episode["success"] and episode["episode_return"] > 1.5 for episode in episodes)
     assert json.loads((folder / "metrics" / "latency.json").read_text())["round_trip"]["count"] == 20

@@ -73,7 +73,7 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
 def asked(submission: Path, *tasks: str, **changes: Any) -> SubmitRequest:
     options = RunOptions({name: changes.pop(name) for name in RUN_OPTIONS if name in changes})
     fields: dict[str, Any] = {"track": "open", "generalization": False, "options": options, **changes}
-    return SubmitRequest(submission=submission, protocol=PROTOCOL, tasks=tasks or (TOY,), **fields)
+    return SubmitRequest(submission=submission, tasks=tasks or (TOY,), **{"protocol": PROTOCOL, **fields})
 
 
 class MadeRuns:
@@ -221,6 +221,45 @@ def test_training_environment_differs_only_as_the_protocol_says(folder) -> None:
     training, inference = plan(asked(folder(), PACE))[:2]
     assert "create_domain.mode = 'train'" in training.flags
     assert "create_domain.mode = 'test'" in inference.flags
+
+
+def test_a_view_of_a_task_is_run_under_the_rules_of_the_task(folder) -> None:
+    name = "text_level_1"
+    wanted = asked(folder(), name, protocol=protocols.load("v1-small"))
+    training, evaluation = plan(wanted)[:2]
+    assert (evaluation.key, evaluation.gin_file) == (f"{name}/seed_1/inference", f"{name}/inference.gin")
+    for run in (training, evaluation):
+        assert {"create_domain.num_websites = 10", "create_domain.observation = 'text'"} <= set(run.flags)
+    arrays = plan(asked(wanted.submission, "difficulty_level_1_num_websites_10", protocol=wanted.protocol))[1]
+    assert set(evaluation.flags) - set(arrays.flags) == {"create_domain.observation = 'text'"}
+    # the domain's generalization is that of a view, too
+    v1 = msgspec.structs.replace(
+        PROTOCOL, generalization={"web_navigation": msgspec.structs.replace(
+            PROTOCOL.generalization["web_navigation"], trained_on="difficulty_level_1_num_websites_10")},
+    )  # fmt: skip
+    further = plan(asked(wanted.submission, name, protocol=v1, generalization=True))[2]
+    assert further.mode == "generalization"
+    assert "create_domain.observation = 'text'" in further.flags
+
+
+def test_a_task_may_not_be_submitted_in_two_views(folder, tmp_path) -> None:
+    both = asked(folder(), "difficulty_level_1_num_websites_10", "text_level_1")
+    with pytest.raises(ConfigError, match="difficulty_level_1_num_websites_10 and text_level_1 are the same task"):
+        submit(both, tmp_path / "out", Conductor(MadeRuns()))
+
+
+def test_language_models_of_a_submission_are_recorded_and_cannot_change(folder, tmp_path) -> None:
+    offered = {"model": ["small"], "model_endpoint": "http://127.0.0.1:1/v1", "model_call_limit": 9}
+    wanted = asked(folder(train=IDLE), **offered)
+    flags = plan(wanted)[0].flags
+    words = " ".join(flags)
+    assert "--model-endpoint http://127.0.0.1:1/v1 --model small --model-call-limit 9" in words
+    record, _ = submit(wanted, tmp_path / "out", Conductor(MadeRuns()))
+    assert record.models == ["small"]
+    assert record.citation.startswith("entry with small (sha256 ")
+    other = asked(folder(train=IDLE), **{**offered, "model": ["large"]})
+    with pytest.raises(ConfigError, match=r"--model was \['small'\], now \['large'\]"):
+        submit(other, tmp_path / "out", Conductor(MadeRuns()))
 
 
 def test_binding_may_not_set_what_the_protocol_fixes(folder) -> None:

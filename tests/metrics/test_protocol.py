@@ -112,6 +112,20 @@ def test_results_of_another_behaviour_are_no_results_of_the_task() -> None:
     assert protocol.task_of("mujoco_dog_pace", task.fingerprint) is None
 
 
+def test_a_view_of_a_task_has_its_rules_and_is_ranked_on_it() -> None:
+    small = protocols.load("v1-small")
+    shown, view = small.task("difficulty_level_2_num_websites_10"), small.task("text_level_2")
+    changed = {
+        name: getattr(view, name) for name in shown.__struct_fields__ if getattr(view, name) != getattr(shown, name)
+    }
+    assert changed == {"name": "text_level_2", "env_kwargs": {"num_websites": 10, "observation": "text"}}
+    assert small.ranked_task("text_level_2") == shown.name == small.ranked_task(shown.name)
+    assert small.views_of(shown.name) == ["text_level_2"]
+    assert "text_level_2" not in small.tasks
+    with pytest.raises(UserError, match="has no task 'text_composed_1'"):
+        small.task("text_composed_1")  # what it shows is in no protocol
+
+
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(UserError, match="did you mean 'v1'"):
         protocols.load("v11")

@@ -13,10 +13,12 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import ScoredRuns
-from a2perf.records import RunState
+from a2perf.records import RunState, SubmissionInfo, TaskView
 from a2perf.runs import Run, find_runs, read_run
 from a2perf.runs.finding import fingerprint_of
 from a2perf.runs.reading import identify
+from a2perf.runs.seed_groups import differing, seed_key
+from a2perf.runs.submission_info import info_of
 from a2perf.runs.tables import read_table
 from a2perf.storage import Journal, write_json
 from tests.metrics import event_bytes as made
@@ -42,6 +44,27 @@ def test_inference_bundle(tmp_path: Path):
     assert run.latency_first_s == {"infer_once": 0.01}
     assert run.emissions["inference"]["energy_consumed"][-1] == pytest.approx(40.0 * 20 / 3.6e6)
     assert run.conditions == []
+
+
+def test_the_name_of_an_algorithm_includes_its_language_models(tmp_path: Path):
+    for number, models in enumerate(([], ["small"], ["small", "large"])):
+        made_bundles.write_inference(tmp_path / str(number), 1, name="agent", models=models)
+    found = [read_run(run) for run in find_runs([tmp_path])]
+    assert [run.algorithm for run in found] == ["agent", "agent (small)", "agent (small, large)"]
+    assert len({seed_key(run.identity, run.folder) for run in found}) == 3
+    described = info_of(found[1].folder, SubmissionInfo(title="My agent"), "agent", ["small"])[0]
+    assert described.title == "My agent (small)"
+
+
+def test_a_view_of_a_task_is_compared_on_the_task_but_not_pooled_with_it(tmp_path: Path):
+    text = {"task": "text_level_1", "env_kwargs": {"num_websites": 10, "observation": "text"}}
+    view = TaskView(task="level_1", arguments={"observation": "text"})
+    made_bundles.write_inference(tmp_path / "arrays", 1, task="level_1", env_kwargs={"num_websites": 10})
+    made_bundles.write_inference(tmp_path / "text", 1, view=view, **text)
+    found = [read_run(run) for run in find_runs([tmp_path])]
+    keys = [seed_key(run.identity, run.folder) for run in found]
+    assert differing(keys) == {"view": {"", "text"}}
+    assert {(key.task, key.env_kwargs) for key in keys} == {("level_1", '{"num_websites": 10}')}
 
 
 @pytest.mark.parametrize("events", [True, False])

@@ -87,6 +87,7 @@ _TEXT_TASKS = (
             kwargs={"num_websites": 10, **_TEXT},
             title=f"Level {level}, text",
             summary=f"fill the forms of one of 10 {_DIFFICULTY[level]} websites, read and answered as text",
+            view_of=f"difficulty_level_{level}_num_websites_10",
         )
         for level in LEVELS
     ),
@@ -98,6 +99,7 @@ _TEXT_TASKS = (
             title=f"Text, 2 websites{', rev.' if order == 'reversed' else ''}",
             summary="fill the forms of 2 websites in a row, read and answered as text"
             f"{'; the instruction names them backwards' if order == 'reversed' else ''}",
+            view_of=f"composed_1{'_reversed' if order == 'reversed' else ''}",
         )
         for order in ("given", "reversed")
     ),
@@ -129,4 +131,5 @@ DOMAIN = Domain(
     demonstration="a2perf.domains.web_navigation.demonstration:demonstration_runs",
     data_commands={"websites": "a2perf.domains.web_navigation.commands:websites"},
     perturbations=_PERTURBATIONS,
+    views={"observation": "arrays"},
 )

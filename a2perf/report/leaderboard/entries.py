@@ -136,7 +136,7 @@ class Broken(Record, kw_only=True):
 
 @dataclass(frozen=True)
 class EntryKey:
-    """What the runs of one entry have in common: submission, task and terms, over all seeds and modes.
+    """What the runs of one entry have in common: submission, task, view of it and terms, over all seeds and modes.
 
     Runs with different arguments of the environment stay in one entry, and that entry has no rank. If they were split,
     a participant could drop the unfavourable ones.
@@ -145,6 +145,7 @@ class EntryKey:
         name: of the submission.
         version: hash of the submission's files.
         fingerprint: of the environment's behaviour; ``""`` when unknown.
+        view: what the submission observed, ``"text"``; ``""`` for the default of the domain.
         terms: protocol, track and violations of the protocol.
     """
 
@@ -154,6 +155,7 @@ class EntryKey:
     task: str
     env_id: str
     fingerprint: str
+    view: str
     terms: Terms
 
 
@@ -162,7 +164,7 @@ class EntryRuns:
     """The runs of one entry before they are read.
 
     Attributes:
-        env_kwargs: each set of arguments that the environment got in evaluation, as JSON.
+        env_kwargs: each set of arguments that the environment got in evaluation, as JSON, without those of the view.
         info: how the submission describes itself.
         recording: when, where and how the runs were recorded.
     """
@@ -219,7 +221,7 @@ def find_entries(
         entry.lines[-1].reproduction = _mark(run.path, reproduction)
         entry.recording.add(manifest)
         if not entry.info.title:
-            entry.info = info_of(run, manifest.submission.info, manifest.submission.name)[0]
+            entry.info = info_of(run, manifest.submission.info, manifest.submission.name, manifest.models)[0]
         if manifest.mode == "inference":
             entry.env_kwargs.add(seeds.env_kwargs or "{}")
     return Found(list(entries.values()), broken, others)
@@ -257,6 +259,7 @@ def _key(seeds: SeedKey, env_id: str, terms: Terms) -> EntryKey:
         task=plain(seeds.task, _LONGEST_NAME),
         env_id=plain(env_id, _LONGEST_NAME),
         fingerprint=plain(seeds.fingerprint, 64),
+        view=plain(seeds.view, 40),
         terms=terms,
     )
 

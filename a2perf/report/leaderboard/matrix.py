@@ -11,7 +11,7 @@ import msgspec
 
 from a2perf.records import Record
 from a2perf.report.leaderboard.ranking import Board
-from a2perf.report.leaderboard.scoring import Score
+from a2perf.report.leaderboard.scoring import Contestant, Score
 
 _SHARED = ("protocol", "track", "provenance", "reference", "rules")
 
@@ -27,6 +27,7 @@ class MatrixRow(Record, kw_only=True):
 
     name: str
     version: str
+    view: str = ""
     by_task: dict[str, Score]
     leads: list[str] = msgspec.field(default_factory=list)
     not_ranked: list[str] = msgspec.field(default_factory=list)
@@ -78,13 +79,12 @@ def _ranked(matrix: Matrix) -> int:
 
 
 def _rows(boards: Sequence[Board]) -> list[MatrixRow]:
-    rows: dict[tuple[str, str], MatrixRow] = {}
+    rows: dict[Contestant, MatrixRow] = {}
     for board in boards:
         for ranked in board.rows:  # best first
             entry = ranked.entry
-            row = rows.setdefault(
-                (entry.name, entry.version), MatrixRow(name=entry.name, version=entry.version, by_task={})
-            )
+            new = MatrixRow(name=entry.name, version=entry.version, view=entry.view, by_task={})
+            row = rows.setdefault(entry.contestant, new)
             row.by_task[board.task] = entry.score
             if ranked.best == 1:
                 row.leads.append(board.task)

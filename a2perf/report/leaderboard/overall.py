@@ -14,7 +14,7 @@ import numpy as np
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.records import Record
 from a2perf.report.leaderboard.ranking import Board, Ranked
-from a2perf.report.leaderboard.scoring import REPETITIONS, Score
+from a2perf.report.leaderboard.scoring import REPETITIONS, Contestant, Score
 from a2perf.report.ranks import rank_ranges
 
 _SHARED = ("domain", "protocol", "track", "provenance", "reference", "rules")
@@ -31,11 +31,17 @@ class OverallRow(Record, kw_only=True):
 
     name: str
     version: str
+    view: str = ""
     score: Score
     by_task: dict[str, Score]
     place: int | None = None
     best: int | None = None
     worst: int | None = None
+
+    @property
+    def contestant(self) -> Contestant:
+        """What has one row in a table."""
+        return self.name, self.version, self.view
 
 
 class Overall(Record, kw_only=True):
@@ -73,14 +79,14 @@ def overall_of(boards: Sequence[Board]) -> list[Overall]:
 
 
 def _rows(boards: dict[str, Board]) -> list[OverallRow]:
-    entered: dict[tuple[str, str], dict[str, Ranked]] = {}
+    entered: dict[Contestant, dict[str, Ranked]] = {}
     for task, board in boards.items():
         for row in board.rows:
-            held = entered.setdefault((row.entry.name, row.entry.version), {})
+            held = entered.setdefault(row.entry.contestant, {})
             if row.place is not None:
                 held[task] = row
-    rows = [_row(submission, places, list(boards)) for submission, places in entered.items()]
-    rows.sort(key=lambda made: (made.score.value is None, -(made.score.value or 0.0), made.name, made.version))
+    rows = [_row(contestant, places, list(boards)) for contestant, places in entered.items()]
+    rows.sort(key=lambda made: (made.score.value is None, -(made.score.value or 0.0), *made.contestant))
     ranked = [made for made in rows if made.score.value is not None]
     ranges = rank_ranges([(made.score.low, made.score.high) for made in ranked])
     for place, (made, (best, worst)) in enumerate(zip(ranked, ranges, strict=True), 1):
@@ -88,7 +94,7 @@ def _rows(boards: dict[str, Board]) -> list[OverallRow]:
     return rows
 
 
-def _row(submission: tuple[str, str], places: dict[str, Ranked], tasks: list[str]) -> OverallRow:
+def _row(contestant: Contestant, places: dict[str, Ranked], tasks: list[str]) -> OverallRow:
     by_task = {task: places[task].entry.score for task in tasks if task in places}
     missing = [task for task in tasks if task not in places]
     counts = {score.n for score in by_task.values()}
@@ -103,4 +109,5 @@ def _row(submission: tuple[str, str], places: dict[str, Ranked], tasks: list[str
             value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high,
             per_run=matrix.mean(axis=1).tolist(), n=matrix.shape[0], normalised=True,
         )  # fmt: skip
-    return OverallRow(name=submission[0], version=submission[1], score=score, by_task=by_task)
+    name, version, view = contestant
+    return OverallRow(name=name, version=version, view=view, score=score, by_task=by_task)

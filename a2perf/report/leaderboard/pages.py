@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from a2perf.domains import domain_title, task_summary, task_title
+from a2perf.domains import domain_title, task_summary, task_title, view_title
 from a2perf.plain_text import html_text
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import BoardColumn, Cell, metric_cell, ranks_by_cost, scales_of, score_cell
@@ -193,6 +193,7 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
         "table": table,
         "sentence": result_sentence(table),
         "has_rank": bool(table.ranked()),
+        "has_views": any(row.view for row in table.rows),
         "several": several,
         "normalised": all(board.reference for board in table.boards.values()),
         "tasks": [
@@ -204,6 +205,7 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
             {
                 "row": row,
                 "id": identity_of(row.name, row.version, row.info),
+                "view": view_title(table.domain, row.view),
                 "score": score_cell(row.score),
                 "bar": interval_bar(row.score, least, most),
                 "cells": [_task_cell(row, task, files[task]) for task in table.boards] if several else [],
@@ -254,6 +256,7 @@ def _board(
         "heading": _heading(board) if several else "Ranking",
         "terms": _terms(board),
         "columns": main,
+        "has_views": any(row.entry.view for row in board.rows),
         "signed": len(signatures) > 1 or signatures != {"unsigned"},
         "rows": [
             {
@@ -261,7 +264,8 @@ def _board(
                 "row": row,
                 "rank": rank_range(row),
                 "who": identity_of(row.entry.name, row.entry.version, row.entry.info),
-                "best": (row.entry.name, row.entry.version) in best,
+                "view": view_title(board.domain, row.entry.view),
+                "best": row.entry.contestant in best,
                 "score": score_cell(row.entry.score),
                 "bar": interval_bar(row.entry.score, least, most),
                 "cells": list(zip(main, cells[place], strict=True)),

@@ -1,9 +1,9 @@
 """Groups entries into boards and ranks them.
 
-Entries are compared only within a board: same task, same behaviour and arguments of the environment, same protocol and
-track, same version of the formulas, same provenance of energy. The open track has no budget, so it also lists the
-entries of tracks with one. Entries are ordered by score. A rank is a range, because entries with overlapping intervals
-are tied.
+Entries are compared only within a board: same task (in any view of it), same behaviour and arguments of the
+environment, same protocol and track, same version of the formulas, same provenance of energy. The open
+track has no budget, so it also lists the entries of tracks with one. Entries are ordered by score. A rank is a range,
+because entries with overlapping intervals are tied.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _rows(entries: list[Entry]) -> list[Ranked]:
 
 def _order(entry: Entry) -> tuple[Any, ...]:
     value = entry.score.value
-    return (value is None, 0.0 if value is None else -value, entry.name, entry.version)
+    return (value is None, 0.0 if value is None else -value, *entry.contestant)
 
 
 def _was_evaluated(entry: Entry) -> bool:

@@ -229,18 +229,18 @@ def _of_track(
 ) -> list[ResultBoard]:
     names = _workload_names(measured)
     workloads = with_held_out(_workloads(measured, names), held_out)
-    contenders: dict[tuple[str, str, str], Contender] = {}
-    members: dict[tuple[str, str, str], list[_Measured]] = {}
+    contenders: dict[tuple[str, ...], Contender] = {}
+    members: dict[tuple[str, ...], list[_Measured]] = {}
     for one in measured:
-        key = (one.entry.name, one.entry.version, one.entry.track)
+        key: tuple[str, ...] = (*one.entry.contestant, one.entry.track)
         members.setdefault(key, []).append(one)
-        contender = contenders.setdefault(key, Contender(*key[:2], submission_title(one.entry.name, one.entry.info)))
+        contender = contenders.setdefault(key, Contender(one.entry.name, one.entry.version, _title(one.entry)))
         contender.studies[names[one.workload]] = _studies(one, cost)
     of_kind: dict[str, list[Contender]] = {}
     left_out: list[LeftOut] = []
-    for key, contender in contenders.items():
-        kind = _provenance(members[key]) if cost.unit == "J" else ""
-        if reason := _reason_left_out(members[key], kind):
+    for entrant, contender in contenders.items():
+        kind = _provenance(members[entrant]) if cost.unit == "J" else ""
+        if reason := _reason_left_out(members[entrant], kind):
             left_out.append(
                 LeftOut(name=contender.name, version=contender.version, title=contender.title, reason=reason)
             )
@@ -265,6 +265,12 @@ def _of_track(
         )
         for kind in sorted(of_kind)
     ]
+
+
+def _title(entry: Entry) -> str:
+    """Returns the title of a submission, with what it observed if that is not the default of the domain."""
+    title = submission_title(entry.name, entry.info)
+    return f"{title}, {entry.view}" if entry.view else title
 
 
 def _workload_names(measured: Sequence[_Measured]) -> dict[tuple[str, str, str], str]:

@@ -48,6 +48,8 @@ class TaskReference(ReferenceScale):
     seeds: int | None = None
 
 
+Contestant: TypeAlias = tuple[str, str, str]
+"""Name of a submission, hash of its files, and what it observed: a submission may enter a task in several views."""
 References: TypeAlias = Callable[[EntryKey], TaskReference | None]
 """Looks up the references of an entry's task; None for a task or an environment that the protocol does not know."""
 
@@ -94,7 +96,8 @@ class Entry(Record, kw_only=True):
     """A submission on a task, scored.
 
     Attributes:
-        env_kwargs: arguments of the evaluation environment, as JSON.
+        env_kwargs: arguments of the evaluation environment, as JSON, without those of the view.
+        view: what the submission observed, ``"text"``; ``""`` for the default of the domain.
         provenance: of its energy: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"not recorded"``.
         reference: version of the protocol with the reference scores; ``""`` for none.
         scores: by mode and metric; metrics without a value are left out.
@@ -121,8 +124,14 @@ class Entry(Record, kw_only=True):
     runs: list[RunLine]
     not_ranked: list[str]
     notes: list[str]
+    view: str = ""
     info: SubmissionInfo = msgspec.field(default_factory=SubmissionInfo)
     recording: RecordingFacts = msgspec.field(default_factory=RecordingFacts)
+
+    @property
+    def contestant(self) -> Contestant:
+        """What has one row in a table."""
+        return self.name, self.version, self.view
 
     def value(self, mode: str, metric: str) -> MetricValue | None:
         """Returns a metric's value, None where the entry has none."""
@@ -154,7 +163,7 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
         env_kwargs=plain(" | ".join(sorted(entry.env_kwargs))), protocol=entry.key.terms.protocol,
         track=entry.key.terms.track, provenance=_provenance(scores),
         reference="" if reference is None else reference.protocol, rules=registry.RULES,
-        score=score, scores=scores, runs=entry.lines,
+        view=entry.key.view, score=score, scores=scores, runs=entry.lines,
         not_ranked=_reasons(entry, score, reference), notes=notes, info=entry.info, recording=entry.recording,
     )  # fmt: skip
 

@@ -15,13 +15,11 @@ from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.overall import Overall, OverallRow
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.safe_names import slug
-from a2perf.report.leaderboard.scoring import Score
+from a2perf.report.leaderboard.scoring import Contestant, Score
 from a2perf.report.leaderboard.terms import OPEN
 from a2perf.report.ranks import leaders
 
 INDEX, TASKS = "index.html", "tasks"
-Submission = tuple[str, str]
-"""Name and hash of the files."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +48,7 @@ class DomainRow:
     """A submission in the table of a domain.
 
     Attributes:
+        view: what it observed; ``""`` for the default of the domain.
         rank: ``"1–2"``, or ``""`` without a rank over all tasks.
         leads: whether its rank range contains 1, unless all entries are tied.
         reason: why it has no rank.
@@ -59,6 +58,7 @@ class DomainRow:
 
     name: str
     version: str
+    view: str
     info: SubmissionInfo
     rank: str
     score: Score
@@ -139,11 +139,11 @@ def rank_range(row: Ranked | OverallRow) -> str:
     return str(row.best) if row.best == row.worst else f"{row.best}–{row.worst}"
 
 
-def leaders_of(rows: Sequence[Ranked]) -> set[Submission]:
-    """Returns the submissions of a board that may be printed in bold."""
+def leaders_of(rows: Sequence[Ranked]) -> set[Contestant]:
+    """Returns the rows of a board that may be printed in bold."""
     ranked = [row for row in rows if row.place is not None]
     places = leaders([(row.entry.score.low, row.entry.score.high) for row in ranked])
-    return {(ranked[place].entry.name, ranked[place].entry.version) for place in places}
+    return {ranked[place].entry.contestant for place in places}
 
 
 def _protocol_order(name: str) -> tuple[bool, bool, bool, str]:
@@ -195,13 +195,13 @@ def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainT
     names = [board.task for board in boards]
     single = {board.task: board for board in boards if names.count(board.task) == 1}
     leading = {task: leaders_of(board.rows) for task, board in single.items()}
-    entered: dict[Submission, dict[str, Ranked]] = {}
+    entered: dict[Contestant, dict[str, Ranked]] = {}
     for task, board in single.items():
         for row in board.rows:
-            entered.setdefault((row.entry.name, row.entry.version), {})[task] = row
+            entered.setdefault(row.entry.contestant, {})[task] = row
     rows: list[DomainRow] = []
     best = _best_overall(whole)
-    ranks = {(row.name, row.version): row for row in whole.rows} if whole is not None else {}
+    ranks = {row.contestant: row for row in whole.rows} if whole is not None else {}
     for key, by_task in entered.items():
         of_domain: Ranked | OverallRow | None = ranks.get(key)
         score = of_domain.score if isinstance(of_domain, OverallRow) else Score()
@@ -214,6 +214,7 @@ def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainT
             DomainRow(
                 name=key[0],
                 version=key[1],
+                view=key[2],
                 info=info,
                 rank=rank,
                 score=score,
@@ -227,10 +228,10 @@ def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainT
     return DomainTable(boards[0].domain, single, note, tuple(rows))
 
 
-def _best_overall(whole: Overall | None) -> set[Submission]:
+def _best_overall(whole: Overall | None) -> set[Contestant]:
     ranked = [] if whole is None else [row for row in whole.rows if row.place is not None]
     places = leaders([(row.score.low, row.score.high) for row in ranked])
-    return {(ranked[place].name, ranked[place].version) for place in places}
+    return {ranked[place].contestant for place in places}
 
 
 def _reason(by_task: dict[str, Ranked], boards: dict[str, Board]) -> str:
@@ -251,4 +252,4 @@ def _order(row: DomainRow) -> tuple[object, ...]:
     known = [found.entry.score.value for found in row.by_task.values() if found.entry.score.value is not None]
     mean = sum(known) / len(known) if known else 0.0
     value = row.score.value
-    return (not row.rank, value is None, -(value or 0.0), -len(known), -mean, row.name, row.version)
+    return (not row.rank, value is None, -(value or 0.0), -len(known), -mean, row.name, row.version, row.view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from a2perf.domains import domain_title, task_title
+from a2perf.domains import domain_title, task_title, view_title
 from a2perf.metrics import registry
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import MODE_TITLES, metric_cell, score_cell
@@ -83,6 +83,7 @@ def _entries(standings: Sequence[tuple[Board, Ranked]], pages: Sequence[Protocol
         for task in page.tasks
         for board in task.boards
     }
+    has_views = any(row.entry.view for _, row in standings)
     found: dict[int, dict[str, Any]] = {}
     for board, row in sorted(standings, key=lambda item: order.get(item[0].protocol, len(order))):
         entry = row.entry
@@ -93,6 +94,7 @@ def _entries(standings: Sequence[tuple[Board, Ranked]], pages: Sequence[Protocol
                 "title": task_title(entry.domain, entry.task) if entry.task else "Unknown task",
                 "domain": domain_title(entry.domain) if entry.domain else "Unknown domain",
                 "protocol": entry.protocol or "none",
+                "view": view_title(entry.domain, entry.view) if has_views else "",
                 "score": score_cell(entry.score),
                 "bar": interval_bar(entry.score, min(0.0, entry.score.low or 0.0), max(1.0, entry.score.high or 1.0)),
                 "costs": [metric_cell(entry.value(mode, metric)) for mode, metric, _ in _COSTS],

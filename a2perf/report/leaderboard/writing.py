@@ -55,7 +55,8 @@ _TASKS_WORTH_A_PROCESS = 4  # fewer finish sooner than another interpreter start
 Progress: TypeAlias = Callable[[str], None]
 """Gets one line per finished step."""
 _IDENTITY = (
-    "name", "version", "domain", "task", "env_id", "fingerprint", "protocol", "track", "provenance", "reference",
+    "name", "version", "domain", "task", "view", "env_id", "fingerprint", "protocol", "track", "provenance",
+    "reference",
 )  # fmt: skip
 
 

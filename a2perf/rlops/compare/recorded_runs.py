@@ -241,7 +241,7 @@ def _record(run: Run, label: str) -> StoredRun:
             run_id=label, path=run.folder.path, experiment=run.algorithm, env_id=identity.task, seed=identity.seed,
             version=identity.version[:_HASH_DIGITS], tags=frozenset(), user="", state=identity.state, config={},
             started_at="", wall_s=run.wall_clock_s, source=run.folder.layout, autotag=None,
-            env_kwargs=identity.env_kwargs,
+            env_kwargs=identity.env_kwargs, view=identity.view,
         )  # fmt: skip
     return replace(
         stored,

@@ -265,6 +265,8 @@ def notices_of(
         said.append(f"{where}: mixes {len(versions)} versions of the code: {', '.join(versions[:5])}")
     if "env_kwargs" in mixed:
         said.append(f"{where}: mixes runs with {len(mixed['env_kwargs'])} different arguments of the environment")
+    if "view" in mixed:
+        said.append(f"{where}: mixes runs with {len(mixed['view'])} different views of the task")
     seeds = Counter((run.seed_key, run.seed) for run in cell.runs if run.seed is not None)
     twice = sorted({str(seed) for (_, seed), count in seeds.items() if count > 1})
     if twice:

@@ -12,6 +12,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     for task in tasks:
         create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs).close()
     count = settings.num_generalization_episodes
-    manifest = new_manifest(settings, RunTask(domain.name, "all", "", {}), episodes=count)
+    manifest = new_manifest(settings, RunTask(domain.name, "all", "", _shared(tasks)), episodes=count)
     manifest.env_kwargs = {"tasks": names}
 
     def body(bundle: Bundle) -> str:
@@ -112,6 +113,16 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
 
 def task_folder(bundle: Path, task: str) -> Path:
     """Returns the folder of one task's measurements."""
+def _shared(tasks: Sequence[RunTask]) -> dict[str, Any]:
+    """Returns the arguments of the environment that all tasks have in common."""
+    return {
+        name: value
+        for task in tasks[:1]
+        for name, value in task.env_kwargs.items()
+        if all(name in other.env_kwargs and other.env_kwargs[name] == value for other in tasks)
+    }
+
+
     return bundle / METRICS / "tasks" / task
 
 

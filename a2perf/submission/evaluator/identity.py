@@ -16,7 +16,7 @@ from a2perf._version import __version__
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
 from a2perf.errors import ConfigError
-from a2perf.records import Manifest, RunState
+from a2perf.records import Manifest, RunState, TaskView
 from a2perf.runs.layout import MANIFEST
 from a2perf.storage import read_record
 from a2perf.stranger_files import StrangerFileError, read_file
@@ -74,7 +74,7 @@ class RunTask:
             for task in domain.tasks
             if task.env_id == environment.id and all(env_kwargs.get(key) == value for key, value in task.kwargs.items())
         ]
-        # The same websites as text are another task, which sets one argument more.
+        # A view of a task sets one argument more than the task.
         found = max(fitting, key=lambda task: len(task.kwargs), default=None)
         return cls(domain.name, environment.id if found is None else found.name, environment.id, env_kwargs)
 
@@ -113,6 +113,13 @@ class RunTask:
         shared = {name: value for name, value in bound.items() if name not in _NOT_ENV_KWARGS}
         return cls(domain.name, task.name, task.env_id, {**shared, **task.kwargs})
 
+    @property
+    def view(self) -> TaskView | None:
+        """The form in which the participant sees the task; None for the domain's default."""
+        domain = get_domain(self.domain)
+        arguments = domain.view_arguments(self.env_kwargs)
+        return TaskView(task=domain.ranked_task(self.name), arguments=arguments) if arguments else None
+
 
 def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manifest:
     """Returns the manifest of a run that is about to start."""
@@ -144,6 +151,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         perturbations=list(settings.perturbations) if episodes else [],
         models=list(settings.model),
         python={
+        view=task.view,
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),
             "executable": os.path.basename(sys.executable),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from a2perf.records import TaskView
 from a2perf.report.leaderboard import Board, Entry, Score, write_leaderboard
 from a2perf.report.leaderboard.pages import board_anchor
 from a2perf.report.leaderboard.ranking import boards_of, pareto_front
@@ -34,6 +36,35 @@ def test_only_entries_that_may_be_first_lead_and_ties_lead_nothing() -> None:
     assert leaders([(2.0, 2.5), (2.0, 2.0)]) == set()
     assert leaders([(5.0, 6.0), (None, None), (1.0, 2.0)]) == set()
     assert leaders([(5.0, 6.0)]) == set()
+
+
+def test_views_of_a_task_share_a_board_with_a_row_for_each(field: Field, tmp_path: Path) -> None:
+    text = {
+        "domain": "web_navigation", "task": "text_trot", "env_kwargs": {"num_websites": 10, "observation": "text"},
+        "view": TaskView(task="trot", arguments={"observation": "text"}),
+    }  # fmt: skip
+    arrays = {"domain": "web_navigation", "env_kwargs": {"num_websites": 10}}
+    field.entry("both", 12.0, train=False, **arrays)
+    field.entry("both", 4.0, train=False, **text)
+    field.entry("reader", 18.0, train=False, **text)
+    files = write_leaderboard(field.top, tmp_path / "site", references=references, reports=False)
+    (board,) = files.record.boards
+    assert (board.task, board.env_kwargs, board.differs) == ("trot", '{"num_websites": 10}', [])
+    rows = [(row.place, row.entry.name, row.entry.view, round(row.entry.score.value or 0, 2)) for row in board.rows]
+    assert rows == [(1, "reader", "text", 0.9), (2, "both", "", 0.6), (3, "both", "text", 0.2)]
+    page = next((tmp_path / "site" / "tasks").glob("trot-*.html")).read_text()
+    assert re.findall(r'<td class="view"[^>]*>(\w+)</td>', page) == ["text", "arrays", "text"]
+    index = files.page.read_text()
+    assert re.findall(r'<td class="view"[^>]*>(\w+)</td>', index) == ["text", "arrays", "text"]
+    lines = (tmp_path / "site" / "leaderboard.csv").read_text().splitlines()
+    place = lines[0].split(",").index("view")
+    assert [line.split(",")[place] for line in lines[1:]] == ["text", "", "text"]
+
+
+def test_boards_without_a_view_have_no_column_for_it(field: Field, tmp_path: Path) -> None:
+    field.entry("one", 12.0, train=False)
+    page = write_leaderboard(field.top, tmp_path / "site", references=references, reports=False).page
+    assert "Observes" not in page.read_text()
 
 
 def test_one_run_has_no_interval_and_so_no_sure_rank() -> None:

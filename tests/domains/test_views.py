@@ -1,0 +1,43 @@
+"""Views of a task: the same environment with the same arguments but for those that select what is observed."""
+
+from __future__ import annotations
+
+import pytest
+
+from a2perf.domains import view_title
+from a2perf.domains.registry import Domain, Task, domains, get_domain
+from a2perf.submission.evaluator.identity import RunTask
+
+VIEWS = [(domain, task) for domain in domains().values() for task in domain.tasks if task.view_of]
+each_view = pytest.mark.parametrize(("domain", "view"), VIEWS, ids=[task.name for _, task in VIEWS])
+
+
+@each_view
+def test_a_view_differs_from_its_task_only_in_what_is_observed(domain: Domain, view: Task) -> None:
+    shown = domain.task(view.view_of)
+    assert not shown.view_of
+    assert not domain.view_arguments(shown.kwargs)
+    assert view.env_id == shown.env_id
+    selected = domain.view_arguments(view.kwargs)
+    assert selected
+    assert {**shown.kwargs, **selected} == view.kwargs
+    assert view in domain.views_of(shown.name)
+
+
+@each_view
+def test_every_task_with_the_arguments_of_a_view_is_registered_as_one(domain: Domain, view: Task) -> None:
+    run = RunTask(domain.name, view.name, view.env_id, dict(view.kwargs)).view
+    assert run is not None
+    assert (run.task, run.arguments) == (view.view_of, domain.view_arguments(view.kwargs))
+
+
+def test_websites_are_shown_as_arrays_unless_the_arguments_select_another_view() -> None:
+    web = get_domain("web_navigation")
+    assert {task.name for task in web.tasks if web.view_arguments(task.kwargs)} == {task.name for _, task in VIEWS}
+    for kwargs in ({}, {"num_websites": 5}, {"num_websites": 5, "observation": "arrays"}):
+        assert RunTask(web.name, "difficulty_level_1_num_websites_5", "x", kwargs).view is None
+    other = RunTask(web.name, "difficulty_level_1_num_websites_5", "x", {"observation": "screenshot"}).view
+    assert other is not None
+    assert (other.task, other.name) == ("difficulty_level_1_num_websites_5", "screenshot")
+    assert [view_title("web_navigation", view) for view in ("", "text")] == ["arrays", "text"]
+    assert [view_title(name, "") for name in ("circuit_training", "unknown")] == ["", ""]
