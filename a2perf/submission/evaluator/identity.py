@@ -150,8 +150,8 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         repeats=settings.repeats if episodes else 1,
         perturbations=list(settings.perturbations) if episodes else [],
         models=list(settings.model),
-        python={
         view=task.view,
+        python={
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),
             "executable": os.path.basename(sys.executable),
