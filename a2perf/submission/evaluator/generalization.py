@@ -111,8 +111,6 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     return run_mode(settings, manifest, progress, body, force=force)
 
 
-def task_folder(bundle: Path, task: str) -> Path:
-    """Returns the folder of one task's measurements."""
 def _shared(tasks: Sequence[RunTask]) -> dict[str, Any]:
     """Returns the arguments of the environment that all tasks have in common."""
     return {
@@ -123,6 +121,8 @@ def _shared(tasks: Sequence[RunTask]) -> dict[str, Any]:
     }
 
 
+def task_folder(bundle: Path, task: str) -> Path:
+    """Returns the folder of one task's measurements."""
     return bundle / METRICS / "tasks" / task
 
 
