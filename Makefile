@@ -7,7 +7,8 @@ FRAMEWORKS := .venv-tf
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
-WORKERS ?= 2
+# one more than processors: many tests wait for processes that they started
+WORKERS ?= $(shell expr $$(nproc) + 1)
 REQUIREMENTS := requirements.lock
 # compat: the checkout is on the path, so a folder `a2perf` (this checkout, seen from its parent) does not hide the package
 EDITABLE := --config-settings editable_mode=compat --editable

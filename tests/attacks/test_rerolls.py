@@ -174,7 +174,7 @@ def test_a_participant_that_ends_its_run_has_ended_it(
     record_property("attack", (what, level, kind))
 
 
-@pytest.mark.parametrize("sent", ["KILL", "TERM", "SEGV"])
+@pytest.mark.parametrize("sent", ["KILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TERM", "SEGV"))])
 def test_an_evaluator_that_its_participant_ended_is_not_started_again(
     sent: str, tmp_path: Path, record_property
 ) -> None:

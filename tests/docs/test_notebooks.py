@@ -153,7 +153,7 @@ def test_pages_show_pictures_with_a_text_and_no_path_of_this_machine(executed, t
 
 @chromium
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 def test_pages_are_accessible_and_fit_a_phone(executed, browser: Browser, tmp_path: Path, name: str) -> None:
     staged = tmp_path / "staged"
     page = staged / "notebooks" / f"{name}.md"

@@ -18,10 +18,8 @@ from tests.launch.kill_checks import Findings, Ledger
 from tests.launch.kill_forms import FORMS, KINDS, Form, write_place
 
 
-@pytest.mark.parametrize(
-    "kinds",
-    [pytest.param(("train", "inference"), id="runs"), pytest.param(KINDS, id="every kind", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [pytest.param(KINDS, id="every kind")])
 def test_random_kills_lose_nothing_and_leave_nothing(
     kinds: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,8 +77,16 @@ def wait_until(condition: Callable[[], bool], timeout: float = 60) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    ("moment", "sent"),
+    [
+        *((moment, signal.SIGKILL) for moment in MOMENTS),
+        *(
+            pytest.param(moment, signal.SIGINT, marks=() if moment == "two episodes were played" else pytest.mark.slow)
+            for moment in MOMENTS
+        ),
+    ],
+)
 def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
     moment: str, sent: signal.Signals, submission, tmp_path: Path
 ) -> None:

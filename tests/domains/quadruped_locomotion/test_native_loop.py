@@ -29,7 +29,10 @@ def trace(env, seed, steps, scale):
     return np.concatenate(rows)
 
 
-@pytest.mark.parametrize(("scale", "steps"), [(0.05, 700), (0.3, 700), (3.0, 700)])
+@pytest.mark.parametrize(
+    ("scale", "steps"),
+    [(0.3, 700), pytest.param(0.05, 700, marks=pytest.mark.slow), pytest.param(3.0, 700, marks=pytest.mark.slow)],
+)
 def test_native_and_python_loop_agree_bit_for_bit(make, scale, steps):
     native = trace(make(physics_loop="native", observation_dtype=np.float64), 11, steps, scale)
     python = trace(make(physics_loop="python", observation_dtype=np.float64), 11, steps, scale)
