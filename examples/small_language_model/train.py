@@ -12,6 +12,7 @@ from a2perf.learning.torch import frameworks  # noqa: F401  # isort: skip  repor
 import argparse
 import csv
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -32,15 +33,21 @@ from a2perf.domains.web_navigation.generator import training_designs
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "text_solver"))
 import reading
 
-Example = tuple[list[int], int]
-"""Tokens, and the index of the first token of the answer."""
+Example = tuple[list[int], int, str]
+"""Tokens, the index of the first token of the answer, and its kind: the word of the action and the role of its element."""
 
 BATCH_TOKENS = 4_000
+LEAST_DRAWN = 0.2
+"""Share of the examples of a kind that are learned from, however seldom they are wrong; of the worst kind, all are."""
+
 READING_WEIGHT = 0.1
 """Weight of the loss on the tokens of the prompt."""
 
-SHORTEST, LONGEST = 230, 1400
-"""Tokens of the longest examples at the beginning, and after half of the time; on short pages, it learns to copy."""
+SHORTEST, LONGEST = 230, 600
+"""Tokens of the longest examples at the beginning, and after half of the time; on short pages, it learns to copy.
+
+No page of the tasks of level 1 is longer.
+"""
 
 
 class Transformer(nn.Module):  # type: ignore[misc]  # mypy does not follow the library
@@ -125,28 +132,54 @@ def examples(levels: tuple[int, ...], designs: int, seed: int) -> Iterator[Examp
         action = reading.choose(observation)
         question = {"role": "user", "content": question_of(observation["instruction"], observation["page"])}
         prompt = prompt_of([question])
-        yield [*prompt, *encoded(action), END], len(prompt)
+        yield [*prompt, *encoded(action), END], len(prompt), _kind(observation["page"], action)
         observation, _, terminated, truncated, _ = env.step(action)
         if terminated or truncated:
             observation, _ = env.reset()
 
 
-def batches(
-    source: Iterator[Example], pool: int, random: np.random.Generator, used: Callable[[], float]
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yields tokens, the tokens after them, and the weights of the latter, each (batch, tokens).
+def _kind(page: str, action: str) -> str:
+    word, _, rest = action.partition(" ")
+    element = re.search(rf"^{rest.partition(' ')[0]} (\w+)", page, re.MULTILINE)
+    return f"{word} {element[1]}" if element else word
 
-    Examples of similar length share a batch.
+
+class Mistakes:
+    """Share of wrong answers by kind of example, over about the last hundred of each; a new kind counts as wrong."""
+
+    def __init__(self) -> None:
+        self.shares: dict[str, float] = {}
+
+    def learn(self, kinds: list[str], wrong: list[bool]) -> None:
+        """Takes over what a batch showed."""
+        for kind, failed in zip(kinds, wrong, strict=True):
+            self.shares[kind] = 0.99 * self.shares.get(kind, 1.0) + 0.01 * failed
+
+    def drawn(self, kind: str) -> float:
+        """Returns the share of the examples of a kind to learn from."""
+        worst = max(self.shares.values(), default=0.0)
+        return 1.0 if worst == 0.0 else max(LEAST_DRAWN, self.shares.get(kind, worst) / worst)
+
+
+def batches(
+    source: Iterator[Example], pool: int, random: np.random.Generator, used: Callable[[], float], mistakes: Mistakes
+) -> Iterator[tuple[Tensor, Tensor, Tensor, list[str]]]:
+    """Yields tokens, the tokens after them, the weights of the latter, each (batch, tokens), and the kinds.
+
+    Examples of similar length share a batch. Kinds that are often wrong are drawn more often.
 
     Args:
         source: of examples.
         pool: examples that are sorted by length.
         random: order of the batches.
         used: returns the share of the time that is used up, which decides how long examples are.
+        mistakes: decides how often each kind is drawn.
     """
     while True:
         longest = SHORTEST + min(2.0 * used(), 1.0) * (LONGEST - SHORTEST)
-        short = (example for example in source if len(example[0]) <= longest)
+        short = (
+            example for example in source if len(example[0]) <= longest and random.random() < mistakes.drawn(example[2])
+        )
         found = sorted((next(short) for _ in range(pool)), key=lambda example: len(example[0]))
         parts, part = [], []
         for example in found:
@@ -156,14 +189,14 @@ def batches(
             part.append(example)
         parts.append(part)
         for index in random.permutation(len(parts)):
-            yield _padded(parts[index])
+            yield (*_padded(parts[index]), [kind for _, _, kind in parts[index]])
 
 
 def _padded(part: list[Example]) -> tuple[Tensor, Tensor, Tensor]:
-    longest = max(len(tokens) for tokens, _ in part)
+    longest = max(len(tokens) for tokens, _, _ in part)
     rows = np.zeros((len(part), longest), dtype=np.int64)
     weights = np.zeros((len(part), longest), dtype=np.float32)
-    for row, weight, (tokens, answer) in zip(rows, weights, part, strict=True):
+    for row, weight, (tokens, answer, _) in zip(rows, weights, part, strict=True):
         row[: len(tokens)] = tokens
         weight[1:answer] = READING_WEIGHT
         weight[answer : len(tokens)] = 1.0
@@ -200,28 +233,38 @@ def main() -> None:
         return used() if given.start is None else 1.0
 
     source = examples(tuple(given.levels), given.designs, given.seed)
-    stream = batches(source, 500, np.random.default_rng(given.seed), curriculum)
+    mistakes = Mistakes()
+    stream = batches(source, 500, np.random.default_rng(given.seed), curriculum, mistakes)
     curve = given.output.with_suffix(".csv")
     given.output.parent.mkdir(parents=True, exist_ok=True)
     with curve.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("updates", "examples", "tokens", "wall_s", "processor_s", "loss", "actions_right"))
-        _train(model, optimizer, stream, given, used, writer, file)
+        _train(model, optimizer, stream, mistakes, given, used, writer, file)
     model.exported().save(given.output)
     print(f"{given.output}: {model.exported().parameters} weights, {given.output.stat().st_size / 1e6:.1f} MB")
 
 
 def _train(
-    model: Transformer, optimizer: Any, stream: Any, given: argparse.Namespace, used: Any, writer: Any, file: Any
+    model: Transformer,
+    optimizer: Any,
+    stream: Any,
+    mistakes: Mistakes,
+    given: argparse.Namespace,
+    used: Any,
+    writer: Any,
+    file: Any,
 ) -> None:
     began, seen, tokens_seen = time.monotonic(), 0, 0
     losses, right = [], []
-    for update, (tokens, following, weights) in enumerate(stream, 1):
+    for update, (tokens, following, weights, kinds) in enumerate(stream, 1):
         share = used()
         rate = given.rate * min(update / 50, 1.0) * (0.03 + 0.97 * 0.5 * (1.0 + math.cos(math.pi * share)))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        logits = model(tokens)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits = model(tokens)
+        logits = logits.float()
         each = functional.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction="none").view_as(weights)
         answers = weights == 1.0
         loss = (each * weights).sum() / weights.sum()
@@ -234,6 +277,7 @@ def _train(
         # an action is right if each of its tokens is the most likely one
         wrong = ((logits.argmax(-1) != following) & answers).any(-1)
         right.append(1.0 - float(wrong.float().mean()))
+        mistakes.learn(kinds, wrong.tolist())
         if update % 20 == 0 or share >= 1.0:
             row = (
                 update,
@@ -250,6 +294,8 @@ def _train(
                 f"{update:6d} updates {seen:8d} examples {row[3]:6.0f} s  loss {row[5]:.3f}  right {row[6]:.3f}",
                 flush=True,
             )
+            if update % 500 == 0:
+                print("    wrong:", ", ".join(f"{kind} {share:.3f}" for kind, share in sorted(mistakes.shares.items())))
             losses, right = [], []
             model.exported().save(given.output)
         if share >= 1.0:
