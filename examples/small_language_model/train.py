@@ -34,7 +34,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "text_solver"))
 import reading
 
 Example = tuple[list[int], int, str]
-"""Tokens, the index of the first token of the answer, and its kind: the word of the action and the role of its element."""
+"""Tokens, the index of the first token of the answer, and its kind: the word of the action and the role of its line."""
 
 BATCH_TOKENS = 4_000
 LEAST_DRAWN = 0.2
