@@ -472,6 +472,7 @@ class Manifest(Record, kw_only=True):
     inventory: dict[str, InventoryItem] = msgspec.field(default_factory=dict)
     a2perf_sha256: str = ""
     repeats: int = 1
+    concurrent_episodes: int = 1
     perturbations: list[str] = msgspec.field(default_factory=list)
     models: list[str] = msgspec.field(default_factory=list)
     view: TaskView | None = None

@@ -20,6 +20,7 @@ class RunSettings(TypedDict, total=False):
         repeats: number of times that each scored episode is played with the same seed, to measure consistency.
         perturbations: perturbations under which each episode is played too, to measure robustness; ``["all"]`` for
             every one of the domain.
+        concurrent_episodes: episodes to play at the same time, each with a new participant process.
         public_seeds: derive every seed from the root seed alone, so the submission can compute them too.
         seeds_from: a bundle; its recorded seeds are used again.
         memory_limit_bytes: memory limit of each participant process and of all of them together.
@@ -47,6 +48,7 @@ class RunSettings(TypedDict, total=False):
     run_offline_metrics_only: bool
     repeats: int
     perturbations: Sequence[str]
+    concurrent_episodes: int
     public_seeds: bool
     seeds_from: str | os.PathLike[str] | None
     memory_limit_bytes: int | None

@@ -26,7 +26,7 @@ from a2perf.records import Episode, Record, RunState, SandboxRecord
 from a2perf.storage import write_record
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.rollouts import Policy, rollout
+from a2perf.submission.evaluator.rollouts import ParticipantPolicy, Policy, rollout
 from a2perf.submission.submission_util import Submission
 
 
@@ -146,7 +146,7 @@ class RolloutWorker:
             bundle=scratch,
         )
         with Participants(settings, task, manifest, folders, mode="inference") as participants:
-            yield participants.load().policy(timeout_s=confining.call_timeout_s)
+            yield ParticipantPolicy(participants.load(), confining.call_timeout_s)
         played.sandbox, played.warnings = manifest.sandbox, manifest.warnings
         shutil.rmtree(scratch, ignore_errors=True)
 

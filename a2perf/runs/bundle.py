@@ -291,6 +291,8 @@ def _difference(found: Manifest, wanted: Manifest) -> str:
         for name in _IDENTITY
         if getattr(found, name) != getattr(wanted, name) and name != "config_sha256"
     ]
+    if (found.concurrent_episodes > 1) != (wanted.concurrent_episodes > 1):  # one policy for all episodes, or new ones
+        parts.append(f"concurrent_episodes was {found.concurrent_episodes}, now {wanted.concurrent_episodes}")
     if found.config_sha256 != wanted.config_sha256:
         parts.append("the configuration changed (compare config.gin)")
     if changed := submission_difference(found.submission, wanted.submission):

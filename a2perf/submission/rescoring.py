@@ -20,7 +20,7 @@ from a2perf.runs.layout import JOURNAL, LATENCY_FILE, MANIFEST, METRICS, ROLLOUT
 from a2perf.runs.run import EARLIER
 from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission.evaluator import results
-from a2perf.submission.evaluator.inference import completed_episodes, further_episodes
+from a2perf.submission.evaluator.episode_records import completed_episodes, further_episodes
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.settings import Submission
 

@@ -28,7 +28,7 @@ CHOICES = {
 
 _AT_LEAST_ONE = (
     "num_inference_episodes", "num_generalization_episodes", "num_recorded_observations", "repeats",
-    "model_output_limit",
+    "concurrent_episodes", "model_output_limit",
 )  # fmt: skip
 ALL_PERTURBATIONS = "all"
 """Stands for every perturbation of the domain."""
@@ -77,6 +77,8 @@ class Submission:
             others measure consistency.
         perturbations: names of perturbations of the domain, or ``["all"]``. Each episode is played once more under
             each of them, for robustness.
+        concurrent_episodes: episodes of a task that are played at the same time. Above 1, every episode has a new
+            participant process (``fresh_policy = "episode"``), and the episodes are those that would be played in turn.
         time_participant_code: whether to measure latency.
         measure_emissions: whether to write the classic emissions file, and codecarbon's own files if
             ``track_emissions_decorator`` asks for them. Time, memory, power and energy are always in the bundle.
@@ -170,6 +172,9 @@ class Submission:
     )
     perturbations: Sequence[str] = option(
         (), "Play each episode under this perturbation too, or under all; repeatable.", metavar="NAME"
+    )
+    concurrent_episodes: int = option(
+        1, "Episodes to play at the same time, each with a new participant process.", metavar="N"
     )
     time_participant_code: bool = True
     measure_emissions: bool = False
@@ -282,6 +287,8 @@ class Submission:
                     f"Submission.{name} = {given!r} is not valid{did_you_mean(given, valid)}",
                     hint=f"use {valid[0]!r} or {valid[1]!r}",
                 )
+        if self.concurrent_episodes > 1:
+            object.__setattr__(self, "fresh_policy", "episode")
         object.__setattr__(self, "perturbations", _perturbations(str(self.domain), self.perturbations))
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:

@@ -19,6 +19,7 @@ from a2perf.records import FailureKind
 from a2perf.sandbox import Limits
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.rollouts import ParticipantPolicy
 from tests.participants import make_participant
 
 MIB = 1024 * 1024
@@ -191,7 +192,7 @@ def test_inference_answers_with_actions_and_times(loaded) -> None:
     assert answer.infer_ns >= 20_000_000
     assert answer.preprocess_ns + answer.infer_ns <= answer.round_trip_ns
     assert participant.first_inference is answer
-    assert participant.policy(timeout_s=20).infer({"a": np.ones(1)}).action.tolist() == [2.0]
+    assert ParticipantPolicy(participant, 20).infer({"a": np.ones(1)}).action.tolist() == [2.0]
     assert participant.first_inference is answer
 
 

@@ -57,11 +57,12 @@ def settings(**given: object) -> Submission:
 
 def test_run_with_repeats_keeps_its_scored_episodes_and_records_the_others(submission, launch) -> None:
     path = submission(inference=SEEDED, inference_gin=GIN)
-    outcome = launch(path, "inference.gin", "--repeats", 2, "--perturbations", "order", "--public-seeds")
+    shared = ("--perturbations", "order", "--public-seeds", "--concurrent-episodes", 3)
+    outcome = launch(path, "inference.gin", "--repeats", 2, *shared)
     assert outcome.status == 0, outcome.output
     bundle = outcome.root / "inference"
     manifest = read_record(bundle / "manifest.json", Manifest)
-    assert (manifest.repeats, manifest.perturbations) == (2, ["order"])
+    assert (manifest.repeats, manifest.perturbations, manifest.concurrent_episodes) == (2, ["order"], 3)
     assert validate(bundle) == []
     rollouts = read_record(bundle / "metrics" / "rollouts.json", RolloutResults)
     (seed,) = manifest.seeds["episodes"]
@@ -85,7 +86,7 @@ def test_run_with_repeats_keeps_its_scored_episodes_and_records_the_others(submi
     assert group["scores"]["calibration"]["value"] == pytest.approx(0.75)
     assert group["scores"]["robustness"]["condition"] == "no success without perturbation"
     # Another number of repeats is another run.
-    again = launch(path, "inference.gin", "--repeats", 3, "--perturbations", "order", "--public-seeds")
+    again = launch(path, "inference.gin", "--repeats", 3, *shared)
     assert again.status == 2
     assert "repeats was 2, now 3" in again.output
 

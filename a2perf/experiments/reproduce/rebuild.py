@@ -283,6 +283,8 @@ def _settings(recorded: RecordedBundle, options: RebuildOptions) -> dict[str, An
     manifest, given = recorded.manifest, _bindings(recorded)
     found: dict[str, Any] = {"Submission.mode": manifest.mode, "Submission.domain": manifest.domain}
     found |= {f"Submission.{name}": given[f"Submission.{name}"] for name in EVALUATION if f"Submission.{name}" in given}
+    if manifest.concurrent_episodes > 1:
+        found["Submission.fresh_policy"] = "episode"
     found["Submission.participant_args"] = dict(manifest.participant_args)
     # Timed calls stay, even if no latency is claimed: they advance the random state of a stochastic policy.
     found["Submission.record_frames"] = 0

@@ -25,7 +25,7 @@ from a2perf.metrics.trackers.power_domains import POWERCAP
 from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
 from a2perf.metrics.trackers.tick import Tick, Tracker
-from a2perf.metrics.trackers.tree_succession import TreeSuccession
+from a2perf.metrics.trackers.tree_sum import TreeSum
 from a2perf.runs.tracking_record import TrackerFailure, TrackingReport
 
 FIRST_SAMPLES_S = (0.02, 0.1, 0.25, 0.5)
@@ -71,7 +71,7 @@ class Sampler:
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
         self._pid = pid
-        self._tree: TreeSuccession | None = None
+        self._tree: TreeSum | None = None
         self._cgroup = _folders(cgroup)
         self._report_interval_s = settings.measure_power_secs or interval_s
         self._interval_s = min(interval_s, self._report_interval_s)
@@ -134,7 +134,8 @@ class Sampler:
         self._cgroup = _folders(cgroup) or self._cgroup
         own = self._own_process
         tree = open_tree(pid, cgroup=self._cgroup, clock=clock, root_is_guard=root_is_guard, running=own)
-        self._tree = TreeSuccession(tree)
+        self._tree = TreeSum()
+        self._tree.begin(pid, tree)
         if not own and procfs.read_cgroup(self._cgroup).cpu_seconds is None:
             self._recorder.bound_unaccounted(pid)
         started_s = started_ago_s(pid)
@@ -146,10 +147,14 @@ class Sampler:
         self._attached.set()
         self._wake.set()
 
-    def detach(self) -> None:
-        """Takes the last sample of a process that is about to end; the run continues with ``follow``."""
+    def detach(self, pid: int) -> None:
+        """Takes the last sample of a process that is about to end; the others of the run continue.
+
+        Args:
+            pid: the process, as it was named to ``attach`` or ``follow``.
+        """
         if self._tree is not None:
-            self._tree.end()
+            self._tree.end(pid)
 
     def follow(
         self,
@@ -159,14 +164,14 @@ class Sampler:
         clock: Callable[[], float] | None = None,
         root_is_guard: bool = False,
     ) -> None:
-        """Names the next process of the run, as ``attach`` did the first; what that one used stays counted.
+        """Names a further process of the run, as ``attach`` did the first; what ended ones used stays counted.
 
         Raises:
             ValueError: there was no first one.
         """
         if self._tree is None:
             raise ValueError("the sampler is not attached yet")
-        self._tree.begin(open_tree(pid, cgroup=_folders(cgroup), clock=clock, root_is_guard=root_is_guard))
+        self._tree.begin(pid, open_tree(pid, cgroup=_folders(cgroup), clock=clock, root_is_guard=root_is_guard))
 
     def start(self) -> None:
         """``prepare`` and ``attach`` in one, for a process that runs already.

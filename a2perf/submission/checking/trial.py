@@ -21,6 +21,7 @@ from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.model_relay.handle import trial_relay
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.rollouts import ParticipantPolicy
 from a2perf.submission.main_submission import outside_of
 from a2perf.submission.run_options import RunOptions
 from a2perf.submission.settings import Submission
@@ -165,7 +166,7 @@ class _Trial:
 
     def _infer(self, opened: Participants, steps: int) -> None:
         with closing(make_environment(self.task.env_id, self.task.env_kwargs)) as env:
-            policy = opened.load().policy(opened.settings.call_timeout_s)
+            policy = ParticipantPolicy(opened.load(), opened.settings.call_timeout_s)
             observation, _ = env.reset(seed=0)
             for _ in range(steps):
                 action = check_action(env.action_space, policy.infer(observation).action)

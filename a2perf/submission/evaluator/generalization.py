@@ -33,12 +33,14 @@ from a2perf.storage import Journal, read_json, read_record, write_json, write_re
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, failure_diagnosis, results
 from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.episode_records import completed_episodes
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.inference import completed_episodes, episode_seeds, play, training_artifacts
+from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
 from a2perf.submission.evaluator.model_relay.handle import RelayCaller, RunningRelay, model_relay
 from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.play import play
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.tracking import tracker_of
@@ -204,7 +206,7 @@ def _run_all(
 
 def _started(context: Any, item: _TaskRun, relay: RunningRelay | None) -> Any:
     """Starts the process of a task."""
-    model = None if relay is None else relay.new_caller()
+    model = None if relay is None else relay.caller.new_caller()
     given = dataclasses.replace(item, model=model)
     process = context.Process(target=_run_task, args=(given, os.getpid()), name=item.task.name)
     process.start()

@@ -148,6 +148,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         state=RunState.RUNNING,
         attempts=[],
         repeats=settings.repeats if episodes else 1,
+        concurrent_episodes=settings.concurrent_episodes if episodes else 1,
         perturbations=list(settings.perturbations) if episodes else [],
         models=list(settings.model),
         view=task.view,

@@ -24,7 +24,7 @@ from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.rollouts import rollout
 from a2perf.submission.evaluator.seeds import RunSeeds
-from a2perf.submission.evaluator.step_account import StepAccount
+from a2perf.submission.evaluator.step_account import StepAccount, mean_costs
 from a2perf.submission.settings import Submission
 
 MOST_TRANSPORT_NS = 5_000_000
@@ -82,7 +82,7 @@ def measure(
 
 
 def _write(settings: Submission, participant: ParticipantProcess, account: StepAccount, folder: Path) -> None:
-    columns, costs = account.columns(), account.costs()
+    columns, costs = account.columns(), mean_costs([account.totals()])
     assert costs is not None
     followed = columns["call_cpu_ns"] + columns["between_cpu_ns"]
     # Short-lived processes are known only in total, so every step gets an equal share.

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 
 from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
-from a2perf.sandbox import Confined, Ending, SandboxSpec
+from a2perf.sandbox import Confined, Ending
 from a2perf.submission.evaluator import answers, failure_diagnosis, participant_home
 from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.confinement import Confinement
@@ -41,7 +41,6 @@ START_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
-_PLATFORM = Path(answers.__file__).parents[2]
 T = TypeVar("T")
 
 
@@ -78,7 +77,7 @@ class ParticipantProcess:
         self.reports_confidence = False
         self._spec = spec
         self._submission = spec.submission.absolute()
-        self._python = os.fspath(spec.python or sys.executable)
+        self._python = spec.interpreter
         self._artifacts = None if spec.artifacts is None else spec.artifacts.absolute()
         self._logs = spec.logs.absolute()
         self._log_base = (spec.log_base or self._logs.parent).absolute()
@@ -87,6 +86,7 @@ class ParticipantProcess:
         self._confined: Confined | None = None
         self._connection: Connection | None = None
         self._calls = 0
+        self._cancelled = False
         self._oom_kills = 0
         self._disk: DiskSpace | None = None
 
@@ -139,15 +139,17 @@ class ParticipantProcess:
         channel = ModelChannel() if serve_model is not None else None
         with theirs, open(region.descriptor, closefd=True), contextlib.ExitStack() as of_model:
             for_model = [] if channel is None else [of_model.enter_context(channel.theirs).fileno()]
-            spec = self._sandbox_spec(home, (theirs.fileno(), region.descriptor, *for_model))
+            fds = (theirs.fileno(), region.descriptor, *for_model)
             try:
-                self._confined = self.confinement.sandbox.start(spec)
+                self._confined = self.confinement.sandbox.start(self._spec.confined(self.confinement, home, fds))
             except BaseException:
                 ours.close()
                 region.close()
                 shutil.rmtree(home, ignore_errors=True)
                 raise
         self._connection = Connection(ours, self._confined, outgoing=region)
+        if self._cancelled:
+            self._connection.shut_down()
         try:
             greeting = self._connection.receive(deadline=time.monotonic() + START_TIMEOUT_S)
         except WireError as error:
@@ -164,27 +166,6 @@ class ParticipantProcess:
             )
         if channel is not None and serve_model is not None:
             self._read("start", lambda: channel.connect(serve_model))
-
-    def _sandbox_spec(self, home: Path, fds: tuple[int, ...]) -> SandboxSpec:
-        program, confined = self._spec, self.confinement
-        files = [*program.assets.values(), *program.python_files, *program.task_files]
-        artifacts = [] if self._artifacts is None else [self._artifacts]
-        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds[:2]), str(self._submission))
-        return SandboxSpec(
-            argv=(self._python, *worker, *map(str, fds[2:])),
-            cwd=self._submission,
-            env=participant_home.variables(home, self._python, self._artifacts, program.environment),
-            readable=[self._submission, _PLATFORM, *files, *artifacts, *confined.readable],
-            writable=[home, *artifacts],
-            hidden=confined.hidden,
-            devices=confined.devices,
-            network=confined.network,
-            limits=confined.limits,
-            fds=fds,
-            stdout=self._logs / "stdout.log",
-            stderr=self._logs / "stderr.log",
-            temporary=(home,),
-        )
 
     def train(self, args: Mapping[str, str], time_limit_s: float | None = None) -> None:
         """Runs ``train`` to its end.
@@ -247,9 +228,11 @@ class ParticipantProcess:
             self.first_inference = answer
         return answer
 
-    def policy(self, timeout_s: float | None = None) -> RemotePolicy:
-        """Returns the loaded policy as an object with the method ``infer(observation)``."""
-        return RemotePolicy(self, timeout_s)
+    def cancel(self) -> None:
+        """Makes the present or next request fail, from another thread; the thread of the request ends the process."""
+        self._cancelled = True
+        if self._connection is not None:
+            self._connection.shut_down()
 
     def close(self) -> None:
         """Asks the process to end, which lets it run its exit handlers; kills it after ``CLOSE_GRACE_S``.
@@ -370,7 +353,8 @@ class ParticipantProcess:
             self.kill()
             return Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=f"it sent an invalid message: {error}")
         # A dying process closes its socket before its exit status is known; killed now, it would not show why it ended.
-        self._running().wait(ENDING_GRACE_S)
+        if not self._cancelled:
+            self._running().wait(ENDING_GRACE_S)
         self.kill()
         assert self.ending is not None
         if self.ending.killed and self.ending.limit is None:
@@ -398,15 +382,3 @@ class ParticipantProcess:
         if failure.log is None and log.exists():
             failure.log = os.path.relpath(log, self._log_base)
         return ParticipantFailure(failure)
-
-
-class RemotePolicy:
-    """The policy of a participant process, as a rollout uses it."""
-
-    def __init__(self, process: ParticipantProcess, timeout_s: float | None) -> None:
-        self._process = process
-        self._timeout_s = timeout_s
-
-    def infer(self, observation: Any) -> Answer:
-        """See ``ParticipantProcess.infer``."""
-        return self._process.infer(observation, self._timeout_s)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from a2perf.sandbox import SandboxSpec
+from a2perf.submission.evaluator import participant_home
+from a2perf.submission.evaluator.confinement import Confinement
+
+_PLATFORM = Path(participant_home.__file__).parents[2]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -42,3 +49,38 @@ class ParticipantSpec:
     task_files: Sequence[Path] = ()
     serve_model: Callable[[socket.socket], None] | None = None
     log_base: Path | None = None
+
+    @property
+    def interpreter(self) -> str:
+        """Path of the interpreter."""
+        return os.fspath(self.python or sys.executable)
+
+    def confined(self, confinement: Confinement, home: Path, fds: tuple[int, ...]) -> SandboxSpec:
+        """Returns what a sandbox starts.
+
+        Args:
+            confinement: how the process is confined.
+            home: its temporary home.
+            fds: descriptors that it inherits: the socket to the evaluator, the shared memory, and the socket for the
+                language model, if there is one.
+        """
+        submission, logs = self.submission.absolute(), self.logs.absolute()
+        artifacts = [] if self.artifacts is None else [self.artifacts.absolute()]
+        files = [*self.assets.values(), *self.python_files, *self.task_files]
+        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds[:2]), str(submission))
+        own = artifacts[0] if artifacts else None
+        return SandboxSpec(
+            argv=(self.interpreter, *worker, *map(str, fds[2:])),
+            cwd=submission,
+            env=participant_home.variables(home, self.interpreter, own, self.environment),
+            readable=[submission, _PLATFORM, *files, *artifacts, *confinement.readable],
+            writable=[home, *artifacts],
+            hidden=confinement.hidden,
+            devices=confinement.devices,
+            network=confinement.network,
+            limits=confinement.limits,
+            fds=fds,
+            stdout=logs / "stdout.log",
+            stderr=logs / "stderr.log",
+            temporary=(home,),
+        )

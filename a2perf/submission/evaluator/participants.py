@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -88,10 +89,27 @@ class Participants:
         self._folders, self._mode, self._tracker = folders, mode, tracker
         self._all, self._of_process = ExitStack(), ExitStack()
         self._model = model
-        self._attached = False
+        self._attached = self._is_beside = self._is_cancelled = False
+        self._tree_root: int | None = None
+        self._preparing = threading.Lock()
         self._episodes_s: list[float] = []
 
+    def beside(self) -> Participants:
+        """Returns participants of the same run for another thread, which have the same trackers.
+
+        They start no process before ``of_episode``.
+        """
+        model = None if self._model is None else self._model.new_caller()
+        other = Participants(
+            self.settings, self._task, self._manifest, self._folders, mode=self._mode, model=model
+        )  # fmt: skip
+        other.sampler, other._attached, other._is_beside = self.sampler, self._attached, True
+        other._preparing, other._episodes_s = self._preparing, self._episodes_s
+        return other
+
     def __enter__(self) -> Participants:
+        if self._is_beside:
+            return self
         form = form_of(self.settings.folder)
         if form is not None and form.prepare:
             load_attribute(form.prepare)()
@@ -108,10 +126,24 @@ class Participants:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_beside:
+            self._end_beside(value)
+            return
         try:
             explain(value, self._model)
         finally:
             self._all.__exit__(kind, value, trace)
+
+    def _end_beside(self, value: BaseException | None) -> None:
+        try:
+            if self._model is not None:
+                explain(value, self._model)
+        finally:
+            try:
+                self.end_process()
+            finally:
+                if self._model is not None:
+                    self._model.close()
 
     def mark(self, phase: str) -> None:
         """Marks the start of a phase in the trackers' record and for the relay to a language model."""
@@ -130,7 +162,29 @@ class Participants:
         if self.sampler is not None:
             attach(self.sampler, self.process, again=self._attached)
             self._attached = True
+        self._tree_root = self.process.tree_root
         return self.process
+
+    def end_process(self) -> None:
+        """Ends the current process, if there is one.
+
+        Raises:
+            ParticipantFailure: its artifacts exceed a limit.
+        """
+        if self.sampler is not None and self._tree_root is not None:
+            self.sampler.detach(self._tree_root)
+        self._tree_root = None
+        self._of_process.close()
+
+    def cancel(self) -> None:
+        """Makes the current process, or the next one, fail; called from another thread."""
+        self._is_cancelled = True
+        if hasattr(self, "process"):
+            self.process.cancel()
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Adds warnings to the record of the run."""
+        self._manifest.warnings += texts
 
     def load(self) -> ParticipantProcess:
         """Starts the first process and loads its policy.
@@ -154,9 +208,7 @@ class Participants:
         if self._model is not None:
             self._model.enter("episode", index, task=self._task.name)
         if self.settings.fresh_policy == "episode":
-            if self.sampler is not None:
-                self.sampler.detach()
-            self._of_process.close()
+            self.end_process()
             seeds = RunSeeds.recorded(self._manifest.root_seed, self._manifest.seeds)
             seed = seeds.draw("participant", repeat + 1)[repeat] if repeat else None
             self._prepare(self._of_one_episode(f"episode_{index:03d}"), seed=seed)
@@ -192,7 +244,10 @@ class Participants:
 
     def _prepare(self, folders: ParticipantFolders, *, seed: int | None = None) -> None:
         """Prepares a process: chooses its Python and its sandbox and records both in the manifest."""
-        self.process = self._of_process.enter_context(self._prepared(folders, seed))
+        with self._preparing:
+            self.process = self._of_process.enter_context(self._prepared(folders, seed))
+        if self._is_cancelled:
+            self.process.cancel()
 
     @contextmanager
     def _prepared(self, folders: ParticipantFolders, seed: int | None) -> Iterator[ParticipantProcess]:
@@ -238,12 +293,13 @@ def _warn_of_open_network(manifest: Manifest, confined: Confinement) -> None:
     """Warns if the participant can reach more than the relay, or files and processes with the model's key."""
     level, hides = confined.sandbox.level, levels()[confined.sandbox.level].hides_files
     if not hides:
-        manifest.warnings.append(
+        _warn_once(
+            manifest,
             f"at the level {level!r} the submission can use the network beside the relay to the language model, and"
-            " read the model's key from the evaluator's processes and files"
+            " read the model's key from the evaluator's processes and files",
         )
     elif confined.network:
-        manifest.warnings.append("the submission can use the network beside the relay to the language model")
+        _warn_once(manifest, "the submission can use the network beside the relay to the language model")
 
 
 def _task_files(task: RunTask) -> list[Path]:
@@ -270,7 +326,14 @@ def _refuse_uncovered(manifest: Manifest, level: str) -> None:
             f"links lead out of the submission, so its hash cannot cover their targets: {', '.join(links)}",
             hint="copy the files into the submission, or add --sandbox bubblewrap, which hides everything outside",
         )
-    manifest.warnings.append(
+    _warn_once(
+        manifest,
         f"at the level {level!r} the submission can read files that its hash does not cover: "
-        + ", ".join(manifest.submission.not_covered)
+        + ", ".join(manifest.submission.not_covered),
     )
+
+
+def _warn_once(manifest: Manifest, text: str) -> None:
+    """Adds a warning that is the same for every participant process of the run."""
+    if text not in manifest.warnings:
+        manifest.warnings.append(text)

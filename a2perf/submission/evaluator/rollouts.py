@@ -14,7 +14,9 @@ import numpy as np
 from a2perf.errors import IllegalAnswer, SubmissionError
 from a2perf.records import Episode
 from a2perf.submission.evaluator.actions import ActionChecker
+from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.failures import bad_output, illegal
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.step_trace import StepTrace
 
 _MAX_INFO_ITEMS = 16
@@ -25,6 +27,22 @@ class Policy(Protocol):
 
     def infer(self, observation: Any) -> Any:
         """Returns a record with the attribute ``action``."""
+
+
+class ParticipantPolicy:
+    """The loaded policy of a participant process, with a limit on each call.
+
+    Args:
+        process: the process.
+        timeout_s: limit of one call in seconds; None for no limit.
+    """
+
+    def __init__(self, process: ParticipantProcess, timeout_s: float | None) -> None:
+        self._process, self._timeout_s = process, timeout_s
+
+    def infer(self, observation: Any) -> Answer:
+        """See ``ParticipantProcess.infer``."""
+        return self._process.infer(observation, self._timeout_s)
 
 
 def rollout(

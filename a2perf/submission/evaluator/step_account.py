@@ -9,7 +9,8 @@ running threads. At the end the sum is compared with the total of the tree, whic
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,26 +108,51 @@ class StepAccount:
         cpu = columns["call_cpu_ns"] + columns["between_cpu_ns"]
         return {"round_trip_ns": columns["round_trip_ns"].tolist(), "cpu_ns": cpu.tolist()}
 
-    def costs(self) -> StepCosts | None:
-        """Returns the means per step with flags for suspicious ones; ``None`` without a call."""
-        if not self._rows:
-            return None
+    def totals(self) -> StepTotals:
+        """Returns the costs of all calls so far."""
         sample = self._tree.sample()
-        columns = self.columns()
-        means = {name: float(values.mean()) * 1e-9 for name, values in columns.items()}
-        tree_s = (self._earlier_s + sample.cpu_seconds - self._began_s) / len(self._rows)
-        in_calls_s, between_s = means["call_cpu_ns"], means["between_cpu_ns"]
-        found = StepCosts(
-            steps=len(self._rows),
-            account=sample.cpu_method,
-            round_trip_s=means["round_trip_ns"],
-            tree_s=max(tree_s, in_calls_s + between_s),
-            in_calls_s=in_calls_s,
-            between_calls_s=between_s,
-            short_lived_s=max(0.0, tree_s - in_calls_s - between_s),
-        )
-        found.flags = conspicuous(found)
-        return found
+        return StepTotals(self.columns(), self._earlier_s + sample.cpu_seconds - self._began_s, sample.cpu_method)
+
+
+@dataclass(frozen=True, eq=False)
+class StepTotals:
+    """The costs of calls.
+
+    Attributes:
+        columns: the calls by column, in nanoseconds.
+        tree_s: processor time of the whole tree, in seconds.
+        account: source of that time, see ``StepCosts``.
+    """
+
+    columns: Mapping[str, NDArray[np.int64]]
+    tree_s: float
+    account: str
+
+
+def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
+    """Returns the means per step with flags for suspicious ones; ``None`` without a call.
+
+    Args:
+        parts: the costs of different calls, one part per account.
+    """
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in _COLUMNS} if parts else {}
+    steps = len(columns["infer_ns"]) if parts else 0
+    if not steps:
+        return None
+    means = {name: float(values.mean()) * 1e-9 for name, values in columns.items()}
+    tree_s = sum(part.tree_s for part in parts) / steps
+    in_calls_s, between_s = means["call_cpu_ns"], means["between_cpu_ns"]
+    found = StepCosts(
+        steps=steps,
+        account=parts[-1].account,
+        round_trip_s=means["round_trip_ns"],
+        tree_s=max(tree_s, in_calls_s + between_s),
+        in_calls_s=in_calls_s,
+        between_calls_s=between_s,
+        short_lived_s=max(0.0, tree_s - in_calls_s - between_s),
+    )
+    found.flags = conspicuous(found)
+    return found
 
 
 class _Clocks:

@@ -15,6 +15,7 @@ array.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -270,6 +271,11 @@ class Connection:
         self._socket.close()
         if self._outgoing is not None:
             self._outgoing.close()
+
+    def shut_down(self) -> None:
+        """Ends a wait in another thread with ``ConnectionClosed``; that thread closes the connection."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def has_unread(self) -> bool:
         """Returns whether an unrequested message has arrived. Never blocks."""

@@ -66,6 +66,11 @@ class RunBudget:
         """What is left of the budget of time, in seconds."""
         return math.inf if self.limits.seconds is None else max(0.0, self.limits.seconds - self.busy_s)
 
+    @property
+    def reserved(self) -> Amounts:
+        """The largest amounts of the calls in flight."""
+        return self._reserved
+
     def set_joules(self, source: int, joules: float) -> None:
         """Sets the energy that one part of the run has used so far, earlier attempts included."""
         self._joules[source] = joules

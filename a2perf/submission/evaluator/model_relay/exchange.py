@@ -167,9 +167,11 @@ class Exchanges:
         return PendingCall(number, request, msgspec.json.encode(document), need, Reply())
 
     def _need(self, name: str, need: Amounts) -> str:
-        use = self._budget.use()[name]
+        use, held = self._budget.use()[name], self._budget.reserved
         wanted = {"tokens": need.tokens, "calls": 1, "cost": need.cost}.get(name)
         text = f"{use.used:.6g} of {use.limit:.6g} used"
+        if reserved := {"tokens": held.tokens, "calls": held.calls, "cost": held.cost}.get(name):
+            text += f", {reserved:.6g} reserved by calls in flight"
         return text if wanted is None else f"{text}, and this call can need up to {wanted:.6g}"
 
     async def _perform(self, call: PendingCall, scope: CallScope) -> None:

@@ -64,8 +64,15 @@ class RelayCaller:
         """The participant's variables; it adds ``OPENAI_BASE_URL`` itself, once it knows its port."""
         return {"OPENAI_API_KEY": self._token, "A2PERF_MODEL": self._model}
 
+    def new_caller(self) -> RelayCaller:
+        """Returns another part of the run: a task in another process, or an episode beside others."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._request({"op": "caller"}, theirs.fileno())
+        return RelayCaller(ours, self._token, self._model, limits_energy=self._limits_energy)
+
     def listen(self, listener: socket.socket) -> None:
-        """Hands the relay the listening socket of a participant process.
+        """Hands the relay the listening socket of a participant process; those of earlier processes are closed.
 
         Raises:
             InfrastructureError: the relay has ended.
@@ -149,15 +156,9 @@ class RunningRelay:
     def __init__(
         self, process: subprocess.Popen[bytes], control: socket.socket, access: ModelAccess, token: str
     ) -> None:
-        self._process, self._control, self._access, self._token = process, control, access, token
-        self.caller = self._caller(control)
-
-    def new_caller(self) -> RelayCaller:
-        """Returns another part of the run, for a task in another process."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            _ask(self._control, msgspec.json.encode({"op": "caller"}), theirs.fileno())
-        return self._caller(ours)
+        self._process, self._control = process, control
+        model = access.models[0] if access.models else ""
+        self.caller = RelayCaller(control, token, model, limits_energy=access.budgets.joules is not None)
 
     def budgets(self) -> dict[str, BudgetUse]:
         """Returns the use of the budgets; an empty dictionary if the relay has ended."""
@@ -175,10 +176,6 @@ class RunningRelay:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def _caller(self, control: socket.socket) -> RelayCaller:
-        model = self._access.models[0] if self._access.models else ""
-        return RelayCaller(control, self._token, model, limits_energy=self._access.budgets.joules is not None)
 
 
 @contextmanager

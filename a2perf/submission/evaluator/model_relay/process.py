@@ -97,6 +97,8 @@ class Relay:
             operation = message["op"]
             answer: object = {}
             if operation == "listen":
+                while listeners:  # those of a process that has ended
+                    listeners.pop()()
                 listeners.append(self._server.listen(received.pop(), caller))
             elif operation == "caller":
                 self.serve(received.pop())

@@ -1,0 +1,71 @@
+"""The process trees of a run as one: several at the same time or one after the other.
+
+What ended trees have used stays in the counters.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+
+from a2perf.metrics.trackers.process_tree import Tree, TreeSample
+
+_NOTHING = TreeSample(
+    pids=frozenset(), cpu_seconds=0.0, cpu_method="", threads=0, rss_bytes=0, pss_bytes=None, memory_peak_bytes=None,
+    io_read_bytes=0, io_write_bytes=0, root_alive=True,
+)  # fmt: skip
+
+
+class TreeSum:
+    """A ``Tree`` of changing parts; the threads that sample it and that change it may differ."""
+
+    def __init__(self) -> None:
+        self._living: dict[int, Tree] = {}
+        self._earlier = _NOTHING
+        self._lock = threading.Lock()
+
+    def begin(self, root: int, tree: Tree) -> None:
+        """Adds a tree by the process id of its root."""
+        with self._lock:
+            self._living[root] = tree
+
+    def end(self, root: int) -> None:
+        """Takes the last sample of a tree that is about to be killed."""
+        with self._lock:
+            tree = self._living.pop(root, None)
+            if tree is not None:
+                last = _sum([self._earlier, tree.sample()])
+                self._earlier = replace(
+                    last, pids=frozenset(), threads=0, rss_bytes=0, pss_bytes=None, memory_peak_bytes=None
+                )
+
+    def sample(self, *, thorough: bool = False) -> TreeSample:
+        """Reads the living trees; without one the counters stand still."""
+        with self._lock:
+            return _sum([self._earlier, *(tree.sample(thorough=thorough) for tree in self._living.values())])
+
+
+def _sum(samples: list[TreeSample]) -> TreeSample:
+    """Returns the sum of samples; of the last one what cannot be added."""
+    last = samples[-1]
+    rss = sum(sample.rss_bytes for sample in samples)
+    peaks = [sample.memory_peak_bytes for sample in samples if sample.memory_peak_bytes is not None]
+    return replace(
+        last,
+        pids=frozenset().union(*(sample.pids for sample in samples)),
+        cpu_seconds=sum(sample.cpu_seconds for sample in samples),
+        threads=sum(sample.threads for sample in samples),
+        rss_bytes=rss,
+        pss_bytes=_known_sum(sample.pss_bytes for sample in samples),
+        # Peaks of different moments do not add up: the largest one and the present sum are both lower bounds.
+        memory_peak_bytes=max([*peaks, rss]) if peaks else None,
+        io_read_bytes=sum(sample.io_read_bytes for sample in samples),
+        io_write_bytes=sum(sample.io_write_bytes for sample in samples),
+        root_alive=any(sample.root_alive for sample in samples[1:] or samples),
+    )
+
+
+def _known_sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,115 @@
+"""The recorded episodes of a run: those in its journal, and new ones as they end. Threads may add episodes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from a2perf.records import (
+    FURTHER_EPISODE,
+    SCORED_EPISODE,
+    Episode,
+    LatencyResults,
+    RolloutResults,
+    StepCosts,
+)
+from a2perf.runs.layout import LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
+from a2perf.storage import Journal, read_record, write_record
+from a2perf.submission.evaluator import step_account
+from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.evaluator.progress import RunProgress
+
+
+class EpisodeRecords:
+    """The episodes of one task.
+
+    Args:
+        journal: keeps every ended episode at once.
+        progress: shows the number of episodes.
+    """
+
+    def __init__(self, journal: Journal, progress: RunProgress) -> None:
+        self._journal, self._progress = journal, progress
+        self._scored = _by_index(completed_episodes(journal))
+        self._further = _by_index(further_episodes(journal))
+        self._lock = threading.Lock()
+        progress.advance(len(self._scored) + len(self._further))
+
+    def has(self, index: int) -> bool:
+        """Returns whether an episode is recorded."""
+        return index in self._scored or index in self._further
+
+    def add_scored(self, episode: Episode, steps: Mapping[str, Any]) -> None:
+        """Records a scored episode with its steps."""
+        entry = {"kind": SCORED_EPISODE, "episode": msgspec.to_builtins(episode), "steps": dict(steps)}
+        self._add(self._scored, episode, entry)
+
+    def add_further(self, episode: Episode) -> None:
+        """Records a repeated or perturbed episode."""
+        self._add(self._further, episode, {"kind": FURTHER_EPISODE, "episode": msgspec.to_builtins(episode)})
+
+    def _add(self, found: dict[int, Episode], episode: Episode, entry: dict[str, Any]) -> None:
+        with self._lock:
+            self._journal.append(entry)
+            found[episode.index] = episode
+            done = len(self._scored) + len(self._further)
+            self._progress.advance(done, f"last return {episode.episode_return:.2f}")
+
+    def write(self, folder: Path, task: RunTask, costs: StepCosts | None) -> list[str]:
+        """Writes ``rollouts.json`` and ``rollout_steps.npz``.
+
+        Args:
+            folder: gets the files.
+            task: the task.
+            costs: mean costs of the scored steps; gets a flag if they exceed those of the timed calls.
+
+        Returns:
+            Warnings for the record of the run.
+        """
+        warnings = [] if costs is None else _compared_with_timed(costs, folder)
+        write_record(
+            folder / ROLLOUTS_FILE,
+            RolloutResults(
+                task=task.name, env_id=task.env_id, episodes=_in_order(self._scored), costs=costs,
+                further=_in_order(self._further),
+            ),
+        )  # fmt: skip
+        step_account.write_steps(folder / STEPS_FILE, self._journal.entries())
+        return warnings
+
+
+def _compared_with_timed(costs: StepCosts, folder: Path) -> list[str]:
+    """Flags scored steps that cost much more than the timed calls; returns a warning about any flag."""
+    if (folder / LATENCY_FILE).exists():
+        timed = read_record(folder / LATENCY_FILE, LatencyResults).costs
+        if timed is not None and step_account.unlike(timed, costs):
+            costs.flags.append(step_account.UNLIKE_TIMED)
+    text = step_account.warning(costs, "scored episodes")
+    return [] if text is None else [text]
+
+
+def completed_episodes(journal: Journal) -> list[Episode]:
+    """Returns the scored episodes in a journal, ordered by index."""
+    return _journalled(journal, SCORED_EPISODE)
+
+
+def further_episodes(journal: Journal) -> list[Episode]:
+    """Returns the repeated and perturbed episodes in a journal, ordered by index."""
+    return _journalled(journal, FURTHER_EPISODE)
+
+
+def _journalled(journal: Journal, kind: str) -> list[Episode]:
+    found = [msgspec.convert(entry["episode"], Episode) for entry in journal.entries() if entry.get("kind") == kind]
+    return _in_order(_by_index(found))
+
+
+def _by_index(episodes: Iterable[Episode]) -> dict[int, Episode]:
+    return {episode.index: episode for episode in episodes}
+
+
+def _in_order(episodes: Mapping[int, Episode]) -> list[Episode]:
+    return [episodes[index] for index in sorted(episodes)]

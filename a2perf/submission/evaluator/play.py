@@ -1,0 +1,189 @@
+"""Plays the episodes of a task: in turn, or several at the same time with a participant process for each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.fault_point import fault_point
+from a2perf.records import Episode, FailureKind
+from a2perf.storage import Journal
+from a2perf.submission.evaluator.action_record import ActionRecorder
+from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
+from a2perf.submission.evaluator.episode_plan import (
+    PerturbedEnvironments,
+    PlannedEpisode,
+    episode_plan,
+    studies_reliability,
+)
+from a2perf.submission.evaluator.episode_records import EpisodeRecords
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participants import Participants
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.rollouts import rollout
+from a2perf.submission.evaluator.step_account import StepAccount, StepTotals, mean_costs
+from a2perf.submission.evaluator.step_trace import StepTrace
+from a2perf.submission.settings import Submission
+
+
+def play(
+    settings: Submission, task: RunTask, env: Any, participants: Participants, seeds: list[int],
+    journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
+) -> dict[int, list[Any]]:  # fmt: skip
+    """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
+
+    Args:
+        settings: the settings of the run.
+        task: the task.
+        env: its environment; concurrent episodes have their own.
+        participants: starts the participant processes; the first one has its policy loaded.
+        seeds: seeds of the scored episodes.
+        journal: gets each episode when it ends.
+        metrics: folder for the files.
+        progress: shows the number of episodes.
+        pictures: whether to keep the actions of the episodes to render.
+
+    Returns:
+        The actions of the episodes to render, by episode.
+
+    Raises:
+        ParticipantFailure: the participant failed; of several episodes at the same time, in the first that failed.
+    """
+    plan = episode_plan(settings, seeds)
+    progress.phase(f"rollouts on {task.name}", len(plan))
+    records = EpisodeRecords(journal, progress)
+    waiting = [planned for planned in plan if not records.has(planned.index)]
+    pictured = min(max(1 if settings.record_frames else 0, settings.record_videos), len(seeds)) if pictures else 0
+    actions: dict[int, list[Any]] = {planned.index: [] for planned in waiting if planned.index < pictured}
+    rollouts = _Rollouts(settings, task, records, actions)
+    try:
+        if settings.concurrent_episodes > 1:
+            participants.end_process()
+            ConcurrentEpisodes(
+                waiting, settings.concurrent_episodes, lambda: rollouts.lane(participants)
+            ).play()  # fmt: skip
+        else:
+            rollouts.in_turn(waiting, env, participants)
+    finally:
+        participants.warn(records.write(metrics, task, mean_costs(rollouts.totals)))
+    return actions
+
+
+class _Rollouts:
+    """What the episodes of a task have in common.
+
+    Attributes:
+        totals: costs of the scored steps so far.
+    """
+
+    def __init__(
+        self, settings: Submission, task: RunTask, records: EpisodeRecords, actions: dict[int, list[Any]]
+    ) -> None:
+        self._settings, self._task, self._records, self._actions = settings, task, records, actions
+        self._studied = studies_reliability(settings)
+        self._opening = threading.Lock()
+        self.totals: list[StepTotals] = []
+
+    def in_turn(self, waiting: Sequence[PlannedEpisode], env: Any, participants: Participants) -> None:
+        """Plays episodes one after the other."""
+        account: StepAccount | None = None
+        with PerturbedEnvironments(self._task, env) as environments:
+            for planned in waiting:
+                if account is not None and self._settings.fresh_policy == "episode":
+                    account.pause()
+                world = environments.of(planned.perturbation)
+                participant = participants.of_episode(planned.index, repeat=planned.repeat)
+                account = account or StepAccount(participant, self._settings.call_timeout_s)
+                account.follow(participant)
+                self.play(planned, world, participant, account)
+                if planned.is_scored:
+                    self.totals = [account.totals()]
+
+    @contextmanager
+    def lane(self, participants: Participants) -> Iterator[_Lane]:
+        """Opens a lane with its own environment and its own participant processes."""
+        with self._opening:  # gin's configuration and the socket to the relay are not made for several threads
+            env = create_domain(env_name=self._task.env_id, framework="gymnasium", **self._task.env_kwargs)
+            beside = participants.beside()
+        with closing(env), PerturbedEnvironments(self._task, env) as environments, beside:
+            yield _Lane(self, environments, beside)
+
+    def play_alone(self, planned: PlannedEpisode, world: Any, participants: Participants) -> None:
+        """Plays an episode with a new participant process; other threads may play others."""
+        participant = participants.of_episode(planned.index, repeat=planned.repeat)
+        account = StepAccount(participant, self._settings.call_timeout_s)
+        self.play(planned, world, participant, account)
+        if planned.is_scored:
+            self.totals.append(account.totals())
+
+    def play(self, planned: PlannedEpisode, world: Any, participant: ParticipantProcess, account: StepAccount) -> None:
+        """Plays and records one episode."""
+        settings = self._settings
+        recorder = ActionRecorder(world.action_space) if self._studied else None
+        before = account.calls
+        trace = StepTrace() if planned.is_scored else None
+        try:
+            episode = rollout(
+                world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,
+                on_step=_on_step(self._actions.get(planned.index), recorder), trace=trace,
+            )  # fmt: skip
+        except ParticipantFailure as error:
+            if not planned.perturbation or participant.ending is not None or not _is_bad_action(error):
+                raise
+            # The policy may rely on what the perturbation changes: the episode fails, not the run.
+            episode = Episode(
+                index=planned.index, seed=planned.seed, episode_return=0.0, length=account.calls - before,
+                terminated=True, truncated=False, termination="invalid action", success=False,
+            )  # fmt: skip
+        fault_point("evaluator: episode played")
+        episode.task_index, episode.repeat = planned.task_index, planned.repeat
+        episode.perturbation = planned.perturbation
+        episode.confidence = participant.confidence(settings.call_timeout_s)
+        steps = account.steps(before)
+        if recorder is not None:
+            episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
+        if trace is not None:
+            self._records.add_scored(episode, {**steps, **trace.record()})
+        else:
+            self._records.add_further(episode)
+        fault_point("evaluator: episode recorded")
+
+
+class _Lane:
+    """Plays one episode at a time in its own environment."""
+
+    def __init__(self, rollouts: _Rollouts, environments: PerturbedEnvironments, participants: Participants) -> None:
+        self._rollouts, self._environments, self._participants = rollouts, environments, participants
+
+    def play(self, planned: PlannedEpisode) -> None:
+        """See ``concurrent_episodes.Lane``."""
+        self._rollouts.play_alone(planned, self._environments.of(planned.perturbation), self._participants)
+
+    def cancel(self) -> None:
+        """See ``concurrent_episodes.Lane``."""
+        self._participants.cancel()
+
+
+def _is_bad_action(error: ParticipantFailure) -> bool:
+    """Returns whether the participant works, but its action is not valid."""
+    invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
+    return invalid and error.failure.where.startswith("infer_once")
+
+
+def _on_step(taken: list[Any] | None, recorder: ActionRecorder | None) -> Callable[[Any, Any], None] | None:
+    """Returns what is called with each observation and action of an episode."""
+    if taken is None:
+        return recorder
+
+    def keep(observation: Any, action: Any) -> None:
+        taken.append(action)
+        if recorder is not None:
+            recorder(observation, action)
+
+    return keep

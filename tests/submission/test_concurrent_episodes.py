@@ -1,0 +1,198 @@
+"""Episodes at the same time: the record of a run does not depend on how many were played at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pytest
+
+from a2perf.metrics.trackers.process_tree import TreeSample
+from a2perf.metrics.trackers.tree_sum import TreeSum
+from a2perf.records import Manifest, RolloutResults
+from a2perf.storage import read_record
+from a2perf.submission.evaluator import concurrent_episodes
+from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
+from a2perf.submission.evaluator.episode_plan import PlannedEpisode
+from a2perf.submission.settings import Submission
+from tests.submission.test_repeats import GIN
+
+
+@dataclass
+class Lanes:
+    """Lanes that do what a test says; they are numbered in the order in which they open."""
+
+    play: Callable[[int, threading.Event], None]
+    started: list[int] = field(default_factory=list)
+    cancelled: list[int] = field(default_factory=list)
+
+    @contextmanager
+    def open(self) -> Iterator[concurrent_episodes.Lane]:
+        yield _Lane(self)
+
+
+class _Lane:
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes, self._ended, self._index = lanes, threading.Event(), -1
+
+    def play(self, planned: PlannedEpisode) -> None:
+        self._index = planned.index
+        self._lanes.started.append(planned.index)
+        self._lanes.play(planned.index, self._ended)
+
+    def cancel(self) -> None:
+        self._lanes.cancelled.append(self._index)
+        self._ended.set()
+
+
+def plan(count: int) -> list[PlannedEpisode]:
+    return [PlannedEpisode(index, seed=index, task_index=index) for index in range(count)]
+
+
+def test_the_first_failure_in_the_plan_counts_and_later_episodes_are_cancelled() -> None:
+    second_failed = threading.Event()
+
+    def play(index: int, ended: threading.Event) -> None:
+        if index == 0:
+            assert second_failed.wait(10)  # an episode before a failed one is played to its end
+            raise ValueError("first")
+        if index == 1:
+            second_failed.set()
+            raise ValueError("second")
+        assert ended.wait(10)
+        raise RuntimeError("cancelled")
+
+    lanes = Lanes(play)
+    with pytest.raises(ValueError, match="first"):
+        ConcurrentEpisodes(plan(5), 3, lanes.open).play()
+    assert sorted(lanes.started)[:2] == [0, 1]
+    assert set(lanes.started) <= {0, 1, 2}
+    assert set(lanes.cancelled) <= {2}
+
+
+def test_an_interrupt_ends_the_episodes_that_are_being_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(3)
+
+    def interrupted(running: object) -> None:
+        both.wait(10)
+        raise KeyboardInterrupt
+
+    def play(index: int, ended: threading.Event) -> None:
+        both.wait(10)
+        assert ended.wait(10)
+        raise RuntimeError("cancelled")
+
+    monkeypatch.setattr(concurrent_episodes, "wait", interrupted)
+    lanes = Lanes(play)
+    with pytest.raises(KeyboardInterrupt):
+        ConcurrentEpisodes(plan(4), 2, lanes.open).play()
+    assert sorted(lanes.cancelled) == sorted(lanes.started) == [0, 1]
+
+
+def test_more_lanes_than_episodes_and_no_episodes_are_fine() -> None:
+    lanes = Lanes(lambda index, ended: None)
+    ConcurrentEpisodes(plan(2), 64, lanes.open).play()
+    ConcurrentEpisodes([], 64, lanes.open).play()
+    assert sorted(lanes.started) == [0, 1]
+
+
+def test_concurrent_episodes_imply_a_process_for_each() -> None:
+    given = Submission(mode="inference", domain="web_navigation", concurrent_episodes=2)
+    assert given.fresh_policy == "episode"
+    assert Submission(mode="inference", domain="web_navigation").fresh_policy == "run"
+
+
+class _Tree:
+    def __init__(self, pid: int, cpu_s: float) -> None:
+        self._sample = TreeSample(
+            pids=frozenset({pid}), cpu_seconds=cpu_s, cpu_method="task_clock", threads=2, rss_bytes=100, pss_bytes=60,
+            memory_peak_bytes=150, io_read_bytes=3, io_write_bytes=4, root_alive=True,
+        )  # fmt: skip
+
+    def sample(self, *, thorough: bool = False) -> TreeSample:
+        return self._sample
+
+
+def test_trees_at_the_same_time_add_up_and_ended_ones_stay_in_the_counters() -> None:
+    trees = TreeSum()
+    trees.begin(1, _Tree(1, 2.0))
+    trees.begin(2, _Tree(2, 3.0))
+    both = trees.sample()
+    assert (both.pids, both.cpu_seconds, both.threads) == ({1, 2}, 5.0, 4)
+    assert (both.rss_bytes, both.pss_bytes, both.memory_peak_bytes, both.io_write_bytes) == (200, 120, 200, 8)
+    trees.end(1)
+    one = trees.sample()
+    assert (one.pids, one.cpu_seconds, one.threads, one.rss_bytes, one.io_write_bytes) == ({2}, 5.0, 2, 100, 8)
+    trees.end(2)
+    none = trees.sample()
+    assert (none.pids, none.cpu_seconds, none.cpu_method, none.rss_bytes) == (frozenset(), 5.0, "task_clock", 0)
+
+
+SOMETIMES = """
+import os, zlib
+
+def load_policy(env, **kwargs):
+    return {"actions": int(os.environ["SEED"]), "fails": "fails" in kwargs}
+
+def preprocess_observation(observation):
+    return observation
+
+def infer_once(policy, observation):
+    policy["actions"] += 1
+    seen = b"".join(observation[name].tobytes() for name in sorted(observation))
+    if policy["fails"] and zlib.crc32(seen) % 3 == 0:
+        raise ValueError("no answer to this profile")
+    return policy["actions"] % 1000
+"""
+
+
+@pytest.mark.slow
+def test_episodes_at_once_have_the_records_of_episodes_in_turn(submission, launch, tmp_path) -> None:
+    path = submission(inference=SOMETIMES, inference_gin=GIN.replace("episodes = 1", "episodes = 6"))
+    shared = ("--public-seeds", "--repeats", 2, "--perturbations", "order")
+    found: dict[str, tuple[list[dict[str, object]], list[dict[str, object]], dict[str, np.ndarray]]] = {}
+    for name, options in {"turn": (), "once": ("--concurrent-episodes", 4)}.items():
+        outcome = launch(path, "inference.gin", *shared, *options, root=tmp_path / name)
+        assert outcome.status == 0, outcome.output
+        metrics = outcome.root / "inference" / "metrics"
+        rollouts = read_record(metrics / "rollouts.json", RolloutResults)
+        assert rollouts.costs is not None
+        assert rollouts.costs.steps == sum(episode.length for episode in rollouts.episodes)
+        with np.load(metrics / "rollout_steps.npz") as arrays:
+            steps = {name: arrays[name] for name in ("episode", "action", "reward")}
+        found[name] = (
+            [_timeless(one) for one in rollouts.episodes],
+            [_timeless(one) for one in rollouts.further],
+            steps,
+        )
+        manifest = read_record(outcome.root / "inference" / "manifest.json", Manifest)
+        assert manifest.concurrent_episodes == (4 if options else 1)
+        assert len(set(manifest.warnings)) == len(manifest.warnings)
+    assert found["turn"][:2] == found["once"][:2]
+    assert len(found["once"][0]) == 6
+    assert len(found["once"][1]) == 12
+    for name, values in found["turn"][2].items():
+        np.testing.assert_array_equal(values, found["once"][2][name])
+
+
+def _timeless(episode: object) -> dict[str, object]:
+    return {
+        name: value for name, value in msgspec.to_builtins(episode).items() if name not in ("wall_s", "policy_cpu_s")
+    }
+
+
+@pytest.mark.slow
+def test_the_failure_of_a_run_is_that_of_episodes_in_turn(submission, launch, tmp_path) -> None:
+    path = submission(inference=SOMETIMES, inference_gin=GIN.replace("episodes = 1", "episodes = 6"))
+    failures = {}
+    for name, options in {"turn": (), "once": ("--concurrent-episodes", 3)}.items():
+        outcome = launch(
+            path, "inference.gin", "--public-seeds", "--participant-args", "fails=1", *options, root=tmp_path / name
+        )
+        assert outcome.status == 1, outcome.output
+        failures[name] = read_record(outcome.root / "inference" / "manifest.json", Manifest).failure
+    assert failures["once"] == failures["turn"]
