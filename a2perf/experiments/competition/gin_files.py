@@ -80,7 +80,7 @@ def _text(terms: CompetitionTerms, mode: str, own: Mapping[str, object], *, with
         **own,
         "load_timeout_s": terms.load_timeout_s,
         "memory_limit_bytes": terms.memory_limit_bytes,
-        "record_frames": 0,
+        "record_frames": 4 if mode == "INFERENCE" else 0,
     }
     lines = [
         f"# Competition {terms.name!r}",

@@ -210,4 +210,6 @@ def test_a_competition_publishes_costs_false_claims_and_illegal_placements(tmp_p
     page = (site / "index.html").read_text()
     assert "False claim" in page
     assert "Illegal answer" in page
+    reports = [path.read_text() for path in (site / "leaderboard").rglob("report/index.html")]
+    assert [text for text in reports if "placement and maps" in text]
     assert _run("verify", site / "reveal") == 0
