@@ -33,6 +33,10 @@ _MODULES = {"serve": ("starlette", "uvicorn", "websockets"), "mcp": ("starlette"
 @click.option("--max-sessions", type=click.IntRange(1), default=256, show_default=True, help="Open sessions.")
 @click.option("--max-connections", type=click.IntRange(1), default=1024, show_default=True, help="Open connections.")
 @click.option(
+    "--max-memory-bytes", type=click.IntRange(1),
+    help="Of all processes, above which no session is opened. Default: half of the machine's memory.",
+)  # fmt: skip
+@click.option(
     "--max-message-bytes", type=click.IntRange(1024), default=1 << 20, show_default=True, help="Of a request."
 )
 @click.option("--session-seconds", type=click.FloatRange(1), default=86400, show_default=True, help="Age of a session.")

@@ -35,7 +35,7 @@ def application(sessions: Sessions) -> ASGIApp:
         return answer({"status": "unhealthy" if sessions.is_closing else "healthy"})
 
     async def metrics(request: Request) -> Response:
-        return metrics_response(sessions)
+        return await metrics_response(sessions)
 
     async def explain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

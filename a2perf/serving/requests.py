@@ -118,6 +118,6 @@ def refusal(error: ServingError, form: Form = "json") -> Response:
     return response
 
 
-def metrics_response(sessions: Sessions) -> Response:
+async def metrics_response(sessions: Sessions) -> Response:
     """Returns the counters of a server for Prometheus."""
-    return Response(sessions.metrics(), media_type=CONTENT_TYPE)
+    return Response(await sessions.metrics(), media_type=CONTENT_TYPE)

@@ -146,6 +146,10 @@ def _bound(settings: ServerSettings) -> socket.socket:
         raise ConfigError(f"{settings.host} is not an address: {error}", hint="give --host 127.0.0.1") from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # A closing transport waits until its last bytes are sent. The kernel aborts the connection of a client that
+            # takes none of them; accepted sockets inherit the limit.
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * settings.request_seconds))
         listening.bind(address)
         listening.listen(512)
     except OSError as error:

@@ -9,6 +9,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Awaitable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -81,6 +82,7 @@ class Sessions:
         self._numbers = itertools.count(1)
         self._workers = WorkerProcesses(settings.workers, settings.step_seconds)
         self._process = psutil.Process()
+        self._measuring = ThreadPoolExecutor(1, "memory")
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -205,18 +207,17 @@ class Sessions:
         """Counts an error that a client receives."""
         self.counters.errors[error.kind] += 1
 
-    def metrics(self) -> str:
+    async def metrics(self) -> str:
         """Returns the counters in the format of Prometheus."""
-        workers = list(self._workers)
-        memory = self._process.memory_info().rss
-        for worker in workers:
-            with contextlib.suppress(psutil.Error):
-                memory += psutil.Process(worker.pid).memory_info().rss
+        workers, memory = list(self._workers), await self._resident_bytes()
         gauges = {
             "sessions": (len(self._sessions), "Open sessions."),
             "sessions_limit": (self.settings.max_sessions, "Sessions that may be open."),
             "workers": (len(workers), "Worker processes."),
-            "resident_bytes": (memory, "Resident memory of the server and its workers; shared pages count repeatedly."),
+            "resident_bytes": (
+                memory,
+                "Resident memory of the server and its processes; shared pages count repeatedly.",
+            ),
         }
         return self.counters.text({name: (float(value), text) for name, (value, text) in gauges.items()})
 
@@ -245,6 +246,7 @@ class Sessions:
         for session in list(self._sessions.values()):
             self._sessions.pop(session.id, None)
         await self._workers.stop()
+        self._measuring.shutdown()
 
     # --- parts
 
@@ -252,10 +254,20 @@ class Sessions:
         self._leave_worker(session)
         session.worker = worker = await self._workers.place(task.domain, session.number)
         async with worker.opening:
+            if (memory := await self._resident_bytes()) > self.settings.memory_limit:
+                raise ServingError(
+                    "too_many_sessions", f"the environments use {memory / 1e9:.1f} GB of memory, as much as allowed",
+                    "try again later",
+                )  # fmt: skip
             await worker.call("open", session.number, task.env_id, {**task.kwargs, **kwargs})
         session.task = task
         if session.id not in self._sessions:  # closed while its environment was made
             self._leave_worker(session)
+
+    async def _resident_bytes(self) -> int:
+        """Returns the resident memory of the server and of every process below it, browsers included."""
+        # in a thread, because the search for processes reads all of /proc, which takes milliseconds
+        return await asyncio.get_running_loop().run_in_executor(self._measuring, _resident_bytes, self._process)
 
     def _leave_worker(self, session: Session) -> None:
         worker, session.worker, session.task = session.worker, None, None
@@ -287,6 +299,14 @@ class Sessions:
             session.busy = False
             session.used = time.monotonic()
             self.counters.latency[operation].add(time.perf_counter() - started)
+
+
+def _resident_bytes(root: psutil.Process) -> int:
+    total = 0
+    for process in (root, *root.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            total += process.memory_info().rss
+    return total
 
 
 def _name(session: Session) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
+
 from a2perf.domains import registry
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.serving.errors import ServingError
@@ -55,6 +57,8 @@ class ServerSettings:
         client_options: names of the options of ``reset`` that clients may give.
         max_sessions: open sessions.
         max_connections: open connections.
+        max_memory_bytes: resident memory of all processes of the server, above which no environment is made; None for
+            half of the machine's memory.
         max_message_bytes: of a request.
         session_seconds: age at which a session is closed.
         idle_seconds: time without a request after which a session, or a connection without one, is closed.
@@ -73,6 +77,7 @@ class ServerSettings:
     client_options: frozenset[str] = frozenset()
     max_sessions: int = 256
     max_connections: int = 1024
+    max_memory_bytes: int | None = None
     max_message_bytes: int = 1 << 20
     session_seconds: float = 86400.0
     idle_seconds: float = 900.0
@@ -94,6 +99,11 @@ class ServerSettings:
                 f"the server would listen on {self.host} for everybody, without a token",
                 hint="give --token-file FILE or --token-env NAME, or leave --host out",
             )
+
+    @property
+    def memory_limit(self) -> int:
+        """``max_memory_bytes``, or its default."""
+        return psutil.virtual_memory().total // 2 if self.max_memory_bytes is None else self.max_memory_bytes
 
     @property
     def is_loopback(self) -> bool:
