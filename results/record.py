@@ -1,6 +1,7 @@
 """Records the shipped results: a few submissions of ``examples/`` under the protocol, stripped to what scoring needs.
 
     python results/record.py [NAME ...]      runs what is missing in runs/results, then packs into results/recorded
+    python results/record.py --again NAME    runs all of it again, for example with another language model
 
 `make results` runs this script. It calls `a2perf submit` and copies the results; finished runs are kept, so an
 interrupted recording resumes. Times, energies and the last bits of floating-point numbers differ between machines;
@@ -10,12 +11,13 @@ returns follow from the seeds.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +29,15 @@ from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.records import Episode, Manifest, RolloutResults, TrainResults
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import record_files
+from a2perf.runs.layout import MODEL_CALLS
+from a2perf.runs.model_redaction import redact_journal
 from a2perf.runs.pack import pack
 from a2perf.storage import read_record, sha256_of, write_record
 
 HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = (
-    "config.gin", "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
+    "config.gin", MODEL_CALLS, "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
     "artifacts/**/events.out.*",
 )  # fmt: skip
 """Files of a bundle that are shipped with its manifest; the manifest records that the others were left out."""
@@ -52,6 +56,7 @@ MOST_POLICY_BYTES = 400_000
 
 DROPPED = "shipped without logs, journal, and checkpoints"
 NOWHERE = "not recorded"
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 MAIN_NUMBERS = ("wall_s", "cpu_seconds", "rss_peak_bytes", "energy")
 
 
@@ -66,6 +71,7 @@ class Recording:
         flags: further flags.
         python: interpreter with the framework, relative to the repository; "" for this one.
         part: distinguishes recordings of one example, each of which can be repeated separately.
+        server: example that serves the language model of the submission while it runs; "" for none.
     """
 
     domain: str
@@ -74,6 +80,7 @@ class Recording:
     flags: tuple[str, ...] = ()
     python: str = ""
     part: str = ""
+    server: str = ""
 
     @property
     def name(self) -> str:
@@ -104,11 +111,15 @@ def _batch(seconds: int) -> str:
 
 
 _TEN_WEBSITES = tuple(f"difficulty_level_{level}_num_websites_10" for level in (1, 2, 3))
+_AS_TEXT = tuple(f"text_level_{level}" for level in (1, 2, 3))
+_SMALL_MODEL = (*SMALL, "--model", "small")
 _PLACEMENTS = ("toy_macro_stdcell", "ariane", "ariane_twin")
 _BASELINES = (
     Recording("small", "minimal", (*_DOGS, *_TEN_WEBSITES, *_PLACEMENTS), SMALL),
     Recording("small", "motion_imitation", _DOGS, SMALL),
     Recording("small", "web_solver", _TEN_WEBSITES, SMALL),
+    Recording("small", "text_solver", _AS_TEXT, SMALL),
+    Recording("small", "language_model_agent", _AS_TEXT[:1], _SMALL_MODEL, server="small_language_model"),
     Recording("small", "greedy_placer", _PLACEMENTS, SMALL),
     Recording("small", "annealing_placer", _PLACEMENTS, (*SMALL, "--participant-args", _ANNEALING)),
     Recording("small", "sb3_ppo", ("dog_pace",), SMALL),
@@ -156,13 +167,18 @@ def main() -> None:
     """Records the results and packs them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="DOMAIN/EXAMPLE; all by default")
+    parser.add_argument("--again", action="store_true", help="remove the finished runs of the named recordings first")
     given = parser.parse_args()
+    if given.again and not given.names:
+        parser.error("--again removes runs; name the recordings")
     known = {recording.name: recording for recording in RECORDINGS}
     unknown = [name for name in given.names if name not in known]
     if unknown:
         sys.exit(f"{unknown[0]} is not a recording; there are {', '.join(known)}")
     failed = []
     for name in given.names or known:
+        if given.again:
+            shutil.rmtree(WORK / name, ignore_errors=True)
         status = record(known[name])
         if status != 0:
             failed.append(name)
@@ -181,12 +197,32 @@ def record(recording: Recording) -> int:
     if not os.access(python, os.X_OK):
         print(f"{recording.name}: {recording.python} is missing: make frameworks", file=sys.stderr)
         return 3
-    command = [
-        python, "-m", "a2perf", "submit", f"examples/{recording.example}", "--public-seeds", *tasks, *recording.flags,
-        "-o", str(WORK / recording.name),
-    ]  # fmt: skip
-    print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)
-    return subprocess.run(command, cwd=HOUSE, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False).returncode
+    with model_server(recording.server) as endpoint:
+        model = ("--model-endpoint", endpoint) if endpoint else ()
+        command = [
+            python, "-m", "a2perf", "submit", f"examples/{recording.example}", "--public-seeds", *tasks,
+            *recording.flags, *model, "-o", str(WORK / recording.name),
+        ]  # fmt: skip
+        print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)
+        return subprocess.run(command, cwd=HOUSE, env=ONE_THREAD, check=False).returncode
+
+
+@contextlib.contextmanager
+def model_server(example: str) -> Iterator[str]:
+    """Starts the server of a language model; yields its address, "" without an example."""
+    if not example:
+        yield ""
+        return
+    command = [sys.executable, f"examples/{example}/serve.py", "--port", "0"]
+    with subprocess.Popen(command, cwd=HOUSE, env=ONE_THREAD, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            line = server.stdout.readline()  # it is written as soon as the server accepts connections
+            if " at http" not in line:
+                sys.exit(f"{' '.join(command)} did not start")
+            yield line.rpartition(" at ")[2].strip()
+        finally:
+            server.terminate()
 
 
 def ship(source: Path, packed: Path) -> None:
@@ -240,6 +276,12 @@ def compact_picture(source: Path, target: Path) -> None:
     smaller.quantize(48, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
+def compact_model_calls(source: Path, target: Path) -> None:
+    """Copies the record of calls to a language model without questions and answers."""
+    shutil.copyfile(source, target)
+    redact_journal(target)
+
+
 def compact_json(source: Path, target: Path) -> None:
     """Copies a JSON document without its indentation."""
     target.write_bytes(msgspec.json.encode(msgspec.json.decode(source.read_bytes())))
@@ -247,7 +289,7 @@ def compact_json(source: Path, target: Path) -> None:
 
 COMPACT: dict[str, Callable[[Path, Path], object]] = {
     "rollouts.json": compact_rollouts, "latency.npz": compact_latency, "tracking.json": compact_json,
-    "latency.json": compact_json,
+    "latency.json": compact_json, MODEL_CALLS: compact_model_calls,
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 import a2perf
+from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.runs.files import files_of
 from a2perf.runs.tracking_record import JOULES_PER_KWH
@@ -38,7 +39,7 @@ class Row:
 
     Attributes:
         protocol: ``"v1"`` or ``"v1-small"``.
-        task: of the protocol.
+        task: of the protocol; of a view the task that it shows.
         iqm: normalised score; 0 is the random policy, 1 the expert.
         cells: text of the columns after the task.
     """
@@ -63,9 +64,11 @@ def rows() -> Iterator[Row]:
             tested = list(runs.where(task=task, mode="inference"))
             curves = [run.curve for run in trained]
             name = record.submission.name
+            models = f" ({', '.join(record.models)})" if record.models else ""
+            views = "".join(sorted({f", {run.view}" for run in tested if run.view}))
             steps = [float(curve.steps[-1]) for curve in curves if curve is not None and curve.steps.size]
             cells = (
-                f"`{name}`",
+                f"`{name}`{models}{views}",
                 described[name]["kind"],
                 f"{score.iqm:.3f} {_interval(score.low, score.high)}".strip(),
                 str(score.seeds),
@@ -75,7 +78,7 @@ def rows() -> Iterator[Row]:
                 _mean((_joules(run) for run in trained), "{:,.0f}"),
                 _mean((_milliseconds(run) for run in tested), "{:.2f}"),
             )
-            yield Row(record.protocol, task, score.iqm, cells)
+            yield Row(record.protocol, protocols.load(record.protocol).ranked_task(task), score.iqm, cells)
 
 
 def _joules(run: a2perf.Result) -> float | None:

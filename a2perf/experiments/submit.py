@@ -164,7 +164,7 @@ def _refuse_two_views(request: SubmitRequest) -> None:
         if other != name:
             raise ConfigError(
                 f"{other} and {name} are the same task, seen in two forms",
-                hint="submit each of them into a folder of its own",
+                hint="submit each of them into another folder",
             )
 
 

@@ -10,7 +10,7 @@ import functools
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,16 @@ def described() -> dict[str, Baseline]:
 
 
 def baseline_of(name: str) -> Baseline:
-    """Returns the description of a submission; its name if there is none."""
-    return described().get(name, Baseline(name, name, "other", "", f"Not described in {FALLBACK_FILE}."))
+    """Returns the description of a submission; its name if there is none.
+
+    Args:
+        name: of the submission, followed by its language models in brackets if it had some.
+    """
+    key, bracket, models = name.partition(" (")
+    found = described().get(key)
+    if found is None:
+        return Baseline(name, name, "other", "", f"Not described in {FALLBACK_FILE}.")
+    return replace(found, key=name, title=f"{found.title}{bracket}{models}")
 
 
 @dataclass(frozen=True)
