@@ -10,6 +10,7 @@ import msgspec
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.runs.layout import MODEL_USAGE
+from a2perf.runs.model_errors import error_lines
 from a2perf.runs.model_record import ModelUsage
 from a2perf.runs.model_redaction import redact_bundle
 from a2perf.runs.signing import bundles_of
@@ -95,7 +96,7 @@ def _lines(record: ModelUsage) -> list[str]:
         lines.append(f"cost: {total.cost:.6g} {printable(record.currency)}")
     if total.first_token is not None:
         lines.append(f"time to the first token: {total.first_token.median_s:.3f} s (median)")
-    lines += [f"{number} x {printable(kind)}" for kind, number in sorted(total.errors.items())]
+    lines += map(printable, error_lines(total))
     lines += [
         f"budget of {name}: {use.used:.6g} of {use.limit:.6g} used, {use.refused} refused"
         for name, use in record.budgets.items()

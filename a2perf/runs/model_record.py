@@ -31,6 +31,7 @@ class CallOutcome(enum.Enum):
     WRONG_KEY = "wrong_key"
     RATE_LIMITED = "rate_limited"
     UNREACHABLE = "unreachable"
+    UNTRUSTED = "untrusted_server"
     SERVER_ERROR = "server_error"
     BAD_RESPONSE = "bad_response"
     TIMEOUT = "timeout"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import http.client
 import json
 import socket
@@ -30,6 +31,12 @@ KEY = "sk-organizer-0123456789"
 TOKEN = "a2perf-token"
 
 
+@functools.cache
+def _transport() -> openai.DefaultHttpxClient:
+    """Returns one client for all tests, as each loads the system's certificates; it keeps no connection."""
+    return openai.DefaultHttpxClient(headers={"Connection": "close"})
+
+
 @dataclass
 class RelayUnderTest:
     folder: Path
@@ -43,7 +50,14 @@ class RelayUnderTest:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def client(self, **settings: Any) -> openai.OpenAI:
-        return openai.OpenAI(**{"base_url": self.base, "api_key": TOKEN, "max_retries": 0, "timeout": 30.0, **settings})
+        given = {
+            "base_url": self.base,
+            "api_key": TOKEN,
+            "max_retries": 0,
+            "timeout": 30.0,
+            "http_client": _transport(),
+        }
+        return openai.OpenAI(**{**given, **settings})
 
     def ask(self, text: str, **settings: Any) -> Any:
         messages: Any = [{"role": "user", "content": text}]
@@ -55,13 +69,13 @@ class RelayUnderTest:
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
 
-    def raw(self, data: bytes, timeout_s: float = 10.0) -> bytes:
-        """Sends bytes and returns what comes back until the relay closes the connection or is silent."""
+    def raw(self, data: bytes, timeout_s: float = 10.0, *, until: bytes | None = None) -> bytes:
+        """Sends bytes and returns the answer until the relay closes the connection or is silent, or up to a word."""
         with socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection:
             connection.sendall(data)
             found = b""
             try:
-                while part := connection.recv(65536):
+                while (until is None or until not in found) and (part := connection.recv(65536)):
                     found += part
             except (TimeoutError, ConnectionResetError):
                 pass

@@ -8,13 +8,26 @@ import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import openai
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from a2perf.submission.evaluator.model_relay.connections import Connections, Lost, ServerResponse, Unreachable
+from a2perf.errors import ConfigError
+from a2perf.runs.model_calls import joined
+from a2perf.submission.evaluator.model_relay.access import ModelAccess
+from a2perf.submission.evaluator.model_relay.connections import (
+    Connections,
+    Lost,
+    ServerResponse,
+    Unreachable,
+    Untrusted,
+)
+from a2perf.submission.evaluator.model_relay.upstream import Upstream
+from a2perf.submission.scripted_model import Script, ScriptRule, running_server
+from tests.model_relay.conftest import KEY, Relays
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -109,7 +122,7 @@ def test_an_answer_that_is_missing_cut_or_not_http_is_lost(answer: bytes) -> Non
 
 
 def certificate(folder: Path, name: str) -> Path:
-    """Writes a key and a certificate that it signed itself."""
+    """Writes a key and a certificate that it signed itself; returns the file."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     signed = (
@@ -124,6 +137,7 @@ def certificate(folder: Path, name: str) -> Path:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
+    folder.mkdir(exist_ok=True)
     path = folder / "server.pem"
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -164,7 +178,7 @@ def test_a_proxy_of_the_environment_carries_encrypted_calls_and_the_certificate_
         trusting = ssl.create_default_context(cafile=str(path))
         assert await ask(Connections("https://models.example/v1", {}, trusting)) == b"hello"
         for endpoint, context in (("https://other.example", trusting), ("https://models.example", None)):
-            with pytest.raises(Unreachable, match="SSLCertVerificationError"):
+            with pytest.raises(Untrusted, match="certificate of the model server is not valid"):
                 await ask(Connections(endpoint, {}, context))
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
         with pytest.raises(Unreachable, match="ConnectionRefusedError"):
@@ -177,3 +191,32 @@ def test_a_proxy_of_the_environment_carries_encrypted_calls_and_the_certificate_
     assert server.heads[0].startswith(b"GET /v1/models HTTP/1.1\r\nhost: models.example\r\n")
     assert asked[0].startswith(b"CONNECT models.example:443 HTTP/1.1\r\n")
     assert asked[-1].startswith(b"GET http://models.example/v1/models HTTP/1.1\r\n")
+
+
+def test_a_server_with_another_certificate_gets_neither_a_request_nor_the_key(
+    relay: Relays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = certificate(tmp_path / "ours", "localhost"), certificate(tmp_path / "theirs", "localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(ours))
+    script = Script(rules=[ScriptRule(answer="fine")], key=KEY)
+    with running_server(script, certificate=ours) as server:
+        through = relay(server.endpoint, key=KEY)
+        assert through.ask("go").choices[0].message.content == "fine"
+        assert server.model.headers[0]["authorization"] == f"Bearer {KEY}"
+    port = int(server.endpoint.rpartition(":")[2].removesuffix("/v1"))
+    with running_server(script, certificate=theirs, port=port) as impostor:
+        with pytest.raises(openai.APIStatusError, match="certificate of the model server is not valid") as caught:
+            through.ask("go")
+        assert (caught.value.status_code, caught.value.code) == (502, "untrusted_server")
+        access = ModelAccess(endpoint=impostor.endpoint, key=KEY, models=("scripted",))
+        with pytest.raises(ConfigError, match="nothing was sent to it") as refused:
+            asyncio.run(_checked(access))
+        assert "SSL_CERT_FILE" in str(refused.value)
+        assert impostor.model.headers == []
+    last = joined(through.entries)[-1]
+    assert last.answer is not None
+    assert (last.answer.tries, last.charged.tokens) == (1, 0)
+
+
+async def _checked(access: ModelAccess) -> None:
+    await Upstream(access).check()

@@ -14,7 +14,8 @@ import pytest
 
 from a2perf.records import Manifest
 from a2perf.runs.model_calls import joined, read_entries
-from a2perf.runs.model_record import ModelUsage, ServedEntry
+from a2perf.runs.model_errors import error_lines, explained
+from a2perf.runs.model_record import CallOutcome, ModelUsage, ServedEntry, UsageCounts
 from a2perf.sandbox import why_unavailable
 from a2perf.storage import Journal, read_record
 from a2perf.submission.scripted_model import RunningServer, Script, ScriptRule, running_server
@@ -221,6 +222,20 @@ def test_a_participant_that_ignores_its_budget_fails_with_that_kind_and_keeps_wh
 
 
 @pytest.mark.slow
+def test_an_agent_that_hides_refused_calls_does_not_hide_them_from_the_record(run: Runner) -> None:
+    hides = AGENT.replace('policy["says"] = ask("step', 'policy["says"] = quietly("step') + (
+        "\ndef quietly(text):\n    try:\n        return ask(text)\n    except Exception:\n        return ''\n"
+    )
+    done = run(hides, *run.with_model, "--model-call-limit", 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    refused = read_record(run.bundle / "metrics" / "model_usage.json", ModelUsage).total.refused
+    assert refused >= 2
+    line = f"language model: {refused} x budget_exhausted: a budget of the run was exhausted. Hint: raise the budget"
+    assert line in " ".join((done.stdout + done.stderr).split())
+    assert any(line in warning for warning in run.manifest.warnings)
+
+
+@pytest.mark.slow
 def test_an_error_of_the_server_is_not_the_participants_and_the_run_resumes(run: Runner, model: RunningServer) -> None:
     agent = AGENT.replace('ask("step %d" % policy["steps"])', 'ask("busy") if policy["steps"] > 30 else ask("step")')
     slow = "Submission.model_call_timeout_s = 0.5"
@@ -289,6 +304,15 @@ def test_a_check_reaches_the_model_and_names_the_option_if_there_is_none(run: Ru
     given = subprocess.run([*words, *run.with_model], capture_output=True, text=True, env=environment, cwd=run.folder)
     assert "load_policy" not in given.stdout, given.stdout + given.stderr
     assert len(model.model.requests) == sent + 2  # at loading and in the first step
+
+
+def test_every_error_has_a_cause_and_a_hint() -> None:
+    kinds = [outcome.value for outcome in CallOutcome if outcome is not CallOutcome.OK]
+    assert len({explained(kind) for kind in kinds}) == len(kinds)
+    counts = UsageCounts(errors={"timeout": 1, "unreachable": 2, "of a newer version": 1})
+    assert [line.partition(":")[0] for line in error_lines(counts)] == [
+        "2 x unreachable", "1 x of a newer version", "1 x timeout",
+    ]  # fmt: skip
 
 
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {

@@ -107,7 +107,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         with participant_python(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             bundle.manifest.sandbox = confinement(settings, {}).record
             participant_starts(bundle.path, bundle.manifest)
-            with model_relay(settings, bundle) as relay:
+            with model_relay(settings, bundle, progress.say) as relay:
                 return _run_all(settings, runs, bundle, progress, relay)
 
     return run_mode(settings, manifest, progress, body, force=force)

@@ -75,7 +75,7 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
 
 
 def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
-    with model_relay(settings, bundle) as relay:
+    with model_relay(settings, bundle, progress.say) as relay:
         actions = _measure(settings, task, env, bundle, progress, None if relay is None else relay.caller)
     artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
     if media.can_render(env):

@@ -40,7 +40,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
     started = time.perf_counter()
     reason = "failed"
     try:
-        with model_relay(settings, bundle) as relay:
+        with model_relay(settings, bundle, progress.say) as relay:
             reason = _trained(settings, task, bundle, progress, None if relay is None else relay.caller)
         left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
         if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -241,7 +242,7 @@ class RunningServer:
     """A scripted model server in a thread of this process.
 
     Attributes:
-        endpoint: its base address, ``"http://127.0.0.1:PORT/v1"``.
+        endpoint: its base address, ``"http://127.0.0.1:PORT/v1"`` or ``"https://localhost:PORT/v1"``.
         model: the application, with the requests that it received.
     """
 
@@ -249,9 +250,12 @@ class RunningServer:
     model: ScriptedModel
 
 
-def server_of(model: ScriptedModel) -> uvicorn.Server:
-    """Returns the HTTP server of an application, not yet running."""
-    config = uvicorn.Config(model.app, ws="none", lifespan="off", log_level="error", access_log=False)
+def server_of(model: ScriptedModel, certificate: Path | None = None) -> uvicorn.Server:
+    """Returns the HTTP server of an application, not yet running; see ``running_server``."""
+    config = uvicorn.Config(
+        model.app, ws="none", lifespan="off", log_level="error", access_log=False,
+        ssl_certfile=None if certificate is None else str(certificate),
+    )  # fmt: skip
     return uvicorn.Server(config)
 
 
@@ -270,20 +274,25 @@ def listening_socket(port: int = 0) -> socket.socket:
 
 
 @contextmanager
-def running_server(script: Script, responder: Responder | None = None) -> Iterator[RunningServer]:
+def running_server(
+    script: Script, responder: Responder | None = None, *, certificate: Path | None = None, port: int = 0
+) -> Iterator[RunningServer]:
     """Runs a scripted model server while the context is open.
 
     Args:
         script: what it answers.
         responder: chooses the answers instead of the rules.
+        certificate: PEM file with a key and a certificate of ``localhost``; the server then speaks HTTPS.
+        port: its port on the loopback; 0 for any.
     """
     model = ScriptedModel(script, responder)
-    server = server_of(model)
-    listener = listening_socket()
+    server = server_of(model, certificate)
+    listener = listening_socket(port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield RunningServer(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", model)
+        base = "http://127.0.0.1" if certificate is None else "https://localhost"
+        yield RunningServer(f"{base}:{listener.getsockname()[1]}/v1", model)
     finally:
         server.should_exit = server.force_exit = True
         thread.join(10)

@@ -31,6 +31,10 @@ class Unreachable(Exception):
     """No connection to the server; the request was not sent."""
 
 
+class Untrusted(Exception):
+    """The server's certificate is not valid; the request, and the key in it, was not sent."""
+
+
 class Lost(Exception):
     """The connection ended after the request was sent and before the answer: the server may have processed it."""
 
@@ -72,6 +76,7 @@ class Connections:
 
         Raises:
             Unreachable: there is no connection.
+            Untrusted: the certificate of the server, or of a proxy, is not valid.
             Lost: the connection ended before the answer, or the server does not speak HTTP/1.1.
         """
         connection = self._kept() or await self._opened()
@@ -141,6 +146,8 @@ class Connections:
                 if self._is_secure:
                     await self._tunnel(reader, writer)
                 return _Connection(reader, writer)
+        except ssl.SSLCertVerificationError as error:
+            raise Untrusted(f"the certificate of the model server is not valid: {error.verify_message}") from None
         except (OSError, UnicodeError, h11.ProtocolError) as error:  # OSError includes TimeoutError and ssl.SSLError
             raise Unreachable(f"no connection to the model server ({type(error).__name__})") from None
 

@@ -30,7 +30,7 @@ from a2perf.submission.evaluator.model_relay.access import ModelAccess
 from a2perf.submission.evaluator.model_relay.answers import BadResponse
 from a2perf.submission.evaluator.model_relay.budget import RunBudget, cost
 from a2perf.submission.evaluator.model_relay.call_journal import CallJournal, RecordedAnswers
-from a2perf.submission.evaluator.model_relay.connections import Lost, Unreachable
+from a2perf.submission.evaluator.model_relay.connections import Lost, Unreachable, Untrusted
 from a2perf.submission.evaluator.model_relay.pending_call import EVENTS, PendingCall, Reply
 from a2perf.submission.evaluator.model_relay.requests import ModelRequest, RefusedRequest
 from a2perf.submission.evaluator.model_relay.upstream import ResponseTooLarge, Upstream, UpstreamResponse, pause_s
@@ -40,7 +40,7 @@ MAX_REFUSALS = 1000
 """Refused requests that are recorded one by one; further ones are only counted in the budgets."""
 _STATUS = {
     CallOutcome.WRONG_KEY: 502, CallOutcome.UNREACHABLE: 502, CallOutcome.BAD_RESPONSE: 502,
-    CallOutcome.RESPONSE_TOO_LARGE: 502, CallOutcome.TIMEOUT: 504,
+    CallOutcome.RESPONSE_TOO_LARGE: 502, CallOutcome.TIMEOUT: 504, CallOutcome.UNTRUSTED: 502,
 }  # fmt: skip
 _WRONG_KEY = "the model server refuses the organizer's key"
 
@@ -274,6 +274,8 @@ class Exchanges:
             except Unreachable as caught:
                 error = _Failed(CallOutcome.UNREACHABLE, str(caught), used=False)
                 wanted, reason, lost = None, str(caught), Amounts()
+            except Untrusted as caught:  # another try would meet the same server
+                raise _Failed(CallOutcome.UNTRUSTED, str(caught), used=False) from None
             except Lost as caught:
                 error = _Failed(CallOutcome.UNREACHABLE, str(caught))
                 wanted, reason, lost = None, str(caught), call.reserved

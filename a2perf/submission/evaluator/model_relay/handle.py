@@ -20,6 +20,7 @@ from a2perf.records import Failure, FailureKind
 from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import MODEL_CALLS, MODEL_USAGE_FILE
 from a2perf.runs.model_calls import read_entries, usage_of
+from a2perf.runs.model_errors import error_lines
 from a2perf.runs.model_record import BudgetUse, CallOutcome, CallScope, ModelUsage
 from a2perf.storage import sha256_of, write_record
 from a2perf.submission.evaluator.failures import ParticipantFailure
@@ -38,7 +39,7 @@ _ASKS_FOR_MODEL = re.compile(r"OPENAI_BASE_URL|OPENAI_API_KEY|A2PERF_MODEL")
 _OFFER = "give `--model-endpoint URL` and `--model NAME` to `a2perf run` or `a2perf check`"
 _OF_THE_HOST = frozenset((
     CallOutcome.WRONG_KEY, CallOutcome.UNREACHABLE, CallOutcome.SERVER_ERROR, CallOutcome.RATE_LIMITED,
-    CallOutcome.BAD_RESPONSE, CallOutcome.TIMEOUT, CallOutcome.RESPONSE_TOO_LARGE,
+    CallOutcome.BAD_RESPONSE, CallOutcome.TIMEOUT, CallOutcome.RESPONSE_TOO_LARGE, CallOutcome.UNTRUSTED,
 ))  # fmt: skip
 """Errors of the model server: a participant that fails because of one has not failed itself."""
 
@@ -179,10 +180,17 @@ class RunningRelay:
 
 
 @contextmanager
-def model_relay(settings: Submission, bundle: Bundle) -> Iterator[RunningRelay | None]:
+def model_relay(
+    settings: Submission, bundle: Bundle, say: Callable[[str], None]
+) -> Iterator[RunningRelay | None]:  # fmt: skip
     """Runs the relay of a run while the context is open, and writes the usage into the bundle at its end.
 
     Yields ``None`` if the settings allow no model.
+
+    Args:
+        settings: the settings of the run.
+        bundle: its bundle.
+        say: shows a line about each kind of failed calls and refused requests at the end.
 
     Raises:
         ConfigError: the model server refuses the key or does not know a model.
@@ -200,7 +208,8 @@ def model_relay(settings: Submission, bundle: Bundle) -> Iterator[RunningRelay |
     finally:
         budgets = relay.budgets()
         relay.close()
-        _summarise(access, bundle, budgets)
+        for line in _summarise(access, bundle, budgets):
+            say(line)
 
 
 @contextmanager
@@ -263,7 +272,8 @@ def start_relay(access: ModelAccess, folder: Path, *, log: Path, attempt: int = 
     return RunningRelay(process, ours, access, token)
 
 
-def _summarise(access: ModelAccess, bundle: Bundle, budgets: dict[str, BudgetUse]) -> None:
+def _summarise(access: ModelAccess, bundle: Bundle, budgets: dict[str, BudgetUse]) -> list[str]:
+    """Writes the summary of usage and the warnings; returns the warnings about failed and refused calls."""
     total, scopes = usage_of(read_entries(bundle.path / MODEL_CALLS))
     usage = ModelUsage(
         endpoint=access.shown_endpoint if access.replay is None else "",
@@ -281,11 +291,14 @@ def _summarise(access: ModelAccess, bundle: Bundle, budgets: dict[str, BudgetUse
             f"the model server reported no tokens for {total.calls_without_usage} of {total.answered} answers:"
             " tokens and cost of the run are unknown beyond the counted part"
         )
-    for name, use in budgets.items():
-        if use.refused:
-            warnings.append(
-                f"the model budget of {name} was exhausted: {use.refused} requests refused at {use.limit:g}"
-            )
+    problems = [f"language model: {line}" for line in error_lines(total)]
+    problems += [
+        f"the model budget of {name} was exhausted: {use.refused} requests refused at {use.limit:g}"
+        for name, use in budgets.items()
+        if use.refused
+    ]
+    warnings += problems
+    return problems
 
 
 def _ask(

@@ -14,9 +14,17 @@ from typing import Any
 import msgspec
 
 from a2perf.errors import ConfigError, InfrastructureError, did_you_mean
+from a2perf.runs.model_errors import explained
+from a2perf.runs.model_record import CallOutcome
 from a2perf.submission.evaluator.model_relay.access import ModelAccess
 from a2perf.submission.evaluator.model_relay.answers import BadResponse
-from a2perf.submission.evaluator.model_relay.connections import Connections, Lost, ServerResponse, Unreachable
+from a2perf.submission.evaluator.model_relay.connections import (
+    Connections,
+    Lost,
+    ServerResponse,
+    Unreachable,
+    Untrusted,
+)
 
 MAX_RESPONSE_BYTES = 6 << 20
 MAX_TRIES = 5
@@ -99,6 +107,7 @@ class Upstream:
 
         Raises:
             Unreachable: there is no connection.
+            Untrusted: the server's certificate is not valid.
             Lost: the connection ended before the answer.
         """
         async with self._connections.request("POST", path, body) as response:
@@ -110,13 +119,16 @@ class Upstream:
         A server without such a list passes.
 
         Raises:
-            ConfigError: the key is refused, or a model is not in the list.
+            ConfigError: the server's certificate is not valid, the key is refused, or a model is not in the list.
             InfrastructureError: the server does not answer.
         """
         access = self._access
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S), self._connections.request("GET", "models") as answer:
                 status, content = answer.status, await UpstreamResponse(answer).read()
+        except Untrusted as error:
+            hint = explained(CallOutcome.UNTRUSTED.value)[1]
+            raise ConfigError(f"{error} ({access.shown_endpoint}); nothing was sent to it", hint=hint) from None
         except (TimeoutError, Unreachable, Lost) as error:
             raise InfrastructureError(
                 f"the model server {access.shown_endpoint} does not answer: {str(error) or 'time limit'}",
