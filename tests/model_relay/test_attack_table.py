@@ -9,7 +9,8 @@ from tests.model_relay.test_attacks import RAW, REQUESTS
 
 def test_the_page_of_attacks_lists_the_requests_and_answers(repository: Path) -> None:
     text = (repository / "docs" / "reference" / "attacks.md").read_text(encoding="utf-8")
-    rows = [line[2:-2].split(" | ") for line in text.partition("## Requests to the relay")[2].splitlines()[8:]]
+    lines = text.partition("## Requests to the relay")[2].splitlines()
+    rows = [line[2:-2].split(" | ") for line in lines if line.startswith("| ")]
     answers = {row[0]: row[1] for row in rows}
     assert {what: answers.get(what) for what in REQUESTS} == {
         what: f"{status} `{code}`" for what, (_, _, _, status, code) in REQUESTS.items()
