@@ -19,18 +19,21 @@ MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization":
 _MAIN: dict[str, str] = {
     "inference.returns": "Return",
     "inference.success_rate": "Success",
+    "inference.model_calls_per_episode": "Calls per episode",
+    "inference.model_tokens_in_per_episode": "Tokens in per episode",
+    "inference.model_tokens_out_per_episode": "Tokens out per episode",
+    "inference.model_cost_per_episode": "Cost per episode",
+    "inference.model_cost_per_success": "Cost per success",
+    "inference.model_first_token_median": "Time to first token",
     "train.energy_to_threshold": "Energy to threshold",
     "train.time_to_threshold": "Time to threshold",
     "train.energy_gross": "Training energy",
     "inference.energy_gross": "Evaluation energy",
     "inference.latency_round_trip_median": "Decision latency",
     "inference.memory_rss_peak": "Peak memory",
-    "inference.model_tokens_in_per_episode": "Tokens in per episode",
-    "inference.model_tokens_out_per_episode": "Tokens out per episode",
-    "inference.model_cost_per_episode": "Cost per episode",
-    "inference.model_cost_per_success": "Cost per success",
-    "inference.model_first_token_median": "Time to first token",
 }
+WITHOUT_MODEL = "without the model"
+"""Note on the energy of an entry with a language model: what the server of the model used is not known."""
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
 
@@ -51,10 +54,19 @@ class BoardColumn(Record, kw_only=True):
     formula: str
     main: bool = False
 
+    @property
+    def mode(self) -> str:
+        """Mode of the runs."""
+        return self.key.partition(".")[0]
+
     def value(self, entry: Entry) -> MetricValue | None:
         """Returns the entry's value, None if it has none."""
-        mode, _, metric = self.key.partition(".")
-        return entry.value(mode, metric)
+        return entry.value(self.mode, self.key.partition(".")[2])
+
+    def comparable(self, entry: Entry) -> MetricValue | None:
+        """Returns the entry's value, None if it has none or if it is a part of what the others count."""
+        value = self.value(entry)
+        return None if is_partial(value, self.mode, entry) else value
 
 
 class Cell(NamedTuple):
@@ -79,9 +91,9 @@ class Cell(NamedTuple):
         detail = self.detail if not self.detail or self.detail.startswith(("[", "±")) else f"({self.detail})"
         return f"{mark}{self.number} {self.unit}".rstrip() + (f" {detail}" if detail else "")
 
-    def ranked(self, rank: str) -> Cell:
-        """Returns the cell with a rank in its detail."""
-        return self._replace(detail="; ".join(part for part in (self.detail, rank) if part))
+    def noted(self, note: str) -> Cell:
+        """Returns the cell with a note at the end of its detail; an empty one changes nothing."""
+        return self._replace(detail="; ".join(part for part in (self.detail, note) if part))
 
 
 def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
@@ -137,6 +149,18 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
     sort = value.value if math.isfinite(value.value) else None
     text = number._replace(spread="").text()
     return Cell(sort, text, unit_text(scale), detail, value.provenance in ("estimated", "mixed"))
+
+
+def entry_cell(column: BoardColumn, entry: Entry, scale: Scale | None = None) -> Cell:
+    """Returns the cell of an entry; an energy without that of the entry's language model states this."""
+    value = column.value(entry)
+    return metric_cell(value, scale).noted(WITHOUT_MODEL if is_partial(value, column.mode, entry) else "")
+
+
+def is_partial(value: MetricValue | None, mode: str, entry: Entry) -> bool:
+    """Returns whether a value is an energy of an entry whose language model used energy elsewhere."""
+    energy = value is not None and value.value is not None and value.unit in ENERGY_UNITS
+    return energy and entry.had_a_model(mode)
 
 
 def ranks_by_cost(values: Sequence[MetricValue | None]) -> list[str]:

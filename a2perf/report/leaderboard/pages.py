@@ -17,7 +17,7 @@ from markupsafe import Markup
 from a2perf.domains import domain_title, task_summary, task_title, view_title
 from a2perf.plain_text import html_text
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import BoardColumn, Cell, metric_cell, ranks_by_cost, scales_of, score_cell
+from a2perf.report.leaderboard.columns import BoardColumn, Cell, entry_cell, ranks_by_cost, scales_of, score_cell
 from a2perf.report.leaderboard.entries import Broken
 from a2perf.report.leaderboard.interval_bars import interval_bar, scale_of
 from a2perf.report.leaderboard.pareto import ParetoView
@@ -242,9 +242,9 @@ def _board(
 ) -> dict[str, Any]:
     anchor = board_anchor(board)
     scales = scales_of(board, main)
-    ranks = {column.key: ranks_by_cost([column.value(row.entry) for row in board.rows]) for column in main}
+    ranks = {column.key: ranks_by_cost([column.comparable(row.entry) for row in board.rows]) for column in main}
     cells = [
-        [metric_cell(column.value(row.entry), scales[column.key]).ranked(ranks[column.key][place]) for column in main]
+        [entry_cell(column, row.entry, scales[column.key]).noted(ranks[column.key][place]) for column in main]
         for place, row in enumerate(board.rows)
     ]
     best = leaders_of(board.rows)
@@ -336,9 +336,7 @@ def _embedded(boards: Sequence[Board], more: Sequence[BoardColumn]) -> Markup:
     for number, board in enumerate(boards):
         scales = scales_of(board, more)
         for place, row in enumerate(board.rows):
-            found: dict[str, Cell] = {
-                column.key: metric_cell(column.value(row.entry), scales[column.key]) for column in more
-            }
+            found: dict[str, Cell] = {column.key: entry_cell(column, row.entry, scales[column.key]) for column in more}
             rows[f"r{number}-{place}"] = {
                 key: [cell.sort, cell.text()] for key, cell in found.items() if cell.sort is not None
             }

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from a2perf.metrics.values import MetricValue
 from a2perf.report.drawing import INK, Chart, inline_svg, new_figure, single
-from a2perf.report.leaderboard.columns import metric_cell, score_cell
+from a2perf.report.leaderboard.columns import is_partial, metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
 from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.scoring import Entry
@@ -33,6 +33,8 @@ _COSTS = (
 _MOST_LABELS, _LONGEST_LABEL = 12, 24
 _LABEL_HEIGHT, _LETTER_WIDTH = 0.062, 0.0145
 """Of a label, as shares of the height and width of the axes."""
+_DOT = 0.012
+"""Half the width of a point, as a share of the width of the axes."""
 _LOG_FROM = 20.0  # ratio of the largest to the smallest cost from which on the axis is logarithmic
 _LINK = re.compile(r'<a xlink:href="point-(\d+)"[^>]*>')
 
@@ -117,7 +119,8 @@ def pareto_views(board: Board, name: str) -> list[ParetoView]:
     for mode, metric, title in _COSTS:
         points = _points(board, mode, metric)
         if len(points) >= 2:
-            views.append(_view(board, points, title, f"{name}-{mode}-{metric}".replace("_", "-")))
+            partial = any(is_partial(row.entry.value(mode, metric), mode, row.entry) for row in board.rows)
+            views.append(_view(board, points, title, f"{name}-{mode}-{metric}".replace("_", "-"), partial=partial))
     return views
 
 
@@ -132,6 +135,8 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
         value = row.entry.value(mode, metric)
         # a sum of measured and estimated energy cannot be compared with either
         if row.place is None or value is None or value.value is None or value.provenance == "mixed":
+            continue
+        if is_partial(value, mode, row.entry):
             continue
         known.append((row.entry, value))
     intervals = [_interval(entry) for entry, _ in known]
@@ -186,7 +191,7 @@ def _no_better_than_random(
     }
 
 
-def _view(board: Board, points: Sequence[Point], title: str, name: str) -> ParetoView:
+def _view(board: Board, points: Sequence[Point], title: str, name: str, *, partial: bool) -> ParetoView:
     scale = row_scale([point.cost for point in points], "s" if "latency" in title else "kWh")
     gain_title = "normalised score" if board.reference else "return"
     front = [point for point in points if point.front]
@@ -195,7 +200,8 @@ def _view(board: Board, points: Sequence[Point], title: str, name: str) -> Paret
         name=name,
         title=f"{gain_title.capitalize()} against {title}",
         caption="Up and left is better. Filled: on the Pareto front. Hollow: dominated. "
-        "Grey: no better than the random policy. Bars: 95 % intervals of score and energy.",
+        "Grey: no better than the random policy. Bars: 95 % intervals of score and energy."
+        + (" Entries with a language model are left out: the energy of its server is not known." if partial else ""),
         description=f"{len(front)} of {len(points)} entries are on the Pareto front: {listed}",
         build=lambda: _figure(points, scale, title, gain_title),
     )
@@ -248,8 +254,9 @@ def _colour(point: Point) -> str:
 def _label(axes: Axes, points: Sequence[tuple[str, float, float, bool]]) -> None:
     """Writes the names beside the points; a label that would cover another one moves down, or up at the bottom."""
     to_axes = axes.transAxes.inverted()
-    placed: list[tuple[float, float, float]] = []  # left, right and middle of each label in axes coordinates
     spots = [tuple(to_axes.transform(axes.transData.transform((x, y)))) for _, x, y, _ in points]
+    dots = [(x - _DOT, x + _DOT, y) for x, y in spots]
+    placed: list[tuple[float, float, float]] = []  # left, right and middle of each label in axes coordinates
     order = sorted(range(len(points)), key=lambda index: -spots[index][1])
     for index in order[:_MOST_LABELS]:
         (name, _, _, chance), (x, y) = points[index], spots[index]
@@ -257,7 +264,7 @@ def _label(axes: Axes, points: Sequence[tuple[str, float, float, bool]]) -> None
         width = len(text) * _LETTER_WIDTH
         left_side = x + 0.02 + width > 1.0
         start = x - 0.02 - width if left_side else x + 0.02
-        middle = _free(start, start + width, y, placed)
+        middle = _free(start, start + width, y, [*placed, *dots])
         placed.append((start, start + width, middle))
         axes.annotate(
             text, (start if not left_side else x - 0.02, middle), xycoords="axes fraction",

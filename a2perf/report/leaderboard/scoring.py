@@ -133,6 +133,10 @@ class Entry(Record, kw_only=True):
         """What has one row in a table."""
         return self.name, self.version, self.view
 
+    def had_a_model(self, mode: str) -> bool:
+        """Returns whether its runs could call a language model; their energy is that of the submission alone."""
+        return self.value(mode, "model_calls") is not None
+
     def value(self, mode: str, metric: str) -> MetricValue | None:
         """Returns a metric's value, None where the entry has none."""
         return self.scores.get(mode, {}).get(metric)

@@ -11,9 +11,13 @@ import pytest
 
 from a2perf.records import TaskView
 from a2perf.report.leaderboard import Board, Entry, Score, write_leaderboard
+from a2perf.report.leaderboard.columns import columns_of, entry_cell
 from a2perf.report.leaderboard.pages import board_anchor
+from a2perf.report.leaderboard.pareto import pareto_views
 from a2perf.report.leaderboard.ranking import boards_of, pareto_front
 from a2perf.report.ranks import leaders, rank_ranges
+from a2perf.runs.model_record import ModelUsage, UsageCounts
+from a2perf.storage import write_record
 from tests.report.leaderboard.made_entries import Field, references
 
 
@@ -179,3 +183,20 @@ def test_the_open_track_also_holds_those_that_kept_a_budget(field: Field, tmp_pa
         "open": [("free", 1), ("thrifty", 2), ("lean", 2)],
     }
     assert [board.track for board in boards_of(entries[1:])] == ["fixed samples"]
+
+
+def test_energy_without_that_of_a_language_model_has_a_note_and_no_rank(field: Field, tmp_path: Path) -> None:
+    for name, level in (("asks", 18.0), ("one", 12.0), ("two", 6.0)):
+        field.entry(name, level, train=False, models=["small"] if name == "asks" else [])
+    for path in field.top.glob("asks*/trot/seed_*/inference"):
+        usage = ModelUsage(models=["small"], total=UsageCounts(calls=6, answered=6))
+        write_record(path / "metrics" / "model_usage.json", usage)
+        field.seal(path)
+    board = _boards(field, tmp_path)[0]
+    energy = next(column for column in columns_of([board]) if column.key == "inference.energy_gross")
+    cells = {row.entry.name: entry_cell(energy, row.entry) for row in board.rows}
+    assert "without the model" in cells["asks (small)"].detail
+    assert "without the model" not in cells["one"].detail + cells["two"].detail
+    view = next(view for view in pareto_views(board, "board") if view.cost_title == "evaluation energy")
+    assert {point.entry.name for point in view.points} == {"one", "two"}
+    assert "Entries with a language model are left out" in view.chart.caption
