@@ -158,7 +158,7 @@ def entry_cell(column: BoardColumn, entry: Entry, scale: Scale | None = None) ->
 
 
 def is_partial(value: MetricValue | None, mode: str, entry: Entry) -> bool:
-    """Returns whether a value is an energy of an entry whose language model used energy elsewhere."""
+    """Returns whether a value is an energy of an entry with a language model, which used energy elsewhere."""
     energy = value is not None and value.value is not None and value.unit in ENERGY_UNITS
     return energy and entry.had_a_model(mode)
 
