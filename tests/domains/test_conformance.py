@@ -1,6 +1,8 @@
 """Every registered environment keeps Gymnasium's contract; a new domain is covered without a new test file."""
 
+import gc
 import pickle
+import weakref
 
 import gymnasium
 import numpy as np
@@ -116,6 +118,20 @@ def test_a_task_record_round_trips_through_its_spec(env_id):
     assert again.observation_space == env.observation_space
     env.close()
     again.close()
+
+
+def test_a_closed_environment_is_freed(env_id):
+    """A cycle of references would keep the arrays of closed environments until the garbage collector runs."""
+    env = make(env_id)
+    env.reset(seed=0)
+    env.close()
+    kept = weakref.ref(env.unwrapped)
+    gc.disable()
+    try:
+        del env
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_renders_a_picture_where_it_says_so(env_id):

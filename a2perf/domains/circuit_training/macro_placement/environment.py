@@ -6,6 +6,7 @@ inference with one action, and seeds, limits, costs and reports are those of eve
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -118,7 +119,9 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         self.observation_space = spaces.Dict(  # type: ignore[assignment]
             {name: _space_of(array) for name, array in self._observation.items()}
         )
-        self.action_space = PlacementSpace(len(self._order), self._draw)  # type: ignore[assignment]
+        # A method in its place would make a cycle of references, and a closed environment would keep its memory.
+        draw = functools.partial(_random_action, self.benchmark)
+        self.action_space = PlacementSpace(len(self._order), draw)  # type: ignore[assignment]
         self._open, self._over = True, True
 
     def final_state(self) -> tuple[str, bytes]:
@@ -210,10 +213,6 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         state.x[absent], state.y[absent], state.placed[absent] = width / 2, height / 2, 1
         state.place_all_pins()
 
-    def _draw(self, generator: np.random.Generator) -> Action:
-        positions, turned = random_placement(self.benchmark, generator)
-        return {"positions": positions, "orientations": turned, "claimed_cost": np.array([NO_CLAIM])}
-
     def _observed(self) -> Observation:
         plc, netlist, state = self._plc, self._plc.netlist, self._plc.state
         weights = self._profile.weights
@@ -246,6 +245,11 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
 def create_macro_placement_environment(**kwargs: Any) -> MacroPlacementEnv:
     """Makes the environment."""
     return MacroPlacementEnv(**kwargs)
+
+
+def _random_action(benchmark: Benchmark, generator: np.random.Generator) -> Action:
+    positions, turned = random_placement(benchmark, generator)
+    return {"positions": positions, "orientations": turned, "claimed_cost": np.array([NO_CLAIM])}
 
 
 def _space_of(array: NDArray[Any]) -> spaces.Box:
