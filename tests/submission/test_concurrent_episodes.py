@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from a2perf.errors import ConfigError
 from a2perf.metrics.trackers.process_tree import TreeSample
 from a2perf.metrics.trackers.tree_sum import TreeSum
 from a2perf.records import Manifest, RolloutResults
@@ -18,6 +20,7 @@ from a2perf.storage import read_record
 from a2perf.submission.evaluator import concurrent_episodes
 from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
 from a2perf.submission.evaluator.episode_plan import PlannedEpisode
+from a2perf.submission.evaluator.open_files import allow_open_files
 from a2perf.submission.settings import Submission
 from tests.submission.test_repeats import GIN
 
@@ -104,6 +107,21 @@ def test_concurrent_episodes_imply_a_process_for_each() -> None:
     given = Submission(mode="inference", domain="web_navigation", concurrent_episodes=2)
     assert given.fresh_policy == "episode"
     assert Submission(mode="inference", domain="web_navigation").fresh_policy == "run"
+
+
+def test_open_files_are_allowed_for_every_episode_or_refused_with_the_possible_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = Submission(mode="inference", domain="web_navigation", concurrent_episodes=100)
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, limit: limits.append(limit))
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 4096))
+    allow_open_files(given)
+    assert limits == [(256 + 16 * 100, 4096)]
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 1056))
+    with pytest.raises(ConfigError, match="need 1856 open files, and this user may open 1056") as caught:
+        allow_open_files(given)
+    assert "--concurrent-episodes 50 or less" in str(caught.value)
 
 
 class _Tree:

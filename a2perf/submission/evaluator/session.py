@@ -21,6 +21,7 @@ from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.folder_content import note_changes
+from a2perf.submission.evaluator.open_files import allow_open_files
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.settings import Submission
 
@@ -43,8 +44,10 @@ def run_mode(
         The exit status, see ``supervise``.
 
     Raises:
-        UserError: the bundle belongs to another run, or another process is writing it.
+        UserError: the bundle belongs to another run, another process is writing it, or the run needs more open files
+            than the user may have.
     """
+    allow_open_files(settings)
     opened = open_bundle(settings.root / manifest.mode, manifest, configuration.text(), force=force)
     progress.opened(opened.path)
     if isinstance(opened, Finished):
