@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from a2perf.submission.evaluator.model_relay.access import ModelAccess
 from a2perf.submission.evaluator.model_relay.handle import start_relay
@@ -117,13 +118,13 @@ def main() -> None:
         json.dump(found, sys.stdout, indent=2)
         print()
         return
+    print(f"{'median of ' + str(options.calls) + ' calls':24} {'direct':>9} {'relay':>9} {'overhead':>9} {'ratio':>6}")
     for kind in ("plain", "stream"):
-        values = found[kind]
-        print(f"{kind:7}", "  ".join(f"{name} {value:.2f}" for name, value in values.items()))  # type: ignore[attr-defined]
-    print(
-        f"{options.clients} clients at once: {found['direct_calls_per_s']:.0f} calls/s directly,"
-        f" {found['relayed_calls_per_s']:.0f} calls/s through the relay"
-    )
+        values: Any = found[kind]
+        times = " ".join(f"{values[name]:6.2f} ms" for name in ("direct_ms", "relayed_ms", "overhead_ms"))
+        print(f"{kind:24} {times} {values['ratio']:6.2f}")
+    rates = " ".join(f"{found[name]:5.0f} c/s" for name in ("direct_calls_per_s", "relayed_calls_per_s"))
+    print(f"{str(options.clients) + ' clients at once':24} {rates}")
 
 
 if __name__ == "__main__":

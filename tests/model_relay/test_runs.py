@@ -146,11 +146,11 @@ def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.group("bwrap")
+@pytest.mark.parametrize("level", ["bubblewrap", pytest.param("docker", marks=pytest.mark.slow)])
 def test_a_cut_off_participant_reaches_the_model_and_neither_the_key_nor_the_network(
-    run: Runner, model: RunningServer, tmp_path: Path
+    level: str, run: Runner, model: RunningServer, tmp_path: Path
 ) -> None:
-    if (reason := why_unavailable("bubblewrap")) is not None:
+    if (reason := why_unavailable(level)) is not None:
         pytest.skip(reason)
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "key").write_text(f"{KEY}\n")
@@ -158,7 +158,7 @@ def test_a_cut_off_participant_reaches_the_model_and_neither_the_key_nor_the_net
         "SERVER_PORT": model.endpoint.rpartition(":")[2].removesuffix("/v1"), "KEY_FOLDER": str(tmp_path / "keys"),
     }  # fmt: skip
     passed = ("--gin-bindings", "Submission.pass_environment = ['SERVER_PORT', 'KEY_FOLDER']")
-    done = run(SPY, *run.with_model, *passed, level="bubblewrap")
+    done = run(SPY, *run.with_model, *passed, level=level)
     assert done.returncode == 0, done.stdout + done.stderr
     assert KEY.encode() not in bytes_of(run.root)
     assert KEY not in done.stdout + done.stderr
@@ -168,7 +168,7 @@ def test_a_cut_off_participant_reaches_the_model_and_neither_the_key_nor_the_net
     assert run.manifest.models == ["scripted"]
     assert not any("network" in warning for warning in run.manifest.warnings)
     again = tmp_path / "again"
-    assert run(SPY, "--model-replay", run.bundle, *passed, level="bubblewrap", root=again).returncode == 0
+    assert run(SPY, "--model-replay", run.bundle, *passed, level=level, root=again).returncode == 0
     assert usage.total.answered == len(model.model.requests)  # nothing was sent
     replayed = read_record(again / "inference" / "metrics" / "model_usage.json", ModelUsage)
     assert (replayed.total.calls, replayed.total.served) == (0, usage.total.answered)

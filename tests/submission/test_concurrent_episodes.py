@@ -26,29 +26,29 @@ from tests.submission.test_repeats import GIN
 
 
 @dataclass
-class Lanes:
-    """Lanes that do what a test says; they are numbered in the order in which they open."""
+class Workers:
+    """Workers that do what a test says."""
 
     play: Callable[[int, threading.Event], None]
     started: list[int] = field(default_factory=list)
     cancelled: list[int] = field(default_factory=list)
 
     @contextmanager
-    def open(self) -> Iterator[concurrent_episodes.Lane]:
-        yield _Lane(self)
+    def open(self) -> Iterator[concurrent_episodes.EpisodeWorker]:
+        yield _Worker(self)
 
 
-class _Lane:
-    def __init__(self, lanes: Lanes) -> None:
-        self._lanes, self._ended, self._index = lanes, threading.Event(), -1
+class _Worker:
+    def __init__(self, workers: Workers) -> None:
+        self._workers, self._ended, self._index = workers, threading.Event(), -1
 
     def play(self, planned: PlannedEpisode) -> None:
         self._index = planned.index
-        self._lanes.started.append(planned.index)
-        self._lanes.play(planned.index, self._ended)
+        self._workers.started.append(planned.index)
+        self._workers.play(planned.index, self._ended)
 
     def cancel(self) -> None:
-        self._lanes.cancelled.append(self._index)
+        self._workers.cancelled.append(self._index)
         self._ended.set()
 
 
@@ -69,12 +69,12 @@ def test_the_first_failure_in_the_plan_counts_and_later_episodes_are_cancelled()
         assert ended.wait(10)
         raise RuntimeError("cancelled")
 
-    lanes = Lanes(play)
+    workers = Workers(play)
     with pytest.raises(ValueError, match="first"):
-        ConcurrentEpisodes(plan(5), 3, lanes.open).play()
-    assert sorted(lanes.started)[:2] == [0, 1]
-    assert set(lanes.started) <= {0, 1, 2}
-    assert set(lanes.cancelled) <= {2}
+        ConcurrentEpisodes(plan(5), 3, workers.open).play()
+    assert sorted(workers.started)[:2] == [0, 1]
+    assert set(workers.started) <= {0, 1, 2}
+    assert set(workers.cancelled) <= {2}
 
 
 def test_an_interrupt_ends_the_episodes_that_are_being_played(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,17 +90,17 @@ def test_an_interrupt_ends_the_episodes_that_are_being_played(monkeypatch: pytes
         raise RuntimeError("cancelled")
 
     monkeypatch.setattr(concurrent_episodes, "wait", interrupted)
-    lanes = Lanes(play)
+    workers = Workers(play)
     with pytest.raises(KeyboardInterrupt):
-        ConcurrentEpisodes(plan(4), 2, lanes.open).play()
-    assert sorted(lanes.cancelled) == sorted(lanes.started) == [0, 1]
+        ConcurrentEpisodes(plan(4), 2, workers.open).play()
+    assert sorted(workers.cancelled) == sorted(workers.started) == [0, 1]
 
 
-def test_more_lanes_than_episodes_and_no_episodes_are_fine() -> None:
-    lanes = Lanes(lambda index, ended: None)
-    ConcurrentEpisodes(plan(2), 64, lanes.open).play()
-    ConcurrentEpisodes([], 64, lanes.open).play()
-    assert sorted(lanes.started) == [0, 1]
+def test_more_workers_than_episodes_and_no_episodes_are_fine() -> None:
+    workers = Workers(lambda index, ended: None)
+    ConcurrentEpisodes(plan(2), 64, workers.open).play()
+    ConcurrentEpisodes([], 64, workers.open).play()
+    assert sorted(workers.started) == [0, 1]
 
 
 def test_concurrent_episodes_imply_a_process_for_each() -> None:

@@ -16,7 +16,7 @@ from typing import Protocol
 from a2perf.submission.evaluator.episode_plan import PlannedEpisode
 
 
-class Lane(Protocol):
+class EpisodeWorker(Protocol):
     """Plays one episode at a time."""
 
     def play(self, planned: PlannedEpisode) -> None:
@@ -32,17 +32,20 @@ class ConcurrentEpisodes:
     Args:
         waiting: the episodes in the order of the plan.
         count: largest number of episodes at the same time.
-        open_lane: opens a lane; called and left in the thread that uses it.
+        open_worker: opens a worker; called and left in the thread that uses it.
     """
 
     def __init__(
-        self, waiting: Iterable[PlannedEpisode], count: int, open_lane: Callable[[], AbstractContextManager[Lane]]
+        self,
+        waiting: Iterable[PlannedEpisode],
+        count: int,
+        open_worker: Callable[[], AbstractContextManager[EpisodeWorker]],
     ) -> None:
         self._waiting = deque(waiting)
         self._count = min(count, len(self._waiting))
-        self._open_lane = open_lane
+        self._open_worker = open_worker
         self._lock = threading.Lock()
-        self._playing: dict[Lane, int] = {}
+        self._playing: dict[EpisodeWorker, int] = {}
         self._errors: dict[int, BaseException] = {}
         self._is_stopped = False
 
@@ -67,28 +70,28 @@ class ConcurrentEpisodes:
             raise self._errors[min(self._errors)]
 
     def _work(self) -> None:
-        index, lane = -1, None
+        index, worker = -1, None
         try:
-            with self._open_lane() as lane:
-                while (planned := self._next(lane)) is not None:
+            with self._open_worker() as worker:
+                while (planned := self._next(worker)) is not None:
                     index = planned.index
-                    lane.play(planned)
+                    worker.play(planned)
         except BaseException as error:
-            self._failed(lane, index, error)
+            self._failed(worker, index, error)
 
-    def _next(self, lane: Lane) -> PlannedEpisode | None:
+    def _next(self, worker: EpisodeWorker) -> PlannedEpisode | None:
         with self._lock:
-            self._playing.pop(lane, None)
+            self._playing.pop(worker, None)
             if self._is_stopped or self._errors or not self._waiting:
                 return None
             planned = self._waiting.popleft()
-            self._playing[lane] = planned.index
+            self._playing[worker] = planned.index
             return planned
 
-    def _failed(self, lane: Lane | None, index: int, error: BaseException) -> None:
+    def _failed(self, worker: EpisodeWorker | None, index: int, error: BaseException) -> None:
         with self._lock:
-            if lane is not None:
-                self._playing.pop(lane, None)
+            if worker is not None:
+                self._playing.pop(worker, None)
             if self._is_stopped:
                 return
             self._errors.setdefault(index, error)
@@ -100,5 +103,5 @@ class ConcurrentEpisodes:
         with self._lock:
             self._is_stopped = True
             playing = list(self._playing)
-        for lane in playing:
-            lane.cancel()
+        for worker in playing:
+            worker.cancel()

@@ -89,27 +89,17 @@ class Participants:
         self._folders, self._mode, self._tracker = folders, mode, tracker
         self._all, self._of_process = ExitStack(), ExitStack()
         self._model = model
-        self._attached = self._is_beside = self._is_cancelled = False
+        self._attached = self._is_cancelled = False
+        self._prepared: ParticipantProcess | None = None
         self._tree_root: int | None = None
         self._preparing = threading.Lock()
         self._episodes_s: list[float] = []
 
     def beside(self) -> Participants:
-        """Returns participants of the same run for another thread, which have the same trackers.
-
-        They start no process before ``of_episode``.
-        """
-        model = None if self._model is None else self._model.new_caller()
-        other = Participants(
-            self.settings, self._task, self._manifest, self._folders, mode=self._mode, model=model
-        )  # fmt: skip
-        other.sampler, other._attached, other._is_beside = self.sampler, self._attached, True
-        other._preparing, other._episodes_s = self._preparing, self._episodes_s
-        return other
+        """Returns participants of the same run for another thread; they start no process before ``of_episode``."""
+        return _ParticipantsBeside(self)
 
     def __enter__(self) -> Participants:
-        if self._is_beside:
-            return self
         form = form_of(self.settings.folder)
         if form is not None and form.prepare:
             load_attribute(form.prepare)()
@@ -126,24 +116,10 @@ class Participants:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._is_beside:
-            self._end_beside(value)
-            return
         try:
             explain(value, self._model)
         finally:
             self._all.__exit__(kind, value, trace)
-
-    def _end_beside(self, value: BaseException | None) -> None:
-        try:
-            if self._model is not None:
-                explain(value, self._model)
-        finally:
-            try:
-                self.end_process()
-            finally:
-                if self._model is not None:
-                    self._model.close()
 
     def mark(self, phase: str) -> None:
         """Marks the start of a phase in the trackers' record and for the relay to a language model."""
@@ -179,8 +155,8 @@ class Participants:
     def cancel(self) -> None:
         """Makes the current process, or the next one, fail; called from another thread."""
         self._is_cancelled = True
-        if hasattr(self, "process"):
-            self.process.cancel()
+        if self._prepared is not None:
+            self._prepared.cancel()
 
     def warn(self, texts: Iterable[str]) -> None:
         """Adds warnings to the record of the run."""
@@ -245,12 +221,12 @@ class Participants:
     def _prepare(self, folders: ParticipantFolders, *, seed: int | None = None) -> None:
         """Prepares a process: chooses its Python and its sandbox and records both in the manifest."""
         with self._preparing:
-            self.process = self._of_process.enter_context(self._prepared(folders, seed))
+            self._prepared = self.process = self._of_process.enter_context(self._in_sandbox(folders, seed))
         if self._is_cancelled:
             self.process.cancel()
 
     @contextmanager
-    def _prepared(self, folders: ParticipantFolders, seed: int | None) -> Iterator[ParticipantProcess]:
+    def _in_sandbox(self, folders: ParticipantFolders, seed: int | None) -> Iterator[ParticipantProcess]:
         settings, task, manifest = self.settings, self._task, self._manifest
         with participant_python(settings, folders.logs) as chosen:
             manifest.python_env = chosen.record
@@ -287,6 +263,29 @@ class Participants:
                     yield process
             finally:
                 manifest.warnings += process.warnings
+
+
+class _ParticipantsBeside(Participants):
+    """Participants of a run in another thread: the same trackers and records, and another caller of the model."""
+
+    def __init__(self, run: Participants) -> None:
+        model = None if run._model is None else run._model.new_caller()
+        super().__init__(run.settings, run._task, run._manifest, run._folders, mode=run._mode, model=model)
+        self.sampler, self._attached = run.sampler, run._attached
+        self._preparing, self._episodes_s = run._preparing, run._episodes_s
+
+    def __enter__(self) -> Participants:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with ExitStack() as ending:
+            if self._model is not None:
+                ending.callback(self._model.close)
+            ending.callback(self.end_process)
+            if self._model is not None:  # without a model, the run itself explains the failure
+                explain(value, self._model)
 
 
 def _warn_of_open_network(manifest: Manifest, confined: Confinement) -> None:

@@ -66,7 +66,7 @@ def play(
         if settings.concurrent_episodes > 1:
             participants.end_process()
             ConcurrentEpisodes(
-                waiting, settings.concurrent_episodes, lambda: rollouts.lane(participants)
+                waiting, settings.concurrent_episodes, lambda: rollouts.worker(participants)
             ).play()  # fmt: skip
         else:
             rollouts.in_turn(waiting, env, participants)
@@ -106,13 +106,13 @@ class _Rollouts:
                     self.totals = [account.totals()]
 
     @contextmanager
-    def lane(self, participants: Participants) -> Iterator[_Lane]:
-        """Opens a lane with its own environment and its own participant processes."""
+    def worker(self, participants: Participants) -> Iterator[_Worker]:
+        """Opens a worker with its own environment and its own participant processes."""
         with self._opening:  # gin's configuration and the socket to the relay are not made for several threads
             env = create_domain(env_name=self._task.env_id, framework="gymnasium", **self._task.env_kwargs)
             beside = participants.beside()
         with closing(env), PerturbedEnvironments(self._task, env) as environments, beside:
-            yield _Lane(self, environments, beside)
+            yield _Worker(self, environments, beside)
 
     def play_alone(self, planned: PlannedEpisode, world: Any, participants: Participants) -> None:
         """Plays an episode with a new participant process; other threads may play others."""
@@ -155,18 +155,18 @@ class _Rollouts:
         fault_point("evaluator: episode recorded")
 
 
-class _Lane:
+class _Worker:
     """Plays one episode at a time in its own environment."""
 
     def __init__(self, rollouts: _Rollouts, environments: PerturbedEnvironments, participants: Participants) -> None:
         self._rollouts, self._environments, self._participants = rollouts, environments, participants
 
     def play(self, planned: PlannedEpisode) -> None:
-        """See ``concurrent_episodes.Lane``."""
+        """See ``concurrent_episodes.EpisodeWorker``."""
         self._rollouts.play_alone(planned, self._environments.of(planned.perturbation), self._participants)
 
     def cancel(self) -> None:
-        """See ``concurrent_episodes.Lane``."""
+        """See ``concurrent_episodes.EpisodeWorker``."""
         self._participants.cancel()
 
 
