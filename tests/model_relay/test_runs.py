@@ -19,6 +19,7 @@ from a2perf.runs.model_record import CallOutcome, ModelUsage, ServedEntry, Usage
 from a2perf.sandbox import why_unavailable
 from a2perf.storage import Journal, read_record
 from a2perf.submission.scripted_model import RunningServer, Script, ScriptRule, running_server
+from tests.launch.docker_engine import running_engine
 from tests.submission.conftest import command
 
 KEY = "sk-organizer-9876543210"
@@ -146,15 +147,29 @@ def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("level", ["bubblewrap", pytest.param("docker", marks=pytest.mark.slow)])
+@pytest.mark.group("bwrap")
 def test_a_cut_off_participant_reaches_the_model_and_neither_the_key_nor_the_network(
-    level: str, run: Runner, model: RunningServer, tmp_path: Path
+    run: Runner, model: RunningServer, tmp_path: Path
 ) -> None:
-    if (reason := why_unavailable(level)) is not None:
+    if (reason := why_unavailable("bubblewrap")) is not None:
         pytest.skip(reason)
+    reaches_only_the_model(run, model, tmp_path, "bubblewrap")
+
+
+@pytest.mark.slow
+@pytest.mark.group("docker")
+def test_a_participant_in_a_container_reaches_the_model_and_neither_the_key_nor_the_network(
+    run: Runner, model: RunningServer, tmp_path: Path
+) -> None:
+    with running_engine() as engine:
+        run.environment = {"DOCKER_HOST": engine.host}
+        reaches_only_the_model(run, model, tmp_path, "docker")
+
+
+def reaches_only_the_model(run: Runner, model: RunningServer, tmp_path: Path, level: str) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "key").write_text(f"{KEY}\n")
-    run.environment = {
+    run.environment |= {
         "SERVER_PORT": model.endpoint.rpartition(":")[2].removesuffix("/v1"), "KEY_FOLDER": str(tmp_path / "keys"),
     }  # fmt: skip
     passed = ("--gin-bindings", "Submission.pass_environment = ['SERVER_PORT', 'KEY_FOLDER']")
