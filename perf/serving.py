@@ -1,6 +1,6 @@
 """What serving environments costs, against stepping them in the same process.
 
-    python perf/serving.py                       # speed of each protocol, memory of 256 sessions
+    python perf/serving.py                       # speed of each protocol, memory of sessions
     python perf/serving.py soak --minutes 60     # clients that drop, and what they leave behind
 
 Speed is steps per second of wall time, and per second of processor time of the server with its workers: the latter
@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -31,7 +33,10 @@ import a2perf
 
 WEB_TASK = "difficulty_level_1_num_websites_1"
 TASKS = (WEB_TASK, "synthetic_pace", "toy_macro_stdcell")
+_MEMORY_TASKS = (*TASKS, "text_level_3", "mujoco_dog_pace", "generated", "ariane_twin", "place_ariane_twin")
 _MOST_BYTES = 1 << 24
+_WAYS = ("close", "abort", "during a step", "before open", "garbage", "half a frame", "half open", "idle")
+_KEPT = ("rss_mb", "fds", "threads", "processes")
 
 
 class Served:
@@ -67,6 +72,14 @@ class Served:
             "processes": len(tree),
             "sessions": float(rows["a2perf_sessions"]),
         }
+
+    def idle_resources(self, patience: float = 30.0) -> dict[str, float]:
+        """Waits until no session is open; those that outlive the patience show in the result."""
+        deadline = time.monotonic() + patience
+        while (found := self.resources())["sessions"] and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(1.0)  # the worker processes close the environments
+        return self.resources() if not found["sessions"] else found
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -150,6 +163,7 @@ async def _drive_all(kind: type[HttpLoad] | type[OpenEnvLoad], url: str, task: s
     await asyncio.gather(*(_drive(kind, url, task, actions, steps // clients) for _ in range(clients)))
 
 
+@functools.cache
 def _actions(task: str) -> list[object]:
     """Returns actions of an episode with seed 0; they repeat if it is longer."""
     if task == "synthetic_pace":
@@ -206,22 +220,31 @@ def speed(steps: int, tasks: Sequence[str]) -> None:
 # --- memory
 
 
-async def _hold(url: str, sessions: int, server: Served) -> dict[str, float]:
+async def _held(server: Served, task: str, sessions: int) -> list[float]:
+    """Returns the resident memory with one session and with all of them, MB."""
+    rows = []
     async with contextlib.AsyncExitStack() as stack:
-        loads = []
-        for _ in range(sessions):
+        for count in range(sessions):
+            url = server.socket_address + HttpLoad.path
             socket = await stack.enter_async_context(connect(url, max_size=_MOST_BYTES, compression=None))
-            loads.append((HttpLoad(), socket))
-            await loads[-1][0].open(socket, WEB_TASK)
-        for load, socket in loads:
-            await load.step(socket, 0)
-        return server.resources()
+            load = HttpLoad()
+            await load.open(socket, task)
+            if count in (0, sessions - 1):
+                rows.append(server.resources()["rss_mb"])
+    return rows
 
 
-def memory(sessions: int) -> None:
-    with served("http", "--task", WEB_TASK, "--max-sessions", str(sessions)) as server:
-        found = asyncio.run(_hold(server.socket_address + HttpLoad.path, sessions, server))
-    print(f"{sessions} sessions: " + ", ".join(f"{value:.0f} {name}" for name, value in found.items()))
+def memory(tasks: Sequence[str], sessions: int) -> None:
+    """Prints what the sessions of one worker process take; of web navigation as many as asked for, of others 8."""
+    print(f"{'task':<36}{'sessions':>9}{'all, MB':>9}{'first, MB':>11}{'further, MB':>13}{'closed, MB':>12}")
+    for task in tasks:
+        count = sessions if task == WEB_TASK else 8
+        with served("http", "--task", task, "--workers", "1", "--max-sessions", str(count)) as server:
+            empty = server.resources()["rss_mb"]
+            first, last = asyncio.run(_held(server, task, count))
+            closed = server.idle_resources()["rss_mb"]
+        further = (last - first) / (count - 1)
+        print(f"{task:<36}{count:>9}{last:>9.0f}{first - empty:>11.0f}{further:>13.1f}{closed:>12.0f}", flush=True)
 
 
 # --- clients that drop
@@ -234,14 +257,15 @@ async def _start_workers(server: Served) -> None:
 
 async def _misbehave(url: str, draw: random.Random) -> None:
     """Opens a session, steps, and leaves in one of several ways, most of them rude."""
-    with contextlib.suppress(ConnectionClosed, OSError, AssertionError, TimeoutError):
+    with contextlib.suppress(ConnectionClosed, OSError, TimeoutError):
         socket = await connect(url + HttpLoad.path, max_size=_MOST_BYTES, compression=None, ping_interval=None)
         load = HttpLoad()
-        way = draw.choice(("close", "abort", "during a step", "before open", "garbage", "half a frame", "half open"))
+        way = draw.choice(_WAYS)
         if way != "before open":
-            await load.open(socket, draw.choice(TASKS))
-            for _ in range(draw.randrange(5)):
-                if await load.step(socket, 0):
+            task = draw.choice(TASKS)
+            await load.open(socket, task)
+            for action in _actions(task)[: draw.randrange(5)]:
+                if await load.step(socket, action):
                     break
         if way == "during a step":
             await socket.send(msgspec.msgpack.encode({"op": "reset", "session": load.session}))
@@ -252,6 +276,8 @@ async def _misbehave(url: str, draw: random.Random) -> None:
         elif way == "half open":
             socket.transport.pause_reading()  # answers no ping
             await asyncio.sleep(draw.uniform(0.1, 6.0))
+        elif way == "idle":
+            await socket.wait_closed()
         if way == "close":
             await socket.close()
         else:
@@ -263,37 +289,53 @@ async def _misbehave_for(server: Served, seconds: float, clients: int, every: fl
     draw = random.Random(0)
     deadline = time.monotonic() + seconds
     count = 0
+    may_start = asyncio.Event()
+    may_start.set()
 
     async def client() -> None:
         nonlocal count
         while time.monotonic() < deadline:
+            await may_start.wait()
             await _misbehave(server.socket_address, draw)
             count += 1
 
     async def watch() -> None:
         while time.monotonic() < deadline:
             await asyncio.sleep(every)
-            rows.append({"clients": count, **(await asyncio.to_thread(server.resources))})
-            print("  ".join(f"{name} {value:.0f}" for name, value in rows[-1].items()), flush=True)
+            may_start.clear()  # the memory of an open session would hide a leak
+            found = await asyncio.to_thread(server.idle_resources)
+            may_start.set()
+            rows.append({"minute": (time.monotonic() - deadline + seconds) / 60, "clients": count, **found})
+            print("  ".join(f"{name} {value:.1f}" for name, value in rows[-1].items()), flush=True)
 
     await asyncio.gather(watch(), *(client() for _ in range(clients)))
     return rows
 
 
+def _print_growth(rows: Sequence[dict[str, float]]) -> None:
+    """Prints the slope of a straight line through the second half of the rows, per hour."""
+    half = rows[len(rows) // 2 :]
+    if len(half) < 3:
+        return
+    hours = [row["minute"] / 60 for row in half]
+    slopes = {name: statistics.linear_regression(hours, [row[name] for row in half]).slope for name in _KEPT}
+    print("growth per hour in the second half: ", "  ".join(f"{name} {slope:+.2f}" for name, slope in slopes.items()))
+
+
 def soak(minutes: float, clients: int = 8) -> bool:
     """Returns whether nothing was left behind: sessions, descriptors, threads; memory may grow by a tenth."""
     arguments = [argument for task in TASKS for argument in ("--task", task)]
-    with served("http", *arguments, "--workers", "1", "--idle-seconds", "30", "--ping-seconds", "2") as server:
+    with served("http", *arguments, "--workers", "1", "--idle-seconds", "5", "--ping-seconds", "2") as server:
         asyncio.run(_start_workers(server))
         asyncio.run(_misbehave_for(server, 5.0, clients, 5.0))  # fills caches
-        time.sleep(6.0)
-        before = server.resources()
-        asyncio.run(_misbehave_for(server, 60.0 * minutes, clients, max(2.0, 6.0 * minutes)))
-        time.sleep(6.0)
-        after = server.resources()
+        before = server.idle_resources()
+        every = min(60.0, max(2.0, 6.0 * minutes))
+        rows = asyncio.run(_misbehave_for(server, 60.0 * minutes, clients, every))
+        after = server.idle_resources()
         status = server.stop()
     print("before", {name: round(value, 1) for name, value in before.items()})
     print("after ", {name: round(value, 1) for name, value in after.items()}, "exit status", status)
+    _print_growth(rows)
     same = all(after[name] <= before[name] for name in ("fds", "threads", "processes"))
     return same and after["sessions"] == 0 and after["rss_mb"] < 1.1 * before["rss_mb"] and status == 0
 
@@ -301,15 +343,15 @@ def soak(minutes: float, clients: int = 8) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=("speed", "memory", "soak"), help="default: speed and memory")
-    parser.add_argument("--tasks", nargs="+", default=TASKS, metavar="TASK")
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="of speed and memory")
     parser.add_argument("--steps", type=int, default=4000, help="web steps per measurement")
     parser.add_argument("--sessions", type=int, default=256)
     parser.add_argument("--minutes", type=float, default=60.0)
     given = parser.parse_args()
     if given.what in (None, "speed"):
-        speed(given.steps, given.tasks)
+        speed(given.steps, given.tasks or TASKS)
     if given.what in (None, "memory"):
-        memory(given.sessions)
+        memory(given.tasks or _MEMORY_TASKS, given.sessions)
     return 0 if given.what != "soak" or soak(given.minutes) else 1
 
 
