@@ -28,6 +28,7 @@ DTYPES: Final = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
 )
 """Numbers of fixed size."""
+_NAMES: Final = {np.dtype(name): name for name in DTYPES}  # the attribute `str` of a dtype takes a microsecond
 _FIELDS: Final = frozenset(("dtype", "shape", "data"))
 _MOST_DIMENSIONS: Final = 32
 _LEAST_ITEMS: Final = 16  # shorter arrays are sent whole
@@ -78,7 +79,7 @@ def plain(value: Any) -> Any:
         if not -(1 << 63) <= value < 1 << 64:
             raise UnsendableValue(f"the integer {value} has more than 64 bits")
         return value
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):  # the check of the abstract class is slow
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
@@ -96,11 +97,12 @@ def array_record(array: NDArray[Any] | np.generic) -> ArrayRecord:
         UnsendableValue: its items are not numbers or booleans.
     """
     whole = np.asarray(array)
-    if not whole.dtype.isnative:
-        whole = whole.astype(whole.dtype.newbyteorder("="))
-    name = whole.dtype.str
-    if name not in DTYPES:
-        raise UnsendableValue(f"arrays of dtype {whole.dtype} cannot be sent")
+    name = _NAMES.get(whole.dtype)
+    if name is None:
+        native = whole.dtype.newbyteorder("=")
+        if native not in _NAMES:
+            raise UnsendableValue(f"arrays of dtype {whole.dtype} cannot be sent")
+        whole, name = whole.astype(native), _NAMES[native]
     flat = whole.reshape(-1)  # copies only if the array is not contiguous
     if flat.size >= _LEAST_ITEMS and (bits := _BITS.get(flat.itemsize)) is not None:
         # compared as integers, because NaN differs from itself and -0.0 equals 0.0
