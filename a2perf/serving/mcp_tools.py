@@ -7,7 +7,9 @@ that a client opens for each request.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import io
 import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +20,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, ContentBlock, TextContent
+from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent
+from PIL import Image
 from starlette.routing import BaseRoute
 
 from a2perf._version import __version__
@@ -26,8 +29,9 @@ from a2perf.serving.errors import ServingError
 from a2perf.serving.http_protocol import outcome_fields, task_rows
 from a2perf.serving.sessions import Session, Sessions
 from a2perf.serving.settings import ServerSettings
-from a2perf.serving.values import encode
+from a2perf.serving.values import array_of, encode, is_array_record
 
+_MOST_PIXELS = 1 << 26  # numbers of one picture
 _INSTRUCTIONS = (
     "Each task is an environment with episodes. Call list_tasks, then reset with a task: it starts an episode and "
     "returns a session and the first observation. Call step with the session and an action until terminated or "
@@ -195,7 +199,7 @@ async def _serve_stdio(settings: ServerSettings) -> None:
 
 
 async def _told(sessions: Sessions, work: Callable[[], Awaitable[dict[str, Any]]]) -> CallToolResult:
-    """Returns the fields of an answer as a tool's result: JSON, after the observation if that is a text.
+    """Returns the fields of an answer as a tool's result: all of them as structured content, and parts for the model.
 
     Raises:
         ToolError: the request was refused; its text is the error as JSON.
@@ -205,15 +209,39 @@ async def _told(sessions: Sessions, work: Callable[[], Awaitable[dict[str, Any]]
     except ServingError as error:
         sessions.count_error(error)
         raise ToolError(encode({"error": error.record()}, "json").decode()) from error
-    text = encode(fields, "json")
-    structured = msgspec.json.decode(text)
-    content: list[ContentBlock] = [TextContent(type="text", text=text.decode())]
-    if isinstance(observed := structured.get("observation"), str):
-        rest = {name: value for name, value in structured.items() if name != "observation"}
-        content = [
-            TextContent(type="text", text=observed), TextContent(type="text", text=encode(rest, "json").decode()),
-        ]  # fmt: skip
-    return CallToolResult(content=content, structured_content=structured)
+    structured = msgspec.json.decode(encode(fields, "json"))
+    return CallToolResult(content=await asyncio.to_thread(_parts, structured), structured_content=structured)
+
+
+def _parts(fields: dict[str, Any]) -> list[ContentBlock]:
+    """Returns what a language model reads: texts and pictures of the observation, then the other fields as JSON.
+
+    In JSON, line ends are escaped and a picture is a megabyte of base64.
+    """
+    observed = fields.get("observation")
+    named: dict[str, Any] = observed if isinstance(observed, dict) and not is_array_record(observed) else {"": observed}
+    shown: dict[str, ContentBlock] = {}
+    for name, value in named.items():
+        if isinstance(value, str):
+            shown[name] = TextContent(type="text", text=value)
+        elif _is_picture(value):
+            shown[name] = ImageContent(type="image", data=_png(value), mime_type="image/png")
+    rest = {name: value for name, value in fields.items() if name != "observation"}
+    if "observation" in fields and len(shown) < len(named):
+        kept = {name: value for name, value in named.items() if name not in shown}
+        rest["observation"] = kept if named is observed else observed
+    return [*shown.values(), TextContent(type="text", text=encode(rest, "json").decode())]
+
+
+def _is_picture(value: Any) -> bool:
+    return is_array_record(value) and value["dtype"] == "|u1" and len(value["shape"]) == 3 and value["shape"][2] == 3
+
+
+def _png(record: dict[str, Any]) -> str:
+    """Returns a picture as PNG in base64."""
+    written = io.BytesIO()
+    Image.fromarray(array_of(record, most_items=_MOST_PIXELS)).save(written, "PNG")
+    return base64.b64encode(written.getvalue()).decode()
 
 
 async def _now(fields: dict[str, Any]) -> dict[str, Any]:

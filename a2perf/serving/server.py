@@ -22,6 +22,7 @@ from a2perf.serving.settings import ServerSettings
 
 _SHUTDOWN_SECONDS = 3
 _KEEP_ALIVE_SECONDS = 30
+_GRACE_SECONDS = 1.0
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -91,12 +92,13 @@ class _SignalledServer(uvicorn.Server):
 
 
 class _BoundedProtocol(H11Protocol):
-    """HTTP with two more limits: of open connections, and of the time in which the head of a request arrives."""
+    """HTTP with more limits: of open connections, and of the time in which head and body of a request arrive."""
 
     def __init__(self, settings: ServerSettings, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._settings = settings
         self._slow: asyncio.TimerHandle | None = None
+        self._awaited: type | None = None  # the state of h11 that the timer limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -104,31 +106,33 @@ class _BoundedProtocol(H11Protocol):
             transport.write(_BUSY)
             transport.close()
             return
-        self._expect_head()
+        self._limit(h11.IDLE)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
-            self._expect_head()
-        else:
-            self._head_arrived()
+        is_websocket = self.transport.get_protocol() is not self  # from here on pings limit the connection
+        self._limit(None if is_websocket else self.conn.their_state)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._head_arrived()  # from here on the keep-alive limit holds until the next byte
+        self._limit(None)  # from here on the keep-alive limit holds until the next byte
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
+        self._limit(None)
         super().connection_lost(exc)
 
-    def _expect_head(self) -> None:
-        if self._slow is None:
-            self._slow = self.loop.call_later(self._settings.request_seconds, self.transport.abort)
-
-    def _head_arrived(self) -> None:
+    def _limit(self, state: type | None) -> None:
+        """Limits the time that the client may stay in a state: before the end of the head, or of the body."""
+        if state is self._awaited:
+            return
+        self._awaited = state
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
+        # `read_body` has the same limit, and answers; without the grace, this one would end the connection before that
+        if state is h11.IDLE or state is h11.SEND_BODY:
+            grace = 0.0 if state is h11.IDLE else _GRACE_SECONDS
+            self._slow = self.loop.call_later(self._settings.request_seconds + grace, self.transport.abort)
 
 
 def _bound(settings: ServerSettings) -> socket.socket:

@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 WEB, ROBOT, CIRCUIT = "difficulty_level_1_num_websites_1", "synthetic_pace", "toy_macro_stdcell"
+TEXT = "text_level_1"
 
 
 @dataclass
@@ -91,9 +92,10 @@ def started(protocol: str, *arguments: str, environment: dict[str, str] | None =
 
 @pytest.fixture(scope="package")
 def http_server() -> Iterator[Server]:
-    """A server of one task per domain, with narrow limits."""
-    tasks = [argument for task in (WEB, ROBOT, CIRCUIT) for argument in ("--task", task)]
+    """A server of one task per domain and one with texts, with narrow limits."""
+    tasks = [argument for task in (WEB, ROBOT, CIRCUIT, TEXT) for argument in ("--task", task)]
     limits = ["--max-sessions", "6", "--max-message-bytes", "65536", "--request-seconds", "1"]
+    limits += ["--client-kwargs", "observation"]
     with started("http", *tasks, *limits) as server:
         yield server
 
