@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,15 @@ from websockets.sync.client import ClientConnection, connect
 
 import a2perf
 from a2perf.serving.values import from_plain
+from tests.docs import documents
 from tests.serving import openenv_python
-from tests.serving.conftest import ROBOT, WEB, Server, assert_same, started
+from tests.serving.conftest import ROBOT, TEXT, WEB, Server, assert_same, started
 
 
 @pytest.fixture(scope="module")
 def openenv_server() -> Iterator[Server]:
-    arguments = ["--task", WEB, "--task", ROBOT, "--max-sessions", "3", "--client-kwargs", "step_limit"]
+    arguments = ["--task", WEB, "--task", ROBOT, "--task", TEXT, "--max-sessions", "3", "--request-seconds", "1"]
+    arguments += ["--client-kwargs", "step_limit", "--max-message-bytes", "65536"]
     with started("openenv", *arguments) as server:
         yield server
 
@@ -111,40 +116,95 @@ def test_sessions_over_http(openenv_server: Server) -> None:
     assert openenv_server.request("GET", "/health") == (200, {"status": "healthy"})
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "status", "kind"),
+    [
+        ("/step", b"\xff", 400, "malformed"),
+        ("/step", b'{"session_id": "guess", "action": {"action": 0}}', 404, "unknown_session"),
+        ("/step", b'{"session_id": 3, "action": {"action": 0}}', 400, "bad_request"),
+        ("/close", b'{"session_id": "guess"}', 404, "unknown_session"),
+        ("/reset", b"x" * 100_000, 413, "too_large"),
+        ("/reset", b'{"session_id": "guess"}', 404, "unknown_session"),
+    ],
+)
+def test_bad_http_requests_get_their_status(
+    openenv_server: Server, path: str, body: bytes, status: int, kind: str
+) -> None:
+    found, fields = openenv_server.request("POST", path, body)
+    assert (found, fields["error"]["kind"]) == (status, kind)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the kernel cannot limit the time")
+def test_a_client_that_reads_no_answer_is_disconnected(openenv_server: Server) -> None:
+    """Its buffers fill, and the limit is one second; another client's episode continues bit for bit."""
+    request = b'{"type": "reset", "data": {"seed": 1}}'
+    frame = bytes([0x81, 0x80 | len(request), 0, 0, 0, 0]) + request
+    with socket.socket() as deaf, connect(openenv_server.websocket + "/ws", max_size=None) as other:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect((openenv_server.host, openenv_server.port))
+        deaf.sendall(
+            b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        assert deaf.recv(12) == b"HTTP/1.1 101"
+        first = _ask(other, "reset", seed=1)
+        deaf.sendall(1000 * frame)  # 15 MB of answers
+        deadline = time.monotonic() + 15  # the default of --ping-seconds disconnects much later
+        while openenv_server.metrics()["a2perf_sessions"] > 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert _ask(other, "reset", seed=1) == first
+
+
 _CLIENT = """
-import json, sys
+import json, runpy, sys
 from openenv.core import GenericEnvClient
 
-rows = []
-with GenericEnvClient(base_url=sys.argv[1]).sync() as env:
-    result = env.reset(seed=1)
-    rows.append([result.observation["observation"]["time_step"], result.reward, result.done])
-    for action in json.loads(sys.argv[2]):
-        result = env.step({"action": action})
-        rows.append([result.observation["observation"]["time_step"], result.reward, result.done])
-    try:
-        env.step({"action": "click"})
-    except RuntimeError as error:
-        rows.append(str(error))
-    rows.append(env.state())
-print(json.dumps(rows))
+address, episodes = sys.argv[1], json.loads(sys.argv[2])
+results = []
+with GenericEnvClient(base_url=address).sync() as env:
+    for task, actions in episodes.items():
+        result = env.reset(task=task, seed=1)
+        rows = [[result.observation, result.reward, result.done]]
+        for action in actions:
+            result = env.step({"action": action})
+            rows.append([result.observation, result.reward, result.done])
+        try:
+            env.step({"action": actions[0]})
+        except RuntimeError as error:
+            results.append([rows, str(error), env.state()])
+print(json.dumps(results))
+sys.argv[1:] = [address]
+runpy.run_path("train_openenv.py", run_name="__main__")
 """
 
 
 @pytest.mark.group("openenv")
-def test_the_unmodified_client_solves_an_episode(openenv_server: Server, tmp_path: Path) -> None:
-    local = a2perf.make(WEB)
-    observation, _ = local.reset(seed=1)
-    actions = local.unwrapped.solution()
-    command = [str(openenv_python.found()), "-c", _CLIENT, openenv_server.address, json.dumps(actions)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+def test_the_unmodified_client_plays_episodes_and_learns_with_the_program_of_the_page(
+    openenv_server: Server, repository: Path, tmp_path: Path
+) -> None:
+    """One process does both, because importing the client takes seven seconds."""
+    page = repository / "docs" / "how_to" / "train_with_openenv.md"
+    (program,) = [block for block in documents.blocks_of(page) if block.file == "train_openenv.py"]
+    (tmp_path / program.file).write_text(program.text, encoding="utf-8")
+    environments = {WEB: a2perf.make(WEB), TEXT: a2perf.make(TEXT)}
+    first = {task: local.reset(seed=1)[0] for task, local in environments.items()}
+    episodes = {task: local.unwrapped.solution() for task, local in environments.items()}
+    episodes[TEXT].insert(0, "click 999")  # costs a step
+    command = [str(openenv_python.found()), "-c", _CLIENT, openenv_server.address, json.dumps(episodes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    first, *steps, refused, state = json.loads(done.stdout)
-    assert_same(from_plain(first[0]), observation["time_step"])
-    for action, (sent, reward, ended) in zip(actions, steps, strict=True):
-        observation, expected, terminated, truncated, _ = local.step(action)
-        assert (reward, ended) == (expected, terminated or truncated)
-        assert_same(from_plain(sent), observation["time_step"])
-    assert "reset first" in refused
-    assert (state["task"], state["step_count"], state["seed"]) == (WEB, len(actions), 1)
-    local.close()
+    played, *printed = done.stdout.splitlines()
+    for (task, local), ((start, *steps), refused, state) in zip(environments.items(), json.loads(played), strict=True):
+        assert_same(from_plain(start[0]["observation"]), first[task])
+        for action, (sent, reward, ended) in zip(episodes[task], steps, strict=True):
+            observation, expected, terminated, truncated, info = local.step(action)
+            assert_same(from_plain(sent["observation"]), observation)
+            assert (reward, ended) == (expected, terminated or truncated)
+        assert sent["info"]["is_success"] is info["is_success"] is True
+        assert "reset first" in refused
+        assert (state["task"], state["step_count"], state["seed"]) == (task, len(episodes[task]), 1)
+        local.close()
+    before, after = (int(number) for number in re.findall(r"solved (\d+) of", "\n".join(printed)))
+    assert before < after
+    assert after >= 34
