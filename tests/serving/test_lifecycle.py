@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -17,6 +18,8 @@ from a2perf.cli import main
 from a2perf.serving.client import RemoteEnvironment
 from a2perf.serving.errors import ServingError
 from a2perf.serving.metrics import ServerCounters
+from a2perf.serving.sessions import Sessions
+from a2perf.serving.settings import ServerSettings, served_tasks
 from tests.serving.conftest import CIRCUIT, WEB, started
 
 
@@ -63,6 +66,20 @@ def test_idle_and_old_sessions_expire() -> None:
             time.sleep(0.1)
         status, fields = server.request("POST", f"/v1/sessions/{opened['session']}/step", {"action": 0})
         assert (status, fields["error"]["kind"]) == (410, "session_expired")
+
+
+def test_no_session_is_opened_above_the_limit_of_memory() -> None:
+    async def open_session() -> ServingError:
+        sessions = Sessions(ServerSettings("http", served_tasks(tasks=[WEB]), max_memory_bytes=1))
+        try:
+            with pytest.raises(ServingError, match=r"the environments use 0\.\d GB of memory") as refused:
+                await sessions.open(sessions.reserve(), None, {})
+        finally:
+            await sessions.stop()
+        return refused.value
+
+    error = asyncio.run(open_session())
+    assert (error.kind, error.status) == ("too_many_sessions", 503)
 
 
 def _refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
