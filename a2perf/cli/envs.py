@@ -36,10 +36,12 @@ def list_environments(only: str | None, as_json: bool) -> int:
         for environment in domain.environments:
             click.echo(f"  {environment.id:<{width}}  {needed_command(domain, environment) or 'ready'}")
             for task in _tasks(domain, environment):
-                view = f" (view of {task.view_of})" if task.view_of else ""
-                click.echo(f"    {task.name:<{width - 2}}  {task.title or task.name}{view}")
+                if not task.view_of:
+                    click.echo(f"    {task.name:<{width - 2}}  {task.title or task.name}")
+                for view in domain.views_of(task.name):
+                    click.echo(f"      {view.name:<{width - 4}}  {view.title or view.name}")
         click.echo()
-    click.echo("Tasks are indented below their environment. Use them as")
+    click.echo("Tasks are indented below their environment, and views below their task. Use as")
     click.echo("  gymnasium.make(ENVIRONMENT)  or  a2perf run --domain DOMAIN --task TASK")
     return 0
 

@@ -141,5 +141,7 @@ def test_envs_list_names_tasks_and_the_command_for_what_is_missing(monkeypatch, 
     assert lines["CircuitTraining-Ariane-v0"] == "a2perf data fetch circuit_training"
     assert lines["CircuitTraining-ArianeTwin-v0"] == "ready"
     assert lines["difficulty_level_2_num_websites_10"] == "Level 2, 10 websites"
+    names = [line.split()[0] for line in printed.splitlines() if line.startswith("    ")]
+    assert names[names.index("difficulty_level_2_num_websites_10") + 1] == "text_level_2"  # a view follows its task
     assert "WebNavigation-DifficultyLevel-01-v0" not in printed  # an alias is not a separate environment
     assert max(map(len, printed.splitlines())) <= 80
