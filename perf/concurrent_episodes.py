@@ -35,8 +35,9 @@ _IN_TURN = "Submission.fresh_policy = 'episode'"
 _POLL_S = 3.0
 
 
-def serve(listener: socket.socket, delay_s: float) -> None:
-    server_of(ScriptedModel(Script(rules=[ScriptRule(answer="nothing", delay_s=delay_s)]))).run(sockets=[listener])
+def serve(listener: socket.socket, delay_s: float, most_at_once: int | None) -> None:
+    script = Script(rules=[ScriptRule(answer="nothing", delay_s=delay_s)], most_at_once=most_at_once)
+    server_of(ScriptedModel(script)).run(sockets=[listener])
 
 
 class Memory:
@@ -101,6 +102,7 @@ def evaluate(root: Path, port: int, episodes: int, together: int) -> dict[str, A
     return {
         "wall_s": wall_s,
         "calls": len(calls),
+        "retries": sum(len(call.retries) for call in calls),
         "calls_per_s": len(calls) / wall_s,
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "participants_cpu_s": tracking["cpu_seconds"],
@@ -115,12 +117,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--delay-s", type=float, default=1.0, help="time in which the server answers")
+    parser.add_argument("--most-at-once", type=int, help="calls that the server answers at once; else HTTP 429")
     parser.add_argument("--in-turn", type=int, default=2, help="episodes of the run in turn")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     listener = listening_socket()
     port = listener.getsockname()[1]
-    server = multiprocessing.get_context("fork").Process(target=serve, args=(listener, options.delay_s), daemon=True)
+    given = (listener, options.delay_s, options.most_at_once)
+    server = multiprocessing.get_context("fork").Process(target=serve, args=given, daemon=True)
     server.start()
     with tempfile.TemporaryDirectory() as folder:
         together = evaluate(Path(folder, "together"), port, options.episodes, options.episodes)
@@ -145,7 +149,7 @@ def main() -> None:
         "wall time": f"{found['wall_s']:.1f} s",
         "wall time in turn": f"{found['in_turn_s']:.0f} s, from {options.in_turn} episodes",
         "ratio": f"{found['ratio']:.1f}",
-        "calls": f"{found['calls']}, {found['calls_per_s']:.1f} per s, each sent and recorded once",
+        "calls": f"{found['calls']}, {found['calls_per_s']:.1f} per s, each answered once, {found['retries']} retries",
         "processor time": f"{found['cpu_s']:.1f} s, of which participants {found['participants_cpu_s']:.1f} s",
         "memory": f"{found['memory_mb']:.0f} MB (proportional set size of {found['processes']} processes)",
         "memory per episode": f"{found['memory_mb'] / options.episodes:.1f} MB",

@@ -97,6 +97,14 @@ def test_the_server_says_when_to_come_back(relay: Relays) -> None:
     assert upstream.retry_after("soon") is None
 
 
+def test_calls_that_share_a_limited_rate_wait_for_their_turn(relay: Relays) -> None:
+    through = relay([ScriptRule(status=429, times=upstream.MAX_TRIES + 2), ScriptRule(answer="fine")])
+    assert through.ask("go").choices[0].message.content == "fine"
+    (call,) = joined(through.entries)
+    assert call.answer is not None
+    assert (call.answer.tries, call.charged.calls) == (upstream.MAX_TRIES + 3, 1)
+
+
 def test_a_server_that_went_away_is_unreachable(relay: Relays) -> None:
     with running_server(Script()) as running:
         through = relay(running.endpoint)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
 
+from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.submission.settings import Submission
 
@@ -17,7 +19,10 @@ def allow_open_files(settings: Submission) -> None:
     Raises:
         ConfigError: the user may not open so many files.
     """
-    episodes = settings.concurrent_episodes * (settings.num_parallel_tasks or 1)
+    tasks = settings.num_parallel_tasks or max(1, (os.cpu_count() or 1) // 2)
+    episodes = settings.concurrent_episodes
+    if settings.mode is BenchmarkMode.GENERALIZATION and episodes > 1:
+        episodes *= tasks
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = BASE + PER_EPISODE * episodes
     if episodes == 1 or soft == resource.RLIM_INFINITY or soft >= wanted:

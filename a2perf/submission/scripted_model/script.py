@@ -55,6 +55,7 @@ class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         key: key that requests have to carry; empty accepts any.
         context_tokens: size of the context; a longer prompt is an error.
         dimensions: length of embeddings.
+        most_at_once: calls that are answered at the same time; further ones get HTTP 429. None for no bound.
     """
 
     rules: list[ScriptRule] = msgspec.field(default_factory=list)
@@ -62,6 +63,7 @@ class Script(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     key: str = ""
     context_tokens: int = 32_768
     dimensions: int = 8
+    most_at_once: int | None = None
 
 
 def read_script(path: Path) -> Script:

@@ -39,6 +39,7 @@ class ScriptedModel:
     def __init__(self, script: Script, responder: Responder | None = None) -> None:
         self._script = script
         self._answers = ScriptedAnswers(script, responder)
+        self._at_once = 0
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.app = Starlette(
@@ -93,6 +94,15 @@ class ScriptedModel:
     async def _answered(self, request: Request, *, chat: bool) -> Response:
         if (refusal := self._refused(request)) is not None:
             return refusal
+        if self._script.most_at_once is not None and self._at_once >= self._script.most_at_once:
+            return _error(429, "too many calls at the same time", "rate_limit_exceeded")
+        self._at_once += 1
+        try:
+            return await self._answer(request, chat=chat)
+        finally:
+            self._at_once -= 1
+
+    async def _answer(self, request: Request, *, chat: bool) -> Response:
         document = await self._document(request)
         model = document.get("model")
         if model not in self._script.models:

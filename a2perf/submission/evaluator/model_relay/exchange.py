@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import time
 import traceback
 from typing import Any
@@ -29,11 +30,18 @@ from a2perf.submission.evaluator.model_relay import answers, requests
 from a2perf.submission.evaluator.model_relay.access import ModelAccess
 from a2perf.submission.evaluator.model_relay.answers import BadResponse
 from a2perf.submission.evaluator.model_relay.budget import RunBudget, cost
+from a2perf.submission.evaluator.model_relay.call_gate import CallGate
 from a2perf.submission.evaluator.model_relay.call_journal import CallJournal, RecordedAnswers
 from a2perf.submission.evaluator.model_relay.connections import Lost, Unreachable, Untrusted
 from a2perf.submission.evaluator.model_relay.pending_call import EVENTS, PendingCall, Reply
 from a2perf.submission.evaluator.model_relay.requests import ModelRequest, RefusedRequest
-from a2perf.submission.evaluator.model_relay.upstream import ResponseTooLarge, Upstream, UpstreamResponse, pause_s
+from a2perf.submission.evaluator.model_relay.upstream import (
+    MAX_TRIES,
+    ResponseTooLarge,
+    Upstream,
+    UpstreamResponse,
+    pause_s,
+)
 
 MAX_EVENTS = 100_000
 MAX_REFUSALS = 1000
@@ -72,6 +80,7 @@ class Exchanges:
         self._access, self._upstream, self._journal, self._budget = access, upstream, journal, budget
         self._replayed, self._attempt, self._next = replayed, attempt, first
         self._tasks: set[asyncio.Task[None]] = set()
+        self._gate = CallGate()
         self._refusals = 0
         self.last_error: dict[CallScope, tuple[CallOutcome, str]] = {}
 
@@ -259,10 +268,15 @@ class Exchanges:
         assert self._upstream is not None
         while True:
             call.tries += 1
+            most_tries: float = MAX_TRIES
             try:
-                async with self._upstream.post(call.request.path, call.body) as response:
+                async with (
+                    self._gate.turn(again=call.tries > 1) as turn,
+                    self._upstream.post(call.request.path, call.body) as response,
+                ):
                     if response.status == 200:
                         await (self._read_stream if call.request.stream else self._read_document)(call, response)
+                        self._gate.answered()
                         return
                     outcome, message = answers.error_of(response.status, self._upstream.scrubbed(await response.read()))
                     if outcome is CallOutcome.WRONG_KEY:  # the server's text may describe the key
@@ -271,6 +285,9 @@ class Exchanges:
                     if not response.is_retried:
                         raise error
                     wanted, reason, lost = response.retry_after_s, f"HTTP {response.status}", Amounts()
+                    if response.status == 429:  # concurrent episodes share the rate of a server: each gets its turn
+                        most_tries = math.inf
+                        self._gate.refused(turn)
             except Unreachable as caught:
                 error = _Failed(CallOutcome.UNREACHABLE, str(caught), used=False)
                 wanted, reason, lost = None, str(caught), Amounts()
@@ -286,8 +303,10 @@ class Exchanges:
                 raise _Failed(
                     CallOutcome.RESPONSE_TOO_LARGE if large else CallOutcome.BAD_RESPONSE, str(caught)
                 ) from None
-            pause = pause_s(call.tries, wanted)
-            if pause is None or (lost.calls and self._budget.exhausted(call.reserved) is not None):
+            pause = pause_s(call.tries, wanted, most_tries=most_tries)
+            if pause is None or call.elapsed_s + pause > self._access.call_timeout_s:
+                raise error
+            if lost.calls and self._budget.exhausted(call.reserved) is not None:
                 raise error
             self._write(RetryEntry(call=call.number, reason=reason[:200], wait_s=round(pause, 3), charged=lost))
             self._budget.charge(lost)

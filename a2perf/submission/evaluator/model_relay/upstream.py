@@ -175,16 +175,17 @@ def retry_after(text: str | None) -> float | None:
     return None
 
 
-def pause_s(tries: int, wanted_s: float | None) -> float | None:
+def pause_s(tries: int, wanted_s: float | None, *, most_tries: float = MAX_TRIES) -> float | None:
     """Returns the pause before another try; None for no other try.
 
     Args:
         tries: number of tries so far.
         wanted_s: pause that the server asked for.
+        most_tries: largest number of tries.
     """
-    if tries >= MAX_TRIES or (wanted_s is not None and wanted_s > LONGEST_RETRY_AFTER_S):
+    if tries >= most_tries or (wanted_s is not None and wanted_s > LONGEST_RETRY_AFTER_S):
         return None
     if wanted_s is not None:
         return wanted_s
     # Random: clients that failed together must not come back together.
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0)
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries - 1, 10)) * random.uniform(0.5, 1.0)
