@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ import openai
 import pytest
 
 from a2perf.errors import ConfigError, InfrastructureError
+from a2perf.records import Failure, FailureKind
 from a2perf.runs.model_calls import joined
 from a2perf.runs.model_record import RetryEntry
 from a2perf.submission.evaluator.model_relay import server, upstream
@@ -103,6 +105,21 @@ def test_calls_that_share_a_limited_rate_wait_for_their_turn(relay: Relays) -> N
     (call,) = joined(through.entries)
     assert call.answer is not None
     assert (call.answer.tries, call.charged.calls) == (upstream.MAX_TRIES + 3, 1)
+
+
+def test_a_step_that_ran_out_of_time_in_a_call_says_so(relay: Relays) -> None:
+    through = relay([ScriptRule(answer="late", delay_s=0.5)])
+    late = Failure(kind=FailureKind.TIMEOUT, where="infer_once (call 1)", message="it was killed")
+    assert through.caller.explained(late) == late
+    asking = threading.Thread(target=through.ask, args=("go",))
+    asking.start()
+    while not through.calls:
+        time.sleep(0.01)
+    found = through.caller.explained(late)
+    asking.join()
+    assert found.kind is FailureKind.TIMEOUT
+    assert "a call to the model was in flight for 0." in found.message
+    assert "Submission.call_timeout_s" in found.message
 
 
 def test_a_server_that_went_away_is_unreachable(relay: Relays) -> None:

@@ -80,6 +80,7 @@ class Exchanges:
         self._access, self._upstream, self._journal, self._budget = access, upstream, journal, budget
         self._replayed, self._attempt, self._next = replayed, attempt, first
         self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[int, tuple[CallScope, PendingCall]] = {}
         self._gate = CallGate()
         self._refusals = 0
         self.last_error: dict[CallScope, tuple[CallOutcome, str]] = {}
@@ -122,6 +123,10 @@ class Exchanges:
                     sha256=sha256,
                 )
             )  # fmt: skip
+
+    def longest_s(self, scope: CallScope) -> float:
+        """Returns how long the oldest call in flight at a place has taken so far, in seconds; 0 without one."""
+        return max((call.elapsed_s for where, call in self._in_flight.values() if where == scope), default=0.0)
 
     async def finish(self, grace_s: float) -> None:
         """Waits for the calls in flight; those that do not end in time keep an unknown outcome."""
@@ -184,11 +189,14 @@ class Exchanges:
         return text if wanted is None else f"{text}, and this call can need up to {wanted:.6g}"
 
     async def _perform(self, call: PendingCall, scope: CallScope) -> None:
+        self._in_flight[call.number] = (scope, call)
         try:
             await self._performed(call, scope)
         except Exception as error:  # a bug or a full disk must not leave the participant waiting
             traceback.print_exc()
             self._unrecorded(call, error)
+        finally:
+            del self._in_flight[call.number]
 
     async def _performed(self, call: PendingCall, scope: CallScope) -> None:
         outcome, status, message, used = CallOutcome.OK, 200, "", True

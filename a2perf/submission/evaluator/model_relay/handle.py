@@ -37,6 +37,7 @@ _JOULES_PER_KWH = 3.6e6
 
 _ASKS_FOR_MODEL = re.compile(r"OPENAI_BASE_URL|OPENAI_API_KEY|A2PERF_MODEL")
 _OFFER = "give `--model-endpoint URL` and `--model NAME` to `a2perf run` or `a2perf check`"
+_LONGER = "raise Submission.call_timeout_s, or lower Submission.model_call_timeout_s"
 _OF_THE_HOST = frozenset((
     CallOutcome.WRONG_KEY, CallOutcome.UNREACHABLE, CallOutcome.SERVER_ERROR, CallOutcome.RATE_LIMITED,
     CallOutcome.BAD_RESPONSE, CallOutcome.TIMEOUT, CallOutcome.RESPONSE_TOO_LARGE, CallOutcome.UNTRUSTED,
@@ -97,11 +98,15 @@ class RelayCaller:
         if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.TIMEOUT):
             return failure
         try:
-            last = self._request({"op": "error"})["error"]
+            found = self._request({"op": "error"})
         except InfrastructureError as error:
             return msgspec.structs.replace(
                 failure, kind=FailureKind.INFRASTRUCTURE, message=f"{error.message}: {failure.message}", outside=True
             )
+        last = found["error"]
+        if failure.kind is FailureKind.TIMEOUT and found["waited_s"]:
+            text = f"{failure.message} (a call to the model was in flight for {found['waited_s']:.3g} s; {_LONGER})"
+            return msgspec.structs.replace(failure, message=text)
         if last is None:
             return failure
         outcome, message = CallOutcome(last[0]), f"{last[0]}: {last[1]}"
