@@ -100,8 +100,8 @@ def _return_panels(runs: Sequence[Run]) -> list[ChartPanel]:
             for task, values in sorted(of_tasks.items()):
                 finite = as_finite(values)[0]
                 if finite.size:
-                    task = task if mode == "generalization" else identity.task or task
-                    where = (identity.domain, task, mode, identity.fingerprint, identity.env_kwargs, identity.view)
+                    known = task or identity.task
+                    where = (identity.domain, known, mode, identity.fingerprint, identity.env_kwargs, identity.view)
                     rows_of.append(_Row(*where, run.algorithm, identity.version))
                     drawn.append(finite)
     found: dict[str, dict[str, list[Values]]] = {}

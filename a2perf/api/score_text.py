@@ -92,10 +92,11 @@ def group_lines(group: Mapping[str, Any], *, every: bool = False) -> list[str]:
 
 
 def group_title(group: Mapping[str, Any]) -> str:
-    """Returns algorithm, mode and task of a group on one line."""
+    """Returns algorithm, mode and task of a group on one line, with what it observed if that is not the default."""
     where = "/".join(part for part in (group["domain"], group["task"]) if part)
     mode = MODE_NAMES.get(group["mode"], group["mode"])
-    return f"{group['algorithm']}, {mode}" + (f" on {where}" if where else "")
+    view = f", observes {group['view']}" if group["view"] else ""
+    return f"{group['algorithm']}, {mode}" + (f" on {where}" if where else "") + view
 
 
 def headlines(group: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

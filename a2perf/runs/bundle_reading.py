@@ -89,11 +89,12 @@ def read(folder: RunFolder) -> Run:
         run.episodes[task] = episodes
         if further:
             run.further[task] = further
+        ranked = run.identity.task if manifest is not None and task == manifest.task else task
         returns = np.array([episode.episode_return for episode in episodes], np.float64)
-        run.returns.setdefault(mode, {})[task] = returns
+        run.returns.setdefault(mode, {})[ranked] = returns
         if episodes and all(episode.success is not None for episode in episodes):
             successes = np.array([float(bool(episode.success)) for episode in episodes])
-            run.successes.setdefault(mode, {})[task] = successes
+            run.successes.setdefault(mode, {})[ranked] = successes
     usage = reader.record(layout.MODEL_USAGE, ModelUsage)
     calls = reader.tolerant(layout.MODEL_CALLS, lambda name: list(entries_without_contents(reader.files, name)))
     run.models = model_use(usage, calls or ())

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a2perf import compare, read_runs
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.scores import score_runs
 from a2perf.metrics.submitted import ProtocolRecord, read_submitted, submitted_of
@@ -115,3 +116,32 @@ def test_they_score_without_any_damage() -> None:
     document = score_runs([SHIPPED / "learning"], cached=False)
     assert {group["algorithm"] for group in document["groups"]} == {"minimal", "numpy_ars"}
     assert [run["conditions"] for run in document["runs"] if run["conditions"]] == []
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_readers_of_arrays_and_of_text_have_the_same_return_in_every_episode(level: int) -> None:
+    returns = []
+    for name, task in (
+        ("web_solver", f"difficulty_level_{level}_num_websites_10"),
+        ("text_solver", f"text_level_{level}"),
+    ):
+        folder = SHIPPED / "small" / f"{name}.zip" / name
+        paths = [run.path for run in record_of(folder).runs if run.task == task and run.mode == "inference"]
+        files = [files_of(folder / path).read("metrics/rollouts.json", 1 << 24) for path in paths]
+        found = [parse_record(content, RolloutResults, name).episodes for content in files]
+        returns.append([(one.seed, one.episode_return) for episodes in found for one in episodes])
+    assert len(returns[0]) == 300
+    assert returns[0] == returns[1]
+
+
+def test_readers_of_arrays_and_of_text_are_compared_on_one_task() -> None:
+    runs = read_runs([SHIPPED / "small" / f"{name}.zip" for name in ("web_solver", "text_solver")])
+    assert len(runs.where(view="text")) == len(runs.where(task=["text_level_1", "text_level_2", "text_level_3"])) == 9
+    one = runs.where(task="difficulty_level_1_num_websites_10")
+    assert len(one) == 6
+    compared = compare(one, baseline="web_solver", candidate="text_solver")
+    assert "difficulty_level_1_num_websites_10  PASS" in str(compared)
+    assert "different views of a task (text against the default). Episodes and rewards are the same" in str(compared)
+    assert "text_solver, inference on web_navigation/difficulty_level_1_num_websites_10, observes text" in str(
+        one.scores()
+    )

@@ -64,6 +64,7 @@ def test_a_view_of_a_task_is_compared_on_the_task_but_not_pooled_with_it(tmp_pat
     found = [read_run(run) for run in find_runs([tmp_path])]
     keys = [seed_key(run.identity, run.folder) for run in found]
     assert differing(keys) == {"view": {"", "text"}}
+    assert [list(run.returns["inference"]) for run in found] == [["level_1"], ["level_1"]]
     assert {(key.task, key.env_kwargs) for key in keys} == {("level_1", '{"num_websites": 10}')}
 
 

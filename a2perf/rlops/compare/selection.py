@@ -166,8 +166,12 @@ def changed_conditions(request: Request, finished: Sequence[dict[str, list[Store
     runs = [[run for found in by_env.values() for run in found] for by_env in finished]
     said = []
     for at in request.candidates:
+        names = f"{request.groups[at].name} and {request.groups[request.baseline].name}"
+        seen, before = ({run.view or "the default" for run in found} for found in (runs[at], runs[request.baseline]))
+        if seen and before and seen != before:
+            views = f"{', '.join(sorted(seen))} against {', '.join(sorted(before))}"
+            said.append(f"{names}: different views of a task ({views}). Episodes and rewards are the same")
         if differ := differences(runs[at], runs[request.baseline]):
-            names = f"{request.groups[at].name} and {request.groups[request.baseline].name}"
             said.append(f"{names}: {'; '.join(differ)}. Scores cannot show what this changes: {ADVICE}")
     return said
 
