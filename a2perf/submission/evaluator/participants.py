@@ -2,7 +2,7 @@
 
 By default one process serves the whole run, so a policy can remember earlier episodes. With
 ``Submission.fresh_policy = 'episode'`` each episode gets a new process, temporary home, scratch space and artifacts
-folder.
+folder. Episodes at the same time have one ``Participants`` per thread, see ``Participants.beside``.
 """
 
 from __future__ import annotations

@@ -65,9 +65,7 @@ def play(
     try:
         if settings.concurrent_episodes > 1:
             participants.end_process()
-            ConcurrentEpisodes(
-                waiting, settings.concurrent_episodes, lambda: rollouts.worker(participants)
-            ).play()  # fmt: skip
+            ConcurrentEpisodes(waiting, settings.concurrent_episodes, lambda: rollouts.worker(participants)).play()
         else:
             rollouts.in_turn(waiting, env, participants)
     finally:
