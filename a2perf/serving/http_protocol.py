@@ -135,6 +135,7 @@ class _SessionEndpoint:
                 fields = await self._answered(message, form, websocket)
             except Exception as error:
                 fields = self._refused(error)
+                await asyncio.sleep(0)
             await reply(fields, message.id, form)
 
         try:
@@ -145,6 +146,7 @@ class _SessionEndpoint:
                     message = decode((event.get("bytes") or b"") if text is None else text, SessionMessage, form)
                 except ServingError as error:
                     await reply(self._refused(error), None, form)
+                    await asyncio.sleep(0)  # a flood of wrong messages must not delay other clients
                     continue
                 if message.op == "step" and self._sessions.owned(websocket) <= 1:
                     await handle(message, form)  # another task would cost a tenth of a step
@@ -152,6 +154,7 @@ class _SessionEndpoint:
                 # what takes longer is cancelled if the client leaves
                 running.add(task := asyncio.create_task(handle(message, form)))
                 task.add_done_callback(running.discard)
+                await asyncio.sleep(0)
                 while len(running) > self._settings.max_sessions:
                     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -209,6 +209,7 @@ class _OpenEnvEndpoint:
             elif message.type == "reset":
                 reply = ("observation", await session.reset(decode(bytes(message.data), ResetData)))
             elif message.type == "state":
+                await asyncio.sleep(0)
                 reply = ("state", session.state())
             elif message.type == "close":
                 return None
@@ -220,6 +221,7 @@ class _OpenEnvEndpoint:
         except Exception as error:
             refused = error if isinstance(error, ServingError) else internal_error()
             self._sessions.count_error(refused)
+            await asyncio.sleep(0)  # a flood of messages that need no worker process must not delay other clients
             return _error_message(refused)
         return encode({"type": reply[0], "data": reply[1]}, "json")
 

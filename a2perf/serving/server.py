@@ -14,6 +14,8 @@ from typing import Any
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 from a2perf.errors import ConfigError
 from a2perf.serving.application import application
@@ -23,6 +25,10 @@ from a2perf.serving.settings import ServerSettings
 _SHUTDOWN_SECONDS = 3
 _KEEP_ALIVE_SECONDS = 30
 _GRACE_SECONDS = 1.0
+_READ_BYTES = 4096
+"""Read at once from a connection: parsing 256 KiB of tiny frames would delay other clients by a second."""
+_MOST_UNFINISHED = 10_000
+"""Pings and fragments of a WebSocket between two complete messages."""
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -46,7 +52,7 @@ async def _serve(settings: ServerSettings, listening: socket.socket, ready: Call
     config = uvicorn.Config(
         application(sessions),
         http=functools.partial(_BoundedProtocol, settings),  # type: ignore[arg-type]
-        ws="websockets-sansio",
+        ws=_BoundedWebSocket,
         ws_max_size=settings.max_message_bytes,
         ws_ping_interval=settings.ping_seconds,
         ws_ping_timeout=settings.ping_seconds,
@@ -86,6 +92,16 @@ class _SignalledServer(uvicorn.Server):
         if self.started:
             self._ready()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # a client that reads nothing would keep its handler from ending
+        ending = asyncio.get_running_loop().call_later(_SHUTDOWN_SECONDS / 2, self._abort_connections)
+        await super().shutdown(sockets)
+        ending.cancel()
+
+    def _abort_connections(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -102,6 +118,7 @@ class _BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.max_size = _READ_BYTES  # type: ignore[attr-defined]  # of asyncio, by default 256 KiB
         if len(self.connections) > self._settings.max_connections:
             transport.write(_BUSY)
             transport.close()
@@ -133,6 +150,31 @@ class _BoundedProtocol(H11Protocol):
         if state is h11.IDLE or state is h11.SEND_BODY:
             grace = 0.0 if state is h11.IDLE else _GRACE_SECONDS
             self._slow = self.loop.call_later(self._settings.request_seconds + grace, self.transport.abort)
+
+
+class _BoundedWebSocket(WebSocketsSansIOProtocol):
+    """A WebSocket that a flood of pings or fragments ends."""
+
+    _unfinished = 0
+
+    def handle_ping(self) -> None:
+        if self._may_continue():
+            super().handle_ping()
+
+    def handle_cont(self, event: Frame) -> None:
+        if self._may_continue():
+            super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        self._unfinished = 0
+        super().send_receive_event_to_app()
+
+    def _may_continue(self) -> bool:
+        self._unfinished += 1
+        if self._unfinished <= _MOST_UNFINISHED:
+            return True
+        self.transport.abort()
+        return False
 
 
 def _bound(settings: ServerSettings) -> socket.socket:

@@ -166,6 +166,33 @@ def test_too_large_and_broken_frames_end_only_their_connection(http_server: Serv
             assert _is_closed(raw, 30)
 
 
+@pytest.mark.parametrize(
+    ("first", "frame"),
+    [(b"", b"\x89\x80\0\0\0\0"), (b"\x01\x80\0\0\0\0", b"\0\x80\0\0\0\0")],
+    ids=["pings", "fragments"],
+)
+def test_a_flood_without_messages_ends_its_connection(
+    http_server: Server, victim: Victim, first: bytes, frame: bytes
+) -> None:
+    with contextlib.closing(_upgraded(http_server)) as raw:
+        with contextlib.suppress(OSError):
+            raw.sendall(first + 10_500 * frame)
+        assert _is_closed(raw, 10)  # pings of the server would end it after 40 s
+
+
+def test_a_flood_of_messages_does_not_delay_another_client(http_server: Server) -> None:
+    malformed = 'a2perf_errors_total{kind="malformed"}'
+    before = http_server.metrics().get(malformed, 0)
+    env = RemoteEnvironment(http_server.address, WEB)
+    env.reset(seed=0)
+    with contextlib.closing(_upgraded(http_server)) as raw:
+        raw.sendall(10_000 * _masked(b"{"))
+        for _ in range(5):
+            env.step(0)
+        assert http_server.metrics()[malformed] - before < 5_000
+    env.close()
+
+
 def test_slow_and_stalled_clients_are_disconnected(http_server: Server, victim: Victim) -> None:
     """The limit is one second; a byte now and then does not extend it."""
     head = b"POST /v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n"
