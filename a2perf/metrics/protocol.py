@@ -13,15 +13,17 @@ import functools
 import hashlib
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
-from a2perf.domains.registry import Domain, Task, domains
 from a2perf.errors import UserError, did_you_mean
 from a2perf.metrics.reference_scale import ReferenceScale
+
+if TYPE_CHECKING:
+    from a2perf.domains.registry import Domain, Task
 
 LATEST = "v1"
 Kind: TypeAlias = Literal["random", "expert"]
@@ -245,6 +247,8 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
 
     def _views(self) -> dict[str, tuple[Domain, Task]]:
         """Returns the views of its tasks that the installed domains have, by name, in the order of the tasks."""
+        from a2perf.domains.registry import domains  # reading results loads no domain
+
         known = domains()
         return {
             view.name: (known[task.domain], view)

@@ -137,7 +137,7 @@ def test_one_row_per_group_on_request(scores: Scores) -> None:
     for group, (_, row) in zip(scores, frame.iterrows(), strict=True):
         assert row["energy_gross"] == group["energy_gross"].value
     assert list(scores.to_pandas(wide=True, metrics=["returns"]).columns) == [
-        "algorithm", "task", "mode", "runs", "returns", "domain", "version", "fingerprint",
+        "algorithm", "task", "mode", "runs", "returns", "domain", "version", "fingerprint", "view",
     ]  # fmt: skip
     assert set(scores.to_pandas(metrics=["returns"]).metric) == {"returns"}
     with pytest.raises(ConfigError, match="did you mean 'energy_gross'"):
