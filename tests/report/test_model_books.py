@@ -144,6 +144,7 @@ def test_hostile_contents_are_escaped_and_the_page_can_be_searched(tmp_path: Pat
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "1 × budget exhausted" in text
+    assert "without the model" in text  # beside the energy of the run
     browser = Browser(tmp_path / "profile")
     try:
         browser.open(page)
