@@ -365,5 +365,5 @@ _OVERHEAD: tuple[tuple[str, tuple[str, ...], str, str, float], ...] = (
 
 def known(found: Findings) -> Iterable[str]:
     """Returns the described folders without recorded runs."""
-    entered = {row.baseline.key for row in found.rows}
+    entered = {row.baseline.key.partition(" (")[0] for row in found.rows}
     return [key for key in described() if key not in entered]
