@@ -28,16 +28,20 @@ def model() -> Iterator[RunningServer]:
         yield running
 
 
-def run(root: Path, model: RunningServer, *options: object, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(root: Path, *options: object, **variables: str) -> subprocess.CompletedProcess[str]:
     words = command(
         "--submission", AGENT, "--domain", "web_navigation", "--task", "text_level_1", "--gin_config", "inference.gin",
-        "--root_dir", root, "--public-seeds", "--model-endpoint", model.endpoint, "--model", "scripted",
+        "--root_dir", root, "--public-seeds",
         "--gin_bindings", "Submission.num_inference_steps = 0",
         "--gin_bindings", f"Submission.num_inference_episodes = {EPISODES}",
         "--gin_bindings", f"create_domain.step_limit = {STEPS}",
         "--concurrent-episodes", EPISODES, *options,
     )  # fmt: skip
     return subprocess.run(words, capture_output=True, text=True, timeout=300, env={**os.environ, **variables})
+
+
+def asking(model: RunningServer) -> tuple[str, ...]:
+    return ("--model-endpoint", model.endpoint, "--model", "scripted")
 
 
 def by_episode(calls: list[ModelCall]) -> dict[int | None, list[ModelCall]]:
@@ -49,7 +53,7 @@ def by_episode(calls: list[ModelCall]) -> dict[int | None, list[ModelCall]]:
 
 @pytest.mark.slow
 def test_64_episodes_at_once_have_exact_records_and_share_their_budget(model: RunningServer, tmp_path: Path) -> None:
-    done = run(tmp_path / "root", model, "--model-call-limit", EPISODES * STEPS)
+    done = run(tmp_path / "root", *asking(model), "--model-call-limit", EPISODES * STEPS)
     assert done.returncode == 0, done.stdout + done.stderr
     bundle = tmp_path / "root" / "inference"
     assert validate(bundle) == []
@@ -71,15 +75,23 @@ def test_64_episodes_at_once_have_exact_records_and_share_their_budget(model: Ru
     ]
     assert rollouts.costs is not None
     assert rollouts.costs.steps == EPISODES * STEPS
+    again = run(tmp_path / "again", "--model-replay", bundle)
+    assert again.returncode == 0, again.stdout + again.stderr
+    repeated = tmp_path / "again" / "inference" / "metrics"
+    assert read_record(repeated / "model_usage.json", ModelUsage).total.served == EPISODES * STEPS
+    assert len(model.model.requests) == EPISODES * STEPS
+    assert [one.episode_return for one in read_record(repeated / "rollouts.json", RolloutResults).episodes] == [
+        one.episode_return for one in rollouts.episodes
+    ]
 
 
 @pytest.mark.slow
 def test_64_episodes_at_once_resume_after_a_kill_and_pay_no_answer_twice(model: RunningServer, tmp_path: Path) -> None:
     once = {"A2PERF_FAULT_POINT": "evaluator: episode recorded", "A2PERF_FAULT_ONCE": str(tmp_path / "once")}
-    killed = run(tmp_path / "root", model, **once)
+    killed = run(tmp_path / "root", *asking(model), **once)
     assert (tmp_path / "once").exists()
     assert killed.returncode == 3, killed.stdout + killed.stderr
-    resumed = run(tmp_path / "root", model, **once)
+    resumed = run(tmp_path / "root", *asking(model), **once)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     bundle = tmp_path / "root" / "inference"
     calls = joined(read_entries(bundle / "model_calls.jsonl"))
