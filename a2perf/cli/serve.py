@@ -46,7 +46,7 @@ _MODULES = {"serve": ("starlette", "uvicorn", "websockets"), "mcp": ("starlette"
 @click.option("--step-seconds", type=click.FloatRange(1), default=120, show_default=True, help="Time of one operation.")
 @click.option(
     "--request-seconds", type=click.FloatRange(0.1), default=20, show_default=True,
-    help="Time in which the head, and then the body, of a request must arrive.",
+    help="Time for the head, and then the body, of a request, and until a client takes a part of an answer.",
 )  # fmt: skip
 @click.option(
     "--ping-seconds", type=click.FloatRange(0.1), default=20, show_default=True,

@@ -146,7 +146,7 @@ class _SessionEndpoint:
                     message = decode((event.get("bytes") or b"") if text is None else text, SessionMessage, form)
                 except ServingError as error:
                     await reply(self._refused(error), None, form)
-                    await asyncio.sleep(0)  # a flood of wrong messages must not delay other clients
+                    await asyncio.sleep(0)  # a flood of wrong messages must not delay other clients, here and elsewhere
                     continue
                 if message.op == "step" and self._sessions.owned(websocket) <= 1:
                     await handle(message, form)  # another task would cost a tenth of a step

@@ -63,7 +63,8 @@ class ServerSettings:
         session_seconds: age at which a session is closed.
         idle_seconds: time without a request after which a session, or a connection without one, is closed.
         step_seconds: time after which an environment that does not answer is killed.
-        request_seconds: time in which the head and the body of an HTTP request must arrive.
+        request_seconds: time in which the head and the body of an HTTP request must arrive, and in which a client must
+            take a part of an answer.
         ping_seconds: between two pings of a WebSocket; also how long the answer may take.
         workers: processes with environments per domain.
     """
