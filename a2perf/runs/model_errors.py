@@ -39,6 +39,10 @@ _EXPLAINED: dict[CallOutcome, tuple[str, str]] = {
         "the model server refused the rate of calls, also after retries",
         "run fewer episodes at the same time, or ask the server for a higher rate",
     ),
+    CallOutcome.QUOTA: (
+        "the organizer's account at the model server is used up",
+        "raise the quota of the account, then run the same command again",
+    ),
     CallOutcome.UNREACHABLE: ("the model server did not answer", "start the server, or correct --model-endpoint"),
     CallOutcome.UNTRUSTED: (
         "the certificate of the model server is not valid, so nothing was sent to it",

@@ -30,6 +30,7 @@ class CallOutcome(enum.Enum):
     REQUEST_TIMEOUT = "request_timeout"
     WRONG_KEY = "wrong_key"
     RATE_LIMITED = "rate_limited"
+    QUOTA = "quota_exhausted"
     UNREACHABLE = "unreachable"
     UNTRUSTED = "untrusted_server"
     SERVER_ERROR = "server_error"

@@ -29,6 +29,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
     "refused for the rate, for ever": ({"status": 429, "answer": "slow down"}, 429, "rate_limited"),
+    "no credit": ({"status": 429, "code": "insufficient_quota", "answer": "pay"}, 502, "quota_exhausted"),
     "broken server": ({"status": 500, "answer": "oops"}, 500, "server_error"),
     "context too long": (
         {"status": 400, "answer": "too long", "code": "context_length_exceeded"}, 400, "context_length_exceeded",
@@ -120,6 +121,17 @@ def test_a_step_that_ran_out_of_time_in_a_call_says_so(relay: Relays) -> None:
     assert found.kind is FailureKind.TIMEOUT
     assert "a call to the model was in flight for 0." in found.message
     assert "Submission.call_timeout_s" in found.message
+
+
+def test_a_step_that_ran_out_of_time_because_of_the_rate_of_the_server_is_not_the_participants(relay: Relays) -> None:
+    through = relay([ScriptRule(status=429, retry_after_s=0.3, times=2), ScriptRule(answer="late")])
+    asking = threading.Thread(target=through.ask, args=("go",))
+    asking.start()
+    while not any(isinstance(entry, RetryEntry) for entry in through.entries):
+        time.sleep(0.01)
+    found = through.caller.explained(Failure(kind=FailureKind.TIMEOUT, where="infer_once (call 1)", message="killed"))
+    asking.join()
+    assert (found.kind, found.outside) == (FailureKind.INFRASTRUCTURE, True)
 
 
 def test_a_server_that_went_away_is_unreachable(relay: Relays) -> None:

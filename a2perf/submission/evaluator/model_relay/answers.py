@@ -155,6 +155,10 @@ def is_only_usage(document: dict[str, Any]) -> bool:
     return document.get("choices") == [] and isinstance(document.get("usage"), dict)
 
 
+_QUOTA = ("insufficient_quota", "billing_hard_limit_reached")
+"""Codes of hosted servers for an account without credit; another try does not help."""
+
+
 def error_of(status: int, data: bytes) -> tuple[CallOutcome, str]:
     """Returns the kind of an error of the server and its message."""
     message, code = "", ""
@@ -171,7 +175,7 @@ def error_of(status: int, data: bytes) -> tuple[CallOutcome, str]:
     if status in (401, 403):
         return CallOutcome.WRONG_KEY, message
     if status == 429:
-        return CallOutcome.RATE_LIMITED, message
+        return (CallOutcome.QUOTA if code in _QUOTA else CallOutcome.RATE_LIMITED), message
     if status >= 500:
         return CallOutcome.SERVER_ERROR, message
     if code == "context_length_exceeded" or _CONTEXT.search(code) or _CONTEXT.search(message):

@@ -73,6 +73,11 @@ class CallGate:
         self._admit()
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether the server has refused a call for its rate."""
+        return self._limit < math.inf
+
+    @property
     def _is_full(self) -> bool:
         return self._active + 1 > self._limit
 

@@ -49,6 +49,7 @@ MAX_REFUSALS = 1000
 _STATUS = {
     CallOutcome.WRONG_KEY: 502, CallOutcome.UNREACHABLE: 502, CallOutcome.BAD_RESPONSE: 502,
     CallOutcome.RESPONSE_TOO_LARGE: 502, CallOutcome.TIMEOUT: 504, CallOutcome.UNTRUSTED: 502,
+    CallOutcome.QUOTA: 502,
 }  # fmt: skip
 _WRONG_KEY = "the model server refuses the organizer's key"
 
@@ -124,9 +125,15 @@ class Exchanges:
                 )
             )  # fmt: skip
 
-    def longest_s(self, scope: CallScope) -> float:
-        """Returns how long the oldest call in flight at a place has taken so far, in seconds; 0 without one."""
-        return max((call.elapsed_s for where, call in self._in_flight.values() if where == scope), default=0.0)
+    def longest(self, scope: CallScope) -> tuple[float, bool]:
+        """Returns how long the oldest call in flight at a place has taken so far, and whether the server delays it.
+
+        Returns:
+            Seconds, 0 without a call; and whether the server has refused a try of it, or limits the rate of calls.
+        """
+        calls = [call for where, call in self._in_flight.values() if where == scope]
+        oldest = max(calls, key=lambda call: call.elapsed_s, default=None)
+        return (0.0, False) if oldest is None else (oldest.elapsed_s, oldest.tries > 1 or self._gate.is_bounded)
 
     async def finish(self, grace_s: float) -> None:
         """Waits for the calls in flight; those that do not end in time keep an unknown outcome."""
@@ -290,7 +297,7 @@ class Exchanges:
                     if outcome is CallOutcome.WRONG_KEY:  # the server's text may describe the key
                         message = _WRONG_KEY
                     error = _Failed(outcome, message, status=_passed_on(response.status, outcome), used=False)
-                    if not response.is_retried:
+                    if not response.is_retried or outcome is CallOutcome.QUOTA:
                         raise error
                     wanted, reason, lost = response.retry_after_s, f"HTTP {response.status}", Amounts()
                     if response.status == 429:  # concurrent episodes share the rate of a server: each gets its turn

@@ -41,6 +41,7 @@ _LONGER = "raise Submission.call_timeout_s, or lower Submission.model_call_timeo
 _OF_THE_HOST = frozenset((
     CallOutcome.WRONG_KEY, CallOutcome.UNREACHABLE, CallOutcome.SERVER_ERROR, CallOutcome.RATE_LIMITED,
     CallOutcome.BAD_RESPONSE, CallOutcome.TIMEOUT, CallOutcome.RESPONSE_TOO_LARGE, CallOutcome.UNTRUSTED,
+    CallOutcome.QUOTA,
 ))  # fmt: skip
 """Errors of the model server: a participant that fails because of one has not failed itself."""
 
@@ -106,6 +107,12 @@ class RelayCaller:
         last = found["error"]
         if failure.kind is FailureKind.TIMEOUT and found["waited_s"]:
             text = f"{failure.message} (a call to the model was in flight for {found['waited_s']:.3g} s; {_LONGER})"
+            if found["refused"]:
+                kind, text = (
+                    FailureKind.INFRASTRUCTURE,
+                    f"{text}; the model server refused tries of it, or limits its rate",
+                )
+                return msgspec.structs.replace(failure, kind=kind, message=text, outside=True)
             return msgspec.structs.replace(failure, message=text)
         if last is None:
             return failure

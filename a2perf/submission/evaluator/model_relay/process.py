@@ -107,8 +107,8 @@ class Relay:
             elif operation == "energy":
                 self._budget.set_joules(number, message["joules"])
             elif operation == "error":
-                waited_s = self._exchanges.longest_s(caller.scope)
-                answer = {"error": self._last_error(caller.scope), "waited_s": waited_s}
+                waited_s, refused = self._exchanges.longest(caller.scope)
+                answer = {"error": self._last_error(caller.scope), "waited_s": waited_s, "refused": refused}
             elif operation == "usage":
                 answer = {"budgets": self._budget.use()}
             control.send(msgspec.json.encode(answer))
