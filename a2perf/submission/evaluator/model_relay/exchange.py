@@ -214,7 +214,9 @@ class Exchanges:
                 await self._tried(call)
         except TimeoutError:
             outcome, message = CallOutcome.TIMEOUT, f"the model did not answer within {limit_s:.6g} s"
-            status = _STATUS[outcome]
+            if call.is_rate_limited:
+                outcome, message = CallOutcome.RATE_LIMITED, f"the model server refused this call for {limit_s:.6g} s"
+            status = _STATUS.get(outcome, 429)
             if rest_s < limit_s:
                 self._budget.refuse("seconds")
                 outcome, status = CallOutcome.BUDGET, 429
@@ -289,6 +291,7 @@ class Exchanges:
                     self._gate.turn(again=call.tries > 1) as turn,
                     self._upstream.post(call.request.path, call.body) as response,
                 ):
+                    call.is_rate_limited = response.status == 429
                     if response.status == 200:
                         await (self._read_stream if call.request.stream else self._read_document)(call, response)
                         self._gate.answered()

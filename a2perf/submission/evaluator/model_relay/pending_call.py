@@ -36,6 +36,7 @@ class PendingCall:
     """A call in progress.
 
     Attributes:
+        is_rate_limited: whether the server refused the last try for the rate of calls.
         sent: pieces that the participant has got.
         held: pieces that wait until the answer is on disk.
     """
@@ -47,6 +48,7 @@ class PendingCall:
     reply: Reply
     began: float = field(default_factory=time.perf_counter)
     tries: int = 0
+    is_rate_limited: bool = False
     sent: list[bytes] = field(default_factory=list)
     held: list[bytes] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
