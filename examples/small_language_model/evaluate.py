@@ -19,6 +19,8 @@ from a2perf.domains.web_navigation.generator import generate, training_designs
 from a2perf.domains.web_navigation.website import WebsiteDesign
 
 FIRST_SEED = 990_001
+TRAINED_ON = ("1:600", "2:600", "3:600", "11:3000")
+"""Seed and number of designs of each stage of training of the shipped weights."""
 
 
 def unseen_designs(level: int, count: int, trained_on: set[WebsiteDesign]) -> list[WebsiteDesign]:
@@ -56,9 +58,12 @@ def main() -> None:
     parser.add_argument("--level", type=int, default=1, choices=(1, 2, 3))
     parser.add_argument("--designs", type=int, default=50)
     parser.add_argument("--episodes", type=int, default=200)
-    parser.add_argument("--trained-seed", type=int, default=1, help="of the training; its designs are left out")
+    parser.add_argument(
+        "--trained-on", nargs="*", default=TRAINED_ON, metavar="SEED:DESIGNS", help="of each stage of training; left out here"
+    )
     given = parser.parse_args()
-    trained_on = set(training_designs(given.level, given.trained_seed, 600))
+    stages = [map(int, stage.split(":")) for stage in given.trained_on]
+    trained_on = {design for seed, count in stages for design in training_designs(given.level, seed, count)}
     designs = unseen_designs(given.level, given.designs, trained_on)
     solved, returns, seconds = play(Network.load(given.weights), designs, given.episodes)
     low, high = binomtest(solved, given.episodes).proportion_ci(method="wilson")

@@ -37,12 +37,12 @@ def _module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def test_at_least_half_of_the_websites_that_no_training_drew_are_solved() -> None:
+def test_most_websites_that_no_training_drew_are_solved() -> None:
     network, evaluate = _module("network").Network.load(), _module("evaluate")
     designs = training_designs(1, evaluate.FIRST_SEED, 10)
     solved, returns, _ = evaluate.play(network, designs, episodes=10)
     # random valid actions solve 5 % of the episodes of level 1; processors may round a borderline action differently
-    assert solved >= 5
+    assert solved >= 8
     assert len(returns) == 10
 
 
