@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--designs", type=int, default=50)
     parser.add_argument("--episodes", type=int, default=200)
     parser.add_argument(
-        "--trained-on", nargs="*", default=TRAINED_ON, metavar="SEED:DESIGNS", help="of each stage of training; left out here"
+        "--trained-on", nargs="*", default=TRAINED_ON, metavar="SEED:DESIGNS", help="of each stage; left out"
     )
     given = parser.parse_args()
     stages = [map(int, stage.split(":")) for stage in given.trained_on]
