@@ -88,14 +88,14 @@ def _environment_restored() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _signals_as_before() -> Iterator[None]:
-    """Fails a test that leaves a signal ignored or handled; children of later tests would inherit an ignored one."""
+def _no_signal_left_ignored() -> Iterator[None]:
+    """Fails a test that leaves a signal ignored: children of later tests would inherit that."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield
-    left = [number for number, handler in before.items() if signal.getsignal(number) is not handler]
+    left = [number for number, handler in before.items() if signal.getsignal(number) is signal.SIG_IGN is not handler]
     for number in left:
         signal.signal(number, before[number])
-    assert not left, f"the test changed how this process takes {', '.join(number.name for number in left)}"
+    assert not left, f"the test left {', '.join(number.name for number in left)} ignored"
 
 
 @pytest.fixture(scope="session")
