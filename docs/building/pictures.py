@@ -98,6 +98,11 @@ SCENES = {
         "annealing_placer", "A placement found by simulated annealing", (("time_budget_s", "2"),), fps=15, steps=400
     ),
 }
+_OF_ENVIRONMENTS = {
+    "CircuitTraining-MacroPlacement-v0": Scene("minimal", "Random actions", steps=1),
+}
+"""Scenes of environments that the policy of their domain cannot act in."""
+
 _ANYBODY = Scene("minimal", "Random actions", steps=50)
 _MAX_FRAMES = 60
 _WEBSITES = 300  # of a level, to choose one from
@@ -111,7 +116,7 @@ def film(domain: Domain, environment: Environment, folder: Path) -> Filmed:
         environment: what to show.
         folder: gets the files.
     """
-    scene = SCENES.get(domain.name, _ANYBODY)
+    scene = _OF_ENVIRONMENTS.get(environment.id, SCENES.get(domain.name, _ANYBODY))
     try:
         recording = record(scene, environment)
     except (UserError, ImportError) as error:
