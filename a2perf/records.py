@@ -68,6 +68,8 @@ class Failure(Record, kw_only=True):
         signal: name of the signal that ended it, ``"SIGKILL"``.
         log: path of the captured output, relative to the bundle.
         outside: whether the cause is known to be outside of the run; such a run may resume automatically.
+        resumable: whether the same command continues the run, but nothing does so automatically: the cause may be
+            outside or the participant's doing, such as a failed call to a language model.
     """
 
     kind: FailureKind
@@ -78,6 +80,7 @@ class Failure(Record, kw_only=True):
     signal: str | None = None
     log: str | None = None
     outside: bool = False
+    resumable: bool = False
 
 
 class ActionRecord(Record, kw_only=True):

@@ -162,8 +162,10 @@ def _repeatable(manifest: Manifest | None, attempt: Attempt | None, ended: ExitS
 
 
 def _record(bundle: Path, manifest: Manifest | None, kind: FailureKind, reason: str, exit_code: int | None) -> None:
-    """Writes the failure into the bundle, because the evaluator could not."""
+    """Writes the failure into the bundle, because the evaluator could not; one that the same command resumes stays."""
     if manifest is None or manifest.state not in (RunState.RUNNING, RunState.INTERRUPTED):
+        return
+    if manifest.state is RunState.INTERRUPTED and manifest.failure is not None and manifest.failure.resumable:
         return
     with contextlib.suppress(OSError):  # a full disk: the queue still knows it
         record_end(bundle, manifest, Failure(kind=kind, where=manifest.mode, message=reason), exit_code=exit_code)

@@ -131,7 +131,7 @@ def test_a_step_that_ran_out_of_time_because_of_the_rate_of_the_server_is_not_th
         time.sleep(0.01)
     found = through.caller.explained(Failure(kind=FailureKind.TIMEOUT, where="infer_once (call 1)", message="killed"))
     asking.join()
-    assert (found.kind, found.outside) == (FailureKind.INFRASTRUCTURE, True)
+    assert (found.kind, found.resumable, found.outside) == (FailureKind.INFRASTRUCTURE, True, False)
 
 
 def test_a_server_that_went_away_is_unreachable(relay: Relays) -> None:

@@ -78,7 +78,7 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         status = int(
             ExitCode.INFRASTRUCTURE if failure.kind is FailureKind.INFRASTRUCTURE else ExitCode.PARTICIPANT_FAILED
         )
-        state = RunState.INTERRUPTED if failure.outside else RunState.FAILED
+        state = RunState.INTERRUPTED if failure.outside or failure.resumable else RunState.FAILED
     except KeyboardInterrupt:
         state, status, reason = RunState.INTERRUPTED, INTERRUPTED, "interrupted"
     except UserError as error:

@@ -101,28 +101,20 @@ class RelayCaller:
         try:
             found = self._request({"op": "error"})
         except InfrastructureError as error:
-            return msgspec.structs.replace(
-                failure, kind=FailureKind.INFRASTRUCTURE, message=f"{error.message}: {failure.message}", outside=True
-            )
-        last = found["error"]
+            return _of_host(failure, f"{error.message}: {failure.message}")
         if failure.kind is FailureKind.TIMEOUT and found["waited_s"]:
             text = f"{failure.message} (a call to the model was in flight for {found['waited_s']:.3g} s; {_LONGER})"
             if found["refused"]:
-                kind, text = (
-                    FailureKind.INFRASTRUCTURE,
-                    f"{text}; the model server refused tries of it, or limits its rate",
-                )
-                return msgspec.structs.replace(failure, kind=kind, message=text, outside=True)
+                return _of_host(failure, f"{text}; the model server refused tries of it, or limits its rate")
             return msgspec.structs.replace(failure, message=text)
+        last = found["error"]
         if last is None:
             return failure
         outcome, message = CallOutcome(last[0]), f"{last[0]}: {last[1]}"
         text = f"{failure.message} (last error of the model: {message})"
         if outcome is CallOutcome.BUDGET:
             return msgspec.structs.replace(failure, kind=FailureKind.BUDGET, message=text)
-        if outcome in _OF_THE_HOST:
-            return msgspec.structs.replace(failure, kind=FailureKind.INFRASTRUCTURE, message=text, outside=True)
-        return msgspec.structs.replace(failure, message=text)
+        return _of_host(failure, text) if outcome in _OF_THE_HOST else msgspec.structs.replace(failure, message=text)
 
     @contextmanager
     def reporting_energy(self, net_kwh: Callable[[], float]) -> Iterator[None]:
@@ -191,10 +183,16 @@ class RunningRelay:
             self._process.wait()
 
 
+def _of_host(failure: Failure, message: str) -> Failure:
+    """Returns a failure that interrupts the run: the model server or the relay may have caused it.
+
+    A participant can provoke errors of a server, so nothing continues the run automatically.
+    """
+    return msgspec.structs.replace(failure, kind=FailureKind.INFRASTRUCTURE, message=message, resumable=True)
+
+
 @contextmanager
-def model_relay(
-    settings: Submission, bundle: Bundle, say: Callable[[str], None]
-) -> Iterator[RunningRelay | None]:  # fmt: skip
+def model_relay(settings: Submission, bundle: Bundle, say: Callable[[str], None]) -> Iterator[RunningRelay | None]:
     """Runs the relay of a run while the context is open, and writes the usage into the bundle at its end.
 
     Yields ``None`` if the settings allow no model.
