@@ -82,6 +82,7 @@ def measure(
 
 
 def _write(settings: Submission, participant: ParticipantProcess, account: StepAccount, folder: Path) -> None:
+    account.mark()
     columns, costs = account.columns(), mean_costs([account.totals()])
     assert costs is not None
     followed = columns["call_cpu_ns"] + columns["between_cpu_ns"]

@@ -91,17 +91,19 @@ class _Rollouts:
     def in_turn(self, waiting: Sequence[PlannedEpisode], env: Any, participants: Participants) -> None:
         """Plays episodes one after the other."""
         account: StepAccount | None = None
-        with PerturbedEnvironments(self._task, env) as environments:
-            for planned in waiting:
-                if account is not None and self._settings.fresh_policy == "episode":
-                    account.pause()
-                world = environments.of(planned.perturbation)
-                participant = participants.of_episode(planned.index, repeat=planned.repeat)
-                account = account or StepAccount(participant, self._settings.call_timeout_s)
-                account.follow(participant)
-                self.play(planned, world, participant, account)
-                if planned.is_scored:
-                    self.totals = [account.totals()]
+        try:
+            with PerturbedEnvironments(self._task, env) as environments:
+                for planned in waiting:
+                    if account is not None and self._settings.fresh_policy == "episode":
+                        account.pause()
+                    world = environments.of(planned.perturbation)
+                    participant = participants.of_episode(planned.index, repeat=planned.repeat)
+                    account = account or StepAccount(participant, self._settings.call_timeout_s)
+                    account.follow(participant)
+                    self.play(planned, world, participant, account)
+        finally:
+            if account is not None:
+                self.totals.append(account.totals())
 
     @contextmanager
     def worker(self, participants: Participants) -> Iterator[_Worker]:
@@ -147,6 +149,7 @@ class _Rollouts:
         if recorder is not None:
             episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
         if trace is not None:
+            account.mark()
             self._records.add_scored(episode, {**steps, **trace.record()})
         else:
             self._records.add_further(episode)

@@ -51,6 +51,7 @@ class StepAccount:
         self._participant: ParticipantProcess | None = None
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._earlier_s = 0.0
+        self._marked = (0, 0.0, "")
         self.follow(participant)
 
     def follow(self, participant: ParticipantProcess) -> None:
@@ -108,10 +109,15 @@ class StepAccount:
         cpu = columns["call_cpu_ns"] + columns["between_cpu_ns"]
         return {"round_trip_ns": columns["round_trip_ns"].tolist(), "cpu_ns": cpu.tolist()}
 
-    def totals(self) -> StepTotals:
-        """Returns the costs of all calls so far."""
+    def mark(self) -> None:
+        """Reads the processor time of the calls so far, which ``totals`` returns even after the process has ended."""
         sample = self._tree.sample()
-        return StepTotals(self.columns(), self._earlier_s + sample.cpu_seconds - self._began_s, sample.cpu_method)
+        self._marked = (self.calls, self._earlier_s + sample.cpu_seconds - self._began_s, sample.cpu_method)
+
+    def totals(self) -> StepTotals:
+        """Returns the costs of the calls before the last ``mark``."""
+        calls, tree_s, method = self._marked
+        return StepTotals({name: values[:calls] for name, values in self.columns().items()}, tree_s, method)
 
 
 @dataclass(frozen=True, eq=False)
