@@ -21,6 +21,9 @@ KIND_TITLES = {
 }
 """Badge of each kind, in the order in which kinds are listed."""
 
+WITHOUT_MODEL = "without the model"
+"""Note on the energy of a submission with a language model: what the server of the model used is not known."""
+
 _KIND_SUMMARIES = {
     "random": "Draws random actions",
     "scripted": "Follows rules written by hand",

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.labels import Label
+from a2perf.report.names import WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, normalised_text, rounded, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import rank_ranges
@@ -259,7 +260,7 @@ def _energy_cell(entry: _Entry, scale: Scale) -> SummaryCell:
     if value is None or value.value is None:
         return SummaryCell(detail=detail)
     if (calls := entry.value("model_calls")) is not None and calls.value is not None:  # its server ran elsewhere
-        detail = "; ".join(part for part in (detail, "without the model") if part)
+        detail = "; ".join(part for part in (detail, WITHOUT_MODEL) if part)
     hint = ESTIMATED.get(value.provenance, "")
     return SummaryCell(written(value.value, scale).text(), detail, mark="≈" if hint else "", mark_text=hint)
 

@@ -85,7 +85,7 @@ def explained(kind: str) -> tuple[str, str]:
     Args:
         kind: a value of ``CallOutcome``.
     """
-    known = {outcome.value for outcome in _EXPLAINED}
-    if kind not in known:
+    try:
+        return _EXPLAINED[CallOutcome(kind)]
+    except (ValueError, KeyError):
         return "a call to the language model failed", "read model_calls.jsonl"
-    return _EXPLAINED[CallOutcome(kind)]

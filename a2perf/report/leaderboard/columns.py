@@ -12,6 +12,7 @@ from a2perf.metrics.values import MetricValue
 from a2perf.records import Record
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
+from a2perf.report.names import WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, power_of_ten, row_scale, written
 from a2perf.report.ranks import ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
 
@@ -32,8 +33,6 @@ _MAIN: dict[str, str] = {
     "inference.latency_round_trip_median": "Decision latency",
     "inference.memory_rss_peak": "Peak memory",
 }
-WITHOUT_MODEL = "without the model"
-"""Note on the energy of an entry with a language model: what the server of the model used is not known."""
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
 
@@ -151,10 +150,17 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
     return Cell(sort, text, unit_text(scale), detail, value.provenance in ("estimated", "mixed"))
 
 
-def entry_cell(column: BoardColumn, entry: Entry, scale: Scale | None = None) -> Cell:
-    """Returns the cell of an entry; an energy without that of the entry's language model states this."""
-    value = column.value(entry)
-    return metric_cell(value, scale).noted(WITHOUT_MODEL if is_partial(value, column.mode, entry) else "")
+def entry_cell(entry: Entry, key: str, scale: Scale | None = None) -> Cell:
+    """Returns the cell of an entry; an energy without that of the entry's language model states this.
+
+    Args:
+        entry: of a board.
+        key: ``"<mode>.<metric>"``.
+        scale: of the column.
+    """
+    mode, _, metric = key.partition(".")
+    value = entry.value(mode, metric)
+    return metric_cell(value, scale).noted(WITHOUT_MODEL if is_partial(value, mode, entry) else "")
 
 
 def is_partial(value: MetricValue | None, mode: str, entry: Entry) -> bool:

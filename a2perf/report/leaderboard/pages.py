@@ -244,7 +244,7 @@ def _board(
     scales = scales_of(board, main)
     ranks = {column.key: ranks_by_cost([column.comparable(row.entry) for row in board.rows]) for column in main}
     cells = [
-        [entry_cell(column, row.entry, scales[column.key]).noted(ranks[column.key][place]) for column in main]
+        [entry_cell(row.entry, column.key, scales[column.key]).noted(ranks[column.key][place]) for column in main]
         for place, row in enumerate(board.rows)
     ]
     best = leaders_of(board.rows)
@@ -336,7 +336,9 @@ def _embedded(boards: Sequence[Board], more: Sequence[BoardColumn]) -> Markup:
     for number, board in enumerate(boards):
         scales = scales_of(board, more)
         for place, row in enumerate(board.rows):
-            found: dict[str, Cell] = {column.key: entry_cell(column, row.entry, scales[column.key]) for column in more}
+            found: dict[str, Cell] = {
+                column.key: entry_cell(row.entry, column.key, scales[column.key]) for column in more
+            }
             rows[f"r{number}-{place}"] = {
                 key: [cell.sort, cell.text()] for key, cell in found.items() if cell.sort is not None
             }

@@ -8,7 +8,7 @@ from typing import Any
 from a2perf.domains import domain_title, task_title, view_title
 from a2perf.metrics import registry
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import MODE_TITLES, WITHOUT_MODEL, Cell, is_partial, metric_cell, score_cell
+from a2perf.report.leaderboard.columns import MODE_TITLES, entry_cell, metric_cell, score_cell
 from a2perf.report.leaderboard.interval_bars import interval_bar
 from a2perf.report.leaderboard.pages import (
     board_anchor,
@@ -97,7 +97,7 @@ def _entries(standings: Sequence[tuple[Board, Ranked]], pages: Sequence[Protocol
                 "view": view_title(entry.domain, entry.view) if has_views else "",
                 "score": score_cell(entry.score),
                 "bar": interval_bar(entry.score, min(0.0, entry.score.low or 0.0), max(1.0, entry.score.high or 1.0)),
-                "costs": [_cost(entry, mode, metric) for mode, metric, _ in _COSTS],
+                "costs": [entry_cell(entry, f"{mode}.{metric}") for mode, metric, _ in _COSTS],
                 "metrics": _metric_tables(entry),
                 "places": [],
             },
@@ -107,11 +107,6 @@ def _entries(standings: Sequence[tuple[Board, Ranked]], pages: Sequence[Protocol
             {"file": files[id(board)], "track": board.track, "rank": rank_range(row), "ranked": ranked}
         )
     return list(found.values())
-
-
-def _cost(entry: Entry, mode: str, metric: str) -> Cell:
-    value = entry.value(mode, metric)
-    return metric_cell(value).noted(WITHOUT_MODEL if is_partial(value, mode, entry) else "")
 
 
 def _facts(entries: Sequence[Entry]) -> list[tuple[str, str]]:

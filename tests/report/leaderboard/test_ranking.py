@@ -194,7 +194,7 @@ def test_energy_without_that_of_a_language_model_has_a_note_and_no_rank(field: F
         field.seal(path)
     board = _boards(field, tmp_path)[0]
     energy = next(column for column in columns_of([board]) if column.key == "inference.energy_gross")
-    cells = {row.entry.name: entry_cell(energy, row.entry) for row in board.rows}
+    cells = {row.entry.name: entry_cell(row.entry, energy.key) for row in board.rows}
     assert "without the model" in cells["asks (small)"].detail
     assert "without the model" not in cells["one"].detail + cells["two"].detail
     view = next(view for view in pareto_views(board, "board") if view.cost_title == "evaluation energy")
