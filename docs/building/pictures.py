@@ -20,8 +20,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.registry import Domain, Environment
+from a2perf.domains.registry import Domain, Environment, load_attribute
 from a2perf.errors import UserError
+from a2perf.submission.participant.forms import form_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CYCLES = 4  # of a generated gait
@@ -97,11 +98,9 @@ SCENES = {
     "circuit_training": Scene(
         "annealing_placer", "A placement found by simulated annealing", (("time_budget_s", "2"),), fps=15, steps=400
     ),
+    "CircuitTraining-MacroPlacement-v0": Scene("place_function", "A placement found by coordinate descent"),
 }
-_OF_ENVIRONMENTS = {
-    "CircuitTraining-MacroPlacement-v0": Scene("minimal", "Random actions", steps=1),
-}
-"""Scenes of environments that the policy of their domain cannot act in."""
+"""By domain, or by id where the policy of the domain cannot act."""
 
 _ANYBODY = Scene("minimal", "Random actions", steps=50)
 _MAX_FRAMES = 60
@@ -116,7 +115,7 @@ def film(domain: Domain, environment: Environment, folder: Path) -> Filmed:
         environment: what to show.
         folder: gets the files.
     """
-    scene = _OF_ENVIRONMENTS.get(environment.id, SCENES.get(domain.name, _ANYBODY))
+    scene = SCENES.get(environment.id, SCENES.get(domain.name, _ANYBODY))
     try:
         recording = record(scene, environment)
     except (UserError, ImportError) as error:
@@ -213,10 +212,14 @@ def _sized(frames: list[Frame], size: tuple[int, int] | None) -> list[Frame]:
 
 
 def _policy(scene: Scene, environment: Environment, env: gymnasium.Env[Any, Any]) -> Act:
-    with _as_submission(EXAMPLES / scene.example, environment):
-        module = _load(EXAMPLES / scene.example / "inference.py")
-        policy = module.load_policy(env, **dict(scene.arguments))
-    return lambda observation: module.infer_once(policy, module.preprocess_observation(observation))
+    folder = EXAMPLES / scene.example
+    form = form_of(folder)
+    with _as_submission(folder, environment):
+        functions = _load(folder / ("inference.py" if form is None else form.file))
+        if form is not None:
+            functions = load_attribute(form.adapter)(getattr(functions, form.function))
+        policy = functions.load_policy(env, **dict(scene.arguments))
+    return lambda observation: functions.infer_once(policy, functions.preprocess_observation(observation))
 
 
 @contextmanager
