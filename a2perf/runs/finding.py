@@ -1,7 +1,7 @@
 """Finds the recorded runs in and below given paths.
 
 Layouts: bundles of a2perf, formats of installed packages (``formats``), the folders of the earlier public platform,
-logs of inspect_ai, logs of Stable-Baselines3 and other trainers (event files, ``progress.csv``, ``monitor.csv``), and
+logs of Stable-Baselines3 and other trainers (event files, ``progress.csv``, ``monitor.csv``), and
 single CSV files.
 Symbolic links are never followed. Runs in a packed file are found as if the file was unpacked beside itself; only
 ``files_of`` understands their paths.
@@ -44,8 +44,7 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
         broken = "".join(f"; the run format {name} could not be loaded ({why})" for name, why in failed)
         raise UserError(
             f"nothing recorded in {', '.join(str(path) for path in paths)}{broken}",
-            hint="give bundles, event files, progress.csv or monitor.csv, a CSV file, a log of inspect_ai, or a folder "
-            "that holds some",
+            hint="give bundles, event files, progress.csv or monitor.csv, a CSV file, or a folder that holds some",
         )
     return named_uniquely(found.values())
 

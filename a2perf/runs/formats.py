@@ -22,7 +22,6 @@ from types import MappingProxyType
 from a2perf.errors import UserError
 from a2perf.plain_text import terminal_line
 from a2perf.plugins import RejectedPlugin, load_plugins
-from a2perf.runs import inspect_log
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, Run, RunFolder
 
 GROUP = "a2perf.run_formats"
@@ -63,7 +62,7 @@ class RunFormat:
 
 
 def run_formats() -> Mapping[str, RunFormat]:
-    """Returns the formats by ``RunFormat.name``: logs of inspect_ai, then those of installed packages."""
+    """Returns the formats by ``RunFormat.name``: those of installed packages, sorted by entry point."""
     return MappingProxyType(_load()[0])
 
 
@@ -111,8 +110,7 @@ def _first(recognises: Callable[[RunFormat], bool]) -> RunFormat | None:
 
 @functools.cache
 def _load() -> tuple[dict[str, RunFormat], dict[str, str]]:
-    inspect = RunFormat(inspect_log.NAME, inspect_log.matches, inspect_log.read, inspect_log.is_log)
-    found: dict[str, RunFormat] = {inspect.name: inspect}
+    found: dict[str, RunFormat] = {}
 
     def accept(_: str, loaded: object) -> None:
         if not isinstance(loaded, RunFormat):
