@@ -7,6 +7,7 @@ exception is a bug and shows its traceback. Standard library only.
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -91,6 +92,11 @@ def _rebuild(kind: type[UserError], message: str, hint: str | None) -> UserError
 
 def _failed_run(message: str, hint: str | None, exit_code: ExitCode, bundle: Path | None) -> RunFailed:
     return RunFailed(message, hint=hint, exit_code=exit_code, bundle=bundle)
+
+
+def command_line(*words: object) -> str:
+    """Returns a command as a reader can paste it into a shell; every printed command with a variable part uses it."""
+    return shlex.join(map(str, words))
 
 
 def did_you_mean(given: str, valid: Iterable[str]) -> str:

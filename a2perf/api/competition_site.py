@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from a2perf.domains import domain_title, task_title
-from a2perf.errors import UserError
+from a2perf.errors import UserError, command_line
 from a2perf.experiments.competition import (
     Checked,
     Competition,
@@ -130,7 +130,7 @@ def settled_entries(competition: Competition) -> list[QueueEntry]:
     if not file.exists():
         raise UserError(
             f"{competition.folder} has no runs yet",
-            hint=f"a2perf competition run {competition.folder} --submission DIR",
+            hint=command_line("a2perf", "competition", "run", competition.folder, "--submission", "DIR"),
         )
     with Queue(file) as queue:
         entries = queue.entries()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
 from a2perf.api.frames import Table, Tabular
 from a2perf.constants import ExitCode
-from a2perf.errors import ConfigError, RunFailed, did_you_mean
+from a2perf.errors import ConfigError, RunFailed, command_line, did_you_mean
 
 if TYPE_CHECKING:
     from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
@@ -97,7 +97,7 @@ class Submitted(Tabular):
     def __str__(self) -> str:
         from a2perf.experiments.submit import SUMMARY, summary_text
 
-        report = f"report: a2perf report {self.folder} -o {self.folder / 'report'}"
+        report = f"report: {command_line('a2perf', 'report', self.folder, '-o', self.folder / 'report')}"
         return f"{summary_text(self.record)}\n{self.folder / SUMMARY}; {report}"
 
     __repr__ = __str__

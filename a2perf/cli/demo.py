@@ -6,7 +6,6 @@ declares its part (``Domain.demonstration``). Rerunning the command keeps finish
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ import numpy as np
 from a2perf.domains import task_title
 from a2perf.domains.demonstration import DemonstrationRun
 from a2perf.domains.registry import domains, gin_folder, load_attribute
-from a2perf.errors import UserError
+from a2perf.errors import UserError, command_line
 from a2perf.report.numbers_text import rounded
 from a2perf.runs import Run, read_runs
 from a2perf.submission.options import normalised
@@ -58,7 +57,7 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
     steps = _steps(output, train_seconds, force)
     for number, step in enumerate(steps, start=1):
         styled(f"\n[{number}/{len(steps)}] {step.title}\n", bold=True)
-        click.echo(f"$ {shlex.join(step.command)}")
+        click.echo(f"$ {command_line(*step.command)}")
         status = _run(step)
         if status != 0:
             click.echo(f"Step {number} failed with exit status {status}.")
@@ -68,7 +67,7 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
             click.echo(f"  {line}")
     report = output / "report"
     click.echo(f"\nFinished in {time.monotonic() - started:.0f} s.\n\nNext steps:")
-    click.echo(f"  a2perf score {output}        print the scores of these runs")
+    click.echo(f"  {command_line('a2perf', 'score', output)}        print the scores of these runs")
     click.echo("  a2perf envs list             list the tasks")
     click.echo("  a2perf init my_submission    start a submission")
     click.echo(f"\nReport: {report / 'index.html'}")

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from a2perf import terminal
 from a2perf.cli.launch_options import LaunchOptions
+from a2perf.errors import command_line
 from a2perf.experiments.experiment import Experiment, plan
 from a2perf.launch import QUEUE_FILE, ExperimentResult, QueueEntry, RunSpec, State
 from a2perf.launch.outcomes import mean_return
@@ -96,4 +97,6 @@ def _print_summary(result: ExperimentResult, root: Path) -> None:
     if result.summary.stopped:
         console.print("interrupted; run the same command again to resume")
     elif done:
-        console.print(f"write the report: a2perf report {root} --output {root}-report")
+        console.print(
+            f"write the report: {command_line('a2perf', 'report', root, '--output', f'{root}-report')}", markup=False
+        )

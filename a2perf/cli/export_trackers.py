@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from a2perf.cli.profile_option import PROFILE_OPTION
+from a2perf.errors import command_line
 from a2perf.plain_text import terminal_line
 from a2perf.submission.options import normalised
 
@@ -111,7 +112,7 @@ def tensorboard(runs: tuple[Path, ...], folder: Path, trace: bool, profile: Prof
     from a2perf.exporters.tensorboard import export
 
     exported = export(runs, folder, trace=trace, profile=profile)
-    _print("TensorBoard", exported, as_json, f"Show: tensorboard --logdir {folder}")
+    _print("TensorBoard", exported, as_json, f"Show: {command_line('tensorboard', '--logdir', folder)}")
     return 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from a2perf.errors import command_line
 from a2perf.submission.options import normalised
 from a2perf.submission.templates import TEMPLATES, create_submission
 
@@ -25,14 +26,10 @@ def init(folder: Path, template: str) -> int:
     DIR is created; it must not exist or be empty.
     """
     create_submission(folder, template)
-    gin = "inference.gin" if template == "placer" else "training.gin inference.gin"
-    runs = f"runs/{folder.resolve().name}"
-    click.echo(f"Created {folder}; {folder / 'README.md'} explains its files.")
-    click.echo(
-        "\nNext steps:\n"
-        f"  a2perf check {folder}\n"
-        f"  a2perf run --submission {folder} --root-dir {runs} \\\n"
-        f"      --gin-config {gin}\n"
-        f"  a2perf report {runs} -o {runs}/report"
-    )
+    gin = ["inference.gin"] if template == "placer" else ["training.gin", "inference.gin"]
+    runs = Path("runs", folder.resolve().name)
+    launch = ("a2perf-launch", "--submission", folder, "--gin_config", *gin, "--root_dir", runs)
+    click.echo(f"Created {folder}; {folder / 'README.md'} explains its files.\n\nNext steps:")
+    for words in (("a2perf", "check", folder), launch, ("a2perf", "report", runs, "-o", runs / "report")):
+        click.echo(f"  {command_line(*words)}")
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from a2perf.cli.word_lists import Words, WordsCommand
-from a2perf.errors import UserError
+from a2perf.errors import UserError, command_line
 from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _run(options: dict[str, Any]) -> int:
         reason=options["reason"],
         source_tag=options["source_tag"],
     )
-    click.echo(f"{len(changed)} run(s) changed; `a2perf rlops tags history {tag}` shows it")
+    click.echo(f"{len(changed)} run(s) changed; {command_line('a2perf', 'rlops', 'tags', 'history', tag)} shows it")
     return 0
 
 

@@ -15,7 +15,7 @@ import click
 
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.word_lists import Words, WordsCommand
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, command_line
 from a2perf.experiments.single_run import SingleRun
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
@@ -30,7 +30,7 @@ class _RunCommand(WordsCommand):
         if args and not args[0].startswith("-"):
             raise ConfigError(
                 f"{ctx.command_path} does not take {args[0]!r}",
-                hint=f"{ctx.command_path} --submission {args[0]} --gin-config FILE",
+                hint=command_line(*ctx.command_path.split(), "--submission", args[0], "--gin-config", "FILE"),
             )
         return super().parse_args(ctx, args)
 

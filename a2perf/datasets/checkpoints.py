@@ -17,7 +17,7 @@ from pathlib import Path
 from a2perf.datasets.collection import energy_in_report
 from a2perf.datasets.plan import PlannedPolicy
 from a2perf.datasets.records import Energy
-from a2perf.errors import UserError
+from a2perf.errors import UserError, command_line
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.runs.bundle import submission_difference
@@ -115,7 +115,9 @@ def find_trainings(given: Sequence[Path]) -> list[Training]:
     found: dict[Path, Training] = {}
     for folder in given:
         if packed_place(folder) is not None:
-            raise UserError(f"{folder} is packed; policies are loaded from files", hint=f"a2perf unpack {folder}")
+            raise UserError(
+                f"{folder} is packed; policies are loaded from files", hint=command_line("a2perf", "unpack", folder)
+            )
         if not folder.is_dir():
             raise UserError(
                 f"{folder} does not exist", hint="give the --root-dir of a training run, or a folder of several"

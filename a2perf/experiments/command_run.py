@@ -14,7 +14,6 @@ import ctypes
 import os
 import platform
 import select
-import shlex
 import shutil
 import signal
 import subprocess
@@ -28,7 +27,7 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
-from a2perf.errors import UserError
+from a2perf.errors import UserError, command_line
 from a2perf.experiments.matrix_plan import MatrixPlan, read_plan
 from a2perf.launch import die_with_parent
 from a2perf.metrics.trackers import Sampler, describe_host
@@ -208,7 +207,7 @@ class _Attempt:
         failure = Failure(
             kind=FailureKind.SIGNAL if name is not None else FailureKind.EXIT,
             where="command",
-            message=f"`{shlex.join(self.words)}` {words}",
+            message=f"`{command_line(*self.words)}` {words}",
             traceback=_tail(self.bundle.path / OUTPUT),
             exit_code=status if status is not None and status >= 0 else None,
             signal=name,

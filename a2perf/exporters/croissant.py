@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.errors import ConfigError, MissingDependency, UserError, command_line
 from a2perf.exporters.given_runs import runs_of
 from a2perf.exporters.publishable import has_public_seeds
 from a2perf.plain_text import plain_text
@@ -99,7 +99,8 @@ def write_runs_croissant(
     for run in found:
         if run.changed:
             raise UserError(
-                f"the run {run.key} was changed after it ended", hint=f"see `a2perf validate {run.folder.path}`"
+                f"the run {run.key} was changed after it ended",
+                hint=command_line("a2perf", "validate", run.folder.path),
             )
     public = all(run.manifest is None or has_public_seeds(run.manifest) for run in found)
     hidden = _LOCAL if public else (*_LOCAL, *_SECRET)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from a2perf.errors import UserError
+from a2perf.errors import UserError, command_line
 from a2perf.exporters.dataset_card_text import dataset_card_text, size_category
 from a2perf.exporters.given_runs import RunSource
 from a2perf.exporters.hub import hub_library, push
@@ -128,13 +128,15 @@ def _croissant(given: object) -> Mapping[str, Any]:
     folder = Path(getattr(given, "path", given))  # type: ignore[arg-type]  # other types raise TypeError below
     path = next((p for p in (folder, folder / CROISSANT_FILE, folder / "data" / CROISSANT_FILE) if p.is_file()), None)
     if path is None:
-        raise UserError(f"{folder} has no {CROISSANT_FILE}", hint=f"create it with `a2perf export croissant {folder}`")
+        raise UserError(f"{folder} has no {CROISSANT_FILE}", hint=command_line("a2perf", "export", "croissant", folder))
     try:
         found = read_json(path)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}", hint=f"a2perf export croissant {folder}") from error
+        raise UserError(
+            f"{path} cannot be read: {error}", hint=command_line("a2perf", "export", "croissant", folder)
+        ) from error
     if not isinstance(found, dict):
-        raise UserError(f"{path} is not a JSON object", hint=f"a2perf export croissant {folder}")
+        raise UserError(f"{path} is not a JSON object", hint=command_line("a2perf", "export", "croissant", folder))
     return found
 
 

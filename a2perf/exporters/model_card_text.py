@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from a2perf._version import PROJECT_URL
+from a2perf.errors import command_line
 from a2perf.exporters.description import describe
 from a2perf.exporters.model_results import ModelResults
 from a2perf.exporters.publishable import has_public_seeds
@@ -151,7 +152,7 @@ def _command(group: SeedGroup, task: str) -> str:
 
 def _wrapped(words: list[str]) -> str:
     """Returns a command line; a long one has a line for each option."""
-    line = shlex.join(words)
+    line = command_line(*words)
     if len(line) <= _LINE:
         return line
     # each word is quoted by itself, so a break never falls inside of one

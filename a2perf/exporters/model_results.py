@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2perf._version import PROJECT_URL
-from a2perf.errors import UserError, did_you_mean
+from a2perf.errors import UserError, command_line, did_you_mean
 from a2perf.exporters.given_runs import RunSource, runs_of
 from a2perf.exporters.publishable import has_public_seeds
 from a2perf.metrics import registry
@@ -74,7 +74,8 @@ def model_results(given: RunSource | Sequence[RunSource], *, algorithm: str | No
             )
         if run.changed:
             raise UserError(
-                f"the run {run.key} was changed after it ended", hint=f"see `a2perf validate {run.folder.path}`"
+                f"the run {run.key} was changed after it ended",
+                hint=command_line("a2perf", "validate", run.folder.path),
             )
     settings = results_by_task(runs, profile_named(profile))
     groups = [group for setting in settings for group in setting.groups]

@@ -166,7 +166,7 @@ def performance(
         seeds: number of seeds from 0, or the seeds.
         passing: number of seeds that must reach the threshold; by default all.
         episodes: episodes per seed; by default those of the task.
-        metric: ``"returns"`` (mean return of the episodes) or a metric of ``a2perf metrics``.
+        metric: ``"returns"`` (mean return of the episodes) or a key of ``a2perf score --all --json``.
         direction: ``">="`` or ``"<="``; by default the better direction of the metric.
         options: further keywords of ``a2perf.evaluate``, such as ``{"sandbox": "process"}``.
 
@@ -328,7 +328,7 @@ def _direction(metric: str, given: Direction | None, *, has_task: bool) -> Direc
     known = registry.all_metrics()
     if metric not in known:
         near = did_you_mean(metric, [RETURNS, *known])
-        raise ConfigError(f"{metric!r} is not a metric{near}", hint='use "returns" or a metric of `a2perf metrics`')
+        raise ConfigError(f"{metric!r} is not a metric{near}", hint='use "returns" or a name of `a2perf score --all`')
     if given is None and known[metric].direction == "none":
         raise ConfigError(f"the metric {metric} has no better or worse", hint='add direction=">=" or "<="')
     return given or ("<=" if known[metric].direction == "min" else ">=")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from a2perf.errors import command_line
 from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
 from a2perf.report.labels import Label, title_of
@@ -187,7 +187,7 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
 def command(run: Run, manifest: Manifest) -> str:
     """Returns the recorded command line, or a command that runs the recorded configuration again."""
     if manifest.command:
-        return shlex.join(manifest.command)
+        return command_line(*manifest.command)
     words = ["a2perf-launch", "--submission", manifest.submission.path]
     words += ["--gin_config", f"{run.key}/config.gin", "--root_dir", "runs/again"]
     if manifest.participant_args:
@@ -195,7 +195,7 @@ def command(run: Run, manifest: Manifest) -> str:
             "--participant_args",
             ",".join(f"{name}={value}" for name, value in manifest.participant_args.items()),
         ]
-    return shlex.join(words)
+    return command_line(*words)
 
 
 def _reports(run: Run) -> Mapping[str, TrackingReport]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.errors import ConfigError, MissingDependency, UserError, command_line
 from a2perf.records import Manifest, Record, RunState
 from a2perf.runs.bundle import integrity, now
 from a2perf.runs.files import files_of
@@ -149,7 +149,9 @@ def unchanged_manifest(bundle: Path) -> Manifest:
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
     if problems := integrity(bundle, manifest):
-        raise UserError(f"{bundle} is not what was recorded: {problems[0]}", hint=f"see `a2perf validate {bundle}`")
+        raise UserError(
+            f"{bundle} is not what was recorded: {problems[0]}", hint=command_line("a2perf", "validate", bundle)
+        )
     return manifest
 
 
@@ -300,7 +302,7 @@ def read_private_key(file: Path) -> Ed25519PrivateKey:
     except OSError as error:
         raise ConfigError(f"the key {file} cannot be read: {error.strerror}", hint=_KEY_HINT) from error
     if status.st_mode & 0o077:
-        raise ConfigError(f"the private key {file} can be read by others", hint=f"chmod 600 {file}")
+        raise ConfigError(f"the private key {file} can be read by others", hint=command_line("chmod", "600", file))
     try:
         key = serialization.load_pem_private_key(data, password=None)
     except Exception as error:  # for invalid keys the library raises exceptions of many types

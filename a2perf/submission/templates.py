@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.errors import ConfigError, UserError, command_line, did_you_mean
 
 # a variant contains only the files that differ from the complete repository of the first template
 TEMPLATES = {"numpy": None, "minimal": "minimal", "placer": "placer"}
@@ -36,9 +36,8 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
             hint=f"choose one of: {', '.join(TEMPLATES)}",
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(
-            f"{folder} exists and is not an empty folder", hint=f"choose another folder: a2perf init {folder}_2"
-        )
+        another = command_line("a2perf", "init", f"{folder}_2")
+        raise ConfigError(f"{folder} exists and is not an empty folder", hint=f"choose another folder: {another}")
     source = templates_folder()
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     try:

@@ -47,7 +47,7 @@ _BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _FILE = re.compile(r"# file: (\S+)\n")
-_FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 _INDENTED_PROSE = re.compile(r"^(?! {4}a2perf).*$", re.MULTILINE)
 _QUANTITY = re.compile(r"[\d.,]+(?: ± [\d.,]+)? (?:[nµm]?s|[KMG]iB|[µmk]?Wh|minutes?)(?!\w)")
 _RUN = ("sh", "python", "text")
@@ -228,9 +228,9 @@ def check(page: Path) -> Iterator[str]:
         except (SyntaxError, ValueError, click.UsageError, UserError) as error:
             yield f"{page.name}, line {block.line}: {error if isinstance(error, SyntaxError) else _message(error)}"
 
-    for words in commands_of(_INDENTED_PROSE.sub("", _FENCED.sub("", page.read_text(encoding="utf-8")))):
+    for words in commands_of(_INDENTED_PROSE.sub("", FENCED.sub("", page.read_text(encoding="utf-8")))):
         try:
-            _parse_command([word.strip("[]") for word in words])
+            parse_command([word.strip("[]") for word in words])
         except (click.UsageError, UserError) as error:
             yield f"{page.name}: {' '.join(words)}: {_message(error)}"
 
@@ -255,7 +255,7 @@ def _parse(block: Block) -> None:
         if done.returncode:
             raise ValueError(done.stderr)
         for words in commands_of(block.text):
-            _parse_command(words)
+            parse_command(words)
     elif block.language == "json":
         json.loads(block.text)
     elif block.language == "toml":
@@ -290,7 +290,12 @@ def commands_of(script: str) -> list[list[str]]:
     return found
 
 
-def _parse_command(words: list[str]) -> None:
+def parse_command(words: list[str]) -> None:
+    """Parses the words of a command, without its values.
+
+    Raises:
+        click.UsageError, UserError: an unknown command or option.
+    """
     from a2perf.cli import cli
     from a2perf.cli.run import run as run_command
 

@@ -11,7 +11,8 @@ BAD_TRAIN = {
     "exception in train": ("def train():\n    raise ValueError('diverged')\n", "exception", "diverged"),
     "no train function": ("x = 1\n", "contract", "train"),
     "wrong signature": ("def train(a, b):\n    pass\n", "contract", "train"),
-    "sys.exit(0)": ("import sys\ndef train():\n    sys.exit(0)\n", "exit", "0"),
+    "sys.exit(2)": ("import sys\ndef train():\n    sys.exit(2)\n", "exit", "2"),
+    "generator": ("def train():\n    yield 1\n", "contract", "generator"),
     "os._exit(0)": ("import os\ndef train():\n    os._exit(0)\n", "exit", "0"),
     "killed by a signal": (
         "import os, signal\ndef train():\n    os.kill(os.getpid(), signal.SIGSEGV)\n",

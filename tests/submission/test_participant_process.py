@@ -276,7 +276,8 @@ BAD_TRAIN = {
     "exception": ("def train():\n    raise ValueError('diverged')", FailureKind.EXCEPTION, "train", "diverged"),
     "missing function": ("x = 1", FailureKind.CONTRACT, "import train.py", "no function train"),
     "needs an argument": ("def train(steps): pass", FailureKind.CONTRACT, "import train.py", "'steps'"),
-    "sys.exit(0)": ("import sys\ndef train(): sys.exit(0)", FailureKind.EXIT, "train", "status 0 before it answered"),
+    "sys.exit(2)": ("import sys\ndef train(): sys.exit(2)", FailureKind.EXIT, "train", "status 2 before it answered"),
+    "sys.exit(0) at import": ("import sys; sys.exit(0)", FailureKind.EXIT, "import train.py", "status 0"),
     "os._exit(0)": ("import os\ndef train(): os._exit(0)", FailureKind.EXIT, "train", "status 0 before it answered"),
     "sys.exit at import": ("import sys; sys.exit('stop')", FailureKind.EXIT, "import train.py", "status 1"),
     "interrupt": ("def train(): raise KeyboardInterrupt", FailureKind.EXCEPTION, "train", "KeyboardInterrupt"),
@@ -287,7 +288,77 @@ BAD_TRAIN = {
     "out of memory": ("def train(): raise MemoryError('8 GiB')", FailureKind.MEMORY, "train", "8 GiB"),
     "endless recursion": ("def train(): train()", FailureKind.EXCEPTION, "train", "RecursionError"),
     "coroutine": ("async def train(): pass", FailureKind.CONTRACT, "import train.py", "is async"),
+    "generator": ("def train(): yield 1", FailureKind.CONTRACT, "import train.py", "is a generator"),
+    "async generator": ("async def train(): yield 1", FailureKind.CONTRACT, "import train.py", "is async"),
+    "partial of a generator": (
+        "import functools\ndef work(n): yield n\ntrain = functools.partial(work, 1)",
+        FailureKind.CONTRACT, "import train.py", "is a generator",
+    ),
+    "returned coroutine": (
+        "async def work(): pass\ndef train(): return work()", FailureKind.CONTRACT, "train", "returned a coroutine",
+    ),
+    "returned generator": (
+        "def work(): yield 1\ndef train(): return work()", FailureKind.CONTRACT, "train", "returned a generator",
+    ),
+    "returned map": ("def train(): return map(print, [1])", FailureKind.CONTRACT, "train", "returned a map"),
+    "returned partial": (
+        "import functools\ndef train(): return functools.partial(print, 1)",
+        FailureKind.CONTRACT, "train", "returned a partial",
+    ),
+    "returned awaitable": (
+        "class Later:\n    def __await__(self): yield\ndef train(): return Later()",
+        FailureKind.CONTRACT, "train", "returned a Later",
+    ),
+    "thread not started": (
+        "import threading\ndef train(): return threading.Thread()", FailureKind.CONTRACT, "train", "returned a Thread",
+    ),
+    "running thread": (
+        "import threading, time\n"
+        "def train():\n    thread = threading.Thread(target=time.sleep, args=(600,), daemon=True)\n"
+        "    thread.start()\n    return thread",
+        FailureKind.CONTRACT, "train", "returned a Thread",
+    ),
+    "process not started": (
+        "import multiprocessing\ndef train(): return multiprocessing.Process()",
+        FailureKind.CONTRACT, "train", "returned a Process",
+    ),
+    "waiting future": (
+        "from concurrent.futures import Future\ndef train(): return Future()",
+        FailureKind.CONTRACT, "train", "returned a Future",
+    ),
+    "failed future": (
+        "from concurrent.futures import Future\n"
+        "def train():\n    future = Future()\n    future.set_exception(ValueError('lost'))\n    return future",
+        FailureKind.EXCEPTION, "train", "ValueError: lost",
+    ),
 }  # fmt: skip
+
+GOOD_ENDS = {
+    "returns": "def train(): return 1",
+    "sys.exit()": "import sys\ndef train(): sys.exit()",
+    "sys.exit(0)": "import sys\ndef train(): sys.exit(0)",
+    "SystemExit(None)": "def train(): raise SystemExit(None)",
+    "sys.exit(False)": "import sys\ndef train(): sys.exit(False)",
+    "absl app.run": "from absl import app\ndef train(): app.run(lambda argv: None)",
+    "click": "import click\n@click.command()\ndef main(): pass\ndef train(): main()",
+    "argparse --help": "import argparse\ndef train(): argparse.ArgumentParser().parse_args(['--help'])",
+    "finished thread": (
+        "import threading\ndef train():\n    thread = threading.Thread(target=print)\n    thread.start()\n"
+        "    thread.join()\n    return thread"
+    ),
+    "finished future": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def train():\n    with ThreadPoolExecutor() as pool:\n        return pool.submit(print)"
+    ),
+    "a policy": "def train(): return lambda observation: 0",
+}
+
+
+@pytest.mark.parametrize("case", GOOD_ENDS)
+def test_training_that_ends_like_a_script_has_finished(process, submission, case: str) -> None:
+    participant = process(submission(train=GOOD_ENDS[case]), mode="train")
+    participant.start()
+    participant.train({}, time_limit_s=60)
 
 
 @pytest.mark.parametrize("case", BAD_TRAIN)
@@ -297,7 +368,7 @@ def test_failing_training_is_told_truly(failing_train, case: str) -> None:
     assert (failure.kind, failure.where) == (kind, where)
     assert words in failure.message
     assert failure.log == "logs/stderr.log"
-    if kind in (FailureKind.EXCEPTION, FailureKind.MEMORY) and "shown" not in case:
+    if kind in (FailureKind.EXCEPTION, FailureKind.MEMORY) and "shown" not in case and "future" not in case:
         assert "train.py" in failure.traceback
         assert "worker.py" not in failure.traceback  # the participant is to see its own code only
 

@@ -31,6 +31,7 @@ from a2perf.experiments.script_wrapper.live_values import LiveValues
 from a2perf.experiments.script_wrapper.loggers import Loggers
 from a2perf.experiments.script_wrapper.order import REPORT, ScriptOrder, ScriptReport
 from a2perf.experiments.script_wrapper.worker import PRIVATE_NAME, VARIABLE, listen_in_worker
+from a2perf.submission.participant.signatures import require_done
 
 
 def main() -> int:
@@ -179,6 +180,8 @@ def _call(function: Any, env: str, arguments: list[str]) -> None:
     elif isinstance(result, GeneratorType):
         for _ in result:
             pass
+    else:
+        require_done("main", result)
 
 
 async def _exhaust(generator: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from a2perf.errors import command_line
 from a2perf.stranger_files import BoundExceeded, StrangerFileError, open_regular, read_regular_file
 from a2perf.submission.evaluator.source_problems import findings
 from a2perf.submission.participant.forms import form_of
@@ -52,9 +53,15 @@ def problems(folder: Path, mode: str | None = None) -> list[Problem]:
         with os.scandir(top) as names:
             empty = all(item.name == "__pycache__" for item in names)
     except OSError as error:
-        return [Problem(str(folder), f"the submission cannot be read: {error.strerror}", hint=f"chmod u+rx {folder}")]
+        return [
+            Problem(
+                str(folder),
+                f"the submission cannot be read: {error.strerror}",
+                hint=command_line("chmod", "u+rx", folder),
+            )
+        ]
     if empty:
-        return [Problem(str(folder), "the submission is empty", hint=f"a2perf init {folder}")]
+        return [Problem(str(folder), "the submission is empty", hint=command_line("a2perf", "init", folder))]
     found: list[Problem] = []
     form = form_of(top)
     if form is not None:

@@ -13,7 +13,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, command_line
 
 VARIABLE = "A2PERF_SEED_SECRET_FILE"
 BYTES = 32
@@ -48,11 +48,12 @@ def read() -> bytes:
     except OSError as error:
         raise ConfigError(f"the seed secret {file} cannot be used: {error.strerror}", hint=_ELSEWHERE) from error
     if status.st_mode & 0o077:
-        raise ConfigError(f"other users may read the seed secret {file}", hint=f"chmod 600 {file}")
+        raise ConfigError(f"other users may read the seed secret {file}", hint=command_line("chmod", "600", file))
     if len(data) < BYTES:
         raise ConfigError(
             f"the seed secret {file} has {len(data)} bytes; at least {BYTES} are required",
-            hint=f"rm {file} (the next run creates a new secret; its seeds differ from those of earlier runs)",
+            hint=f"{command_line('rm', file)} "
+            "(the next run creates a new secret; its seeds differ from those of earlier runs)",
         )
     return data
 

@@ -105,10 +105,24 @@ def _role_findings(role: Role, defined: Mapping[str, ast.stmt], complete: bool) 
     if isinstance(node, ast.AsyncFunctionDef):
         yield f"{name} is async; a2perf needs a plain function", node.lineno, "remove `async`"
     elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
+        if (line := _yield_line(node.body)) is not None:
+            yield f"{name} is a generator (it contains yield); a2perf needs a plain function", line, "remove `yield`"
         try:
             role.check(_signature(node.args))
         except ContractError as error:
             yield _printable(error.message), node.lineno, error.hint
+
+
+def _yield_line(body: list[ast.stmt]) -> int | None:
+    """Returns the line of a function's first ``yield`` outside of functions in it."""
+    waiting: list[ast.AST] = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return node.lineno
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+    return None
 
 
 def _definitions(body: list[ast.stmt]) -> tuple[dict[str, ast.stmt], bool]:

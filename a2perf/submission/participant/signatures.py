@@ -7,8 +7,10 @@ runner, its templates and its tutorial. Standard library only.
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -252,11 +254,63 @@ def find(module: object, role: Role) -> Callable[..., Any]:
             continue
         if not callable(function):
             raise ContractError(f"{role.file}: {name} is a {type(function).__name__}, not a function", _write(role))
-        if inspect.iscoroutinefunction(function):
-            raise ContractError(f"{role.file}: {name} is async; a2perf needs a plain function", _write(role))
+        if kind := deferred_kind(function):
+            raise ContractError(f"{role.file}: {name} is {kind}; a2perf needs a plain function", _write(role))
         role.check(signature_of(function))
         return function  # type: ignore[no-any-return]
     raise ContractError(f"{role.file} has no function {role.names[0]}", _write(role))
+
+
+def deferred_kind(function: Callable[..., Any]) -> str | None:
+    """Returns how a function defers its body to whoever uses its result; None if a call executes the body."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "async"
+    return "a generator (it contains yield)" if inspect.isgeneratorfunction(function) else None
+
+
+def require_done(name: str, result: object) -> None:
+    """Checks that a call has done its work, and not only created an object that would do it.
+
+    The exception of a finished future is raised. A finished thread, process or future is accepted.
+
+    Args:
+        name: the function that was called.
+        result: what it returned.
+
+    Raises:
+        ContractError: the result is awaitable, lazy (an iterator, a partial), or still has work to do.
+    """
+    fix = f"wait for its end in {name}"
+    if _is_a(result, "concurrent.futures", "Future") or _is_a(result, "asyncio", "Future"):
+        waiting = not result.done()  # type: ignore[attr-defined]
+        if not waiting:
+            result.result()  # type: ignore[attr-defined]
+    elif _is_a(result, "threading", "Thread"):
+        waiting = result.ident is None or result.is_alive()  # type: ignore[attr-defined]
+    elif _is_a(result, "multiprocessing.process", "BaseProcess"):
+        waiting = result.exitcode is None  # type: ignore[attr-defined]
+    elif _is_a(result, "subprocess", "Popen"):
+        waiting = result.poll() is None  # type: ignore[attr-defined]
+    elif _is_a(result, "multiprocessing.pool", "ApplyResult"):
+        waiting = not result.ready()  # type: ignore[attr-defined]
+    elif inspect.isawaitable(result):
+        waiting, fix = True, f"use asyncio.run(...) in {name}"
+    elif isinstance(result, functools.partial):
+        waiting, fix = True, f"call it in {name}"
+    else:
+        waiting = isinstance(result, Iterator | AsyncIterator) and not hasattr(result, "fileno")
+        fix = f"iterate over it in {name}"
+    if inspect.iscoroutine(result):
+        result.close()  # otherwise Python warns that it was never awaited
+    if waiting:
+        kind = type(result).__name__
+        raise ContractError(f"{name}() returned a {kind}, its work is not done", fix)
+
+
+def _is_a(value: object, module: str, name: str) -> bool:
+    """Returns whether a value has a class of a module, without importing the module: that would delay every start."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:

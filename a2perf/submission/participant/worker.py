@@ -27,7 +27,7 @@ from a2perf.errors import UserError
 from a2perf.submission.participant.folder import SubmissionCode
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
 from a2perf.submission.participant.shared_region import SharedView
-from a2perf.submission.participant.signatures import ContractError
+from a2perf.submission.participant.signatures import ContractError, require_done
 from a2perf.submission.participant.wire import (
     MAX_REPLY_BYTES,
     MAX_REQUEST_BYTES,
@@ -86,13 +86,20 @@ class Worker:
             self._answer(reply)
 
     def train(self, args: Mapping[str, str]) -> tuple[Any, ...]:
-        """Imports train.py and runs ``train``; answers with its wall time in nanoseconds."""
+        """Imports train.py and runs ``train``, which may end with ``sys.exit(0)``; answers with its wall time, ns."""
         self._where = "import train.py"
         call = self._loaded("train.py").train(args)
         self._where = "train"
         started = time.perf_counter_ns()
-        call()
-        return ("ok", time.perf_counter_ns() - started)
+        try:
+            result = call()
+        except SystemExit as error:  # scripts end like this: sys.exit(main()), app.run(main), a click command
+            if _exit_code(error):
+                raise
+            result = None
+        elapsed = time.perf_counter_ns() - started
+        require_done("train", result)
+        return ("ok", elapsed)
 
     def load_policy(self, args: Mapping[str, str]) -> tuple[Any, ...]:
         """Imports inference.py and calls ``load_policy``.

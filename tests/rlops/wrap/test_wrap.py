@@ -280,6 +280,7 @@ def test_a_missing_mirror_is_a_note_and_no_failure(tmp_path: Path):
     ("text", "said"),
     [
         ("def main(env, /):\n    print('got', env)\n", "got FrozenLake-v1"),
+        ("def main(env):\n    print('got', env)\n    raise SystemExit(0)\n", "got FrozenLake-v1"),
         ("def main(env_fn, steps=1):\n    print('got', env_fn().spec.id)\n", "got FrozenLake-v1"),
         (
             "import click\n\n@click.command()\n@click.option('--env')\n@click.option('--lr', type=float, default=1.0)\n"
@@ -297,6 +298,13 @@ def test_ways_to_take_the_environment(tmp_path: Path, text: str, said: str):
     assert said in done.stdout
     if own:
         assert "weights: found: policy.npz" in done.stdout
+
+
+def test_a_main_that_leaves_its_work_to_a_thread_has_failed(tmp_path: Path):
+    (tmp_path / "script.py").write_text("import threading\n\ndef main(env):\n    return threading.Thread()\n")
+    done = wrap("script.py", "--env", "FrozenLake-v1", "--seed", "1", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "main() returned a Thread, its work is not done" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
