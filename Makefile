@@ -64,7 +64,7 @@ setup: $(INSTALLED) assets $(COMPILED)
 $(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install CPython 3.11, or name it with PYTHON=..."; exit 2; }
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info[:2] != (3, 11) or sys.implementation.name != 'cpython')" 2>/dev/null || \
-		{ echo "$(PYTHON) is not CPython 3.11, which the pinned packages need (PyBullet has no wheels for newer ones): name one with PYTHON=..., or use pip install 'a2perf[all]', which leaves PyBullet out"; exit 2; }
+		{ echo "$(PYTHON) is not CPython 3.11, which the pinned packages need (PyBullet has no wheels for newer ones): name one with PYTHON=..., or use pip install -e '.[all]', which leaves PyBullet out"; exit 2; }
 	@set -e; \
 	$(MAKE) --no-print-directory system & \
 	test -x $(BIN)/python || { echo "setup 1/3: creating $(VENV)"; $(PYTHON) -m venv $(VENV); }; \

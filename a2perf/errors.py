@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from a2perf._version import __version__
 from a2perf.constants import ExitCode
 
 
@@ -103,3 +104,17 @@ def did_you_mean(given: str, valid: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'?"`` for the nearest valid name, or an empty string if none is similar."""
     near = difflib.get_close_matches(given, list(valid), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def install_hint(*extras: str) -> str:
+    """Returns the command that installs this package with some extras.
+
+    It names the checkout or the wheel, because the package index has another project with the name a2perf.
+    """
+    wanted = f"[{','.join(extras)}]" if extras else ""
+    checkout = Path(__file__).resolve().parents[1]
+    if not (checkout / "pyproject.toml").is_file():
+        return f"pip install './a2perf-{__version__}-py3-none-any.whl{wanted}', the wheel of the release"
+    # quotes keep a shell from taking the brackets as a pattern
+    target = shlex.quote(f"{'.' if checkout.samefile('.') else checkout}{wanted}")
+    return f"pip install -e {target}"

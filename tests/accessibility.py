@@ -142,7 +142,7 @@ def too_wide(browser: Browser, width: int) -> list[str]:
 def axe_core() -> str:
     """Returns the source of axe-core."""
     spec = importlib.util.find_spec("axe_playwright_python")
-    assert spec is not None, "axe-core is missing: pip install 'a2perf[dev]'"
+    assert spec is not None, "axe-core is missing: pip install -e '.[dev]'"
     assert spec.submodule_search_locations is not None
     return Path(spec.submodule_search_locations[0], "axe.min.js").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from a2perf._version import __version__
 from a2perf.api.columns import Kind, Stored
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 
 if TYPE_CHECKING:
     import pandas
@@ -73,5 +73,5 @@ def _package(name: str) -> Any:
     except ImportError as error:
         raise MissingDependency(
             f"a data frame needs the package {error.name or name}, which is not installed",
-            hint="pip install 'a2perf[frames]'",
+            hint=install_hint("frames"),
         ) from error

@@ -18,7 +18,7 @@ import numpy as np
 from a2perf.domains import task_title
 from a2perf.domains.demonstration import DemonstrationRun
 from a2perf.domains.registry import domains, gin_folder, load_attribute
-from a2perf.errors import UserError, command_line
+from a2perf.errors import UserError, command_line, install_hint
 from a2perf.report.numbers_text import rounded
 from a2perf.runs import Run, read_runs
 from a2perf.submission.options import normalised
@@ -112,7 +112,7 @@ def examples_folder() -> Path:
     for candidate in (package / "examples", package.parent / "examples"):
         if (candidate / "numpy_ars" / "train.py").is_file():
             return candidate
-    raise UserError("the examples are missing from this installation", hint="pip install --force-reinstall a2perf")
+    raise UserError("the examples are missing from this installation", hint=install_hint())
 
 
 def _short_path(path: Path) -> str:
@@ -125,7 +125,7 @@ def _program(name: str) -> tuple[str, ...]:
     """Returns the console script beside this interpreter."""
     script = Path(sys.executable).with_name(name)
     if not script.is_file():
-        raise UserError(f"{script} is missing", hint="pip install --force-reinstall a2perf; in a checkout: make setup")
+        raise UserError(f"{script} is missing", hint=f"{install_hint()}; or in a checkout: make setup")
     return (_short_path(script),)
 
 

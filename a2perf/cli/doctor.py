@@ -16,6 +16,7 @@ from a2perf import assets
 from a2perf._version import __version__
 from a2perf.api.host import host_probes
 from a2perf.api.host.finding import Finding
+from a2perf.errors import install_hint
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled
 
@@ -52,7 +53,7 @@ def doctor(missing: bool, as_json: bool) -> int:
     # in a checkout the program is in a virtual environment that may not be active; make finds it
     demo = "make demo" if Path("Makefile").is_file() and Path("a2perf/cli/demo.py").is_file() else "a2perf demo"
     click.echo(
-        f"ready: {', '.join(ready)}; next: {demo}" if ready else "ready: no domain; next: pip install 'a2perf[all]'"
+        f"ready: {', '.join(ready)}; next: {demo}" if ready else f"ready: no domain; next: {install_hint('all')}"
     )
     return 0
 

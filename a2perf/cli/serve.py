@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from a2perf.errors import ConfigError, MissingDependency
+from a2perf.errors import ConfigError, MissingDependency, install_hint
 from a2perf.submission.options import normalised
 
 _NEEDS = {"openenv": "serve", "http": "serve", "mcp": "mcp"}
@@ -112,6 +112,4 @@ def _json_object(text: str) -> dict[str, Any]:
 def _require(protocol: str) -> None:
     extra = _NEEDS[protocol]
     if missing := [name for name in _MODULES[extra] if importlib.util.find_spec(name) is None]:
-        raise MissingDependency(
-            f"--protocol {protocol} needs {', '.join(missing)}", hint=f"pip install 'a2perf[{extra}]'"
-        )
+        raise MissingDependency(f"--protocol {protocol} needs {', '.join(missing)}", hint=install_hint(extra))

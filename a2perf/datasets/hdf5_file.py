@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.errors import MissingDependency, UserError
+from a2perf.errors import MissingDependency, UserError, install_hint
 
-INSTALL = "pip install 'a2perf[datasets]'"
+INSTALL = install_hint("datasets")
 _COMPRESSED_FROM_BYTES = 2048  # bytes per step; for smaller arrays the overhead of a chunk exceeds its savings
 _CHUNK_BYTES = 2**19
 # A file may be untrusted: reading it must not open other files, or allocate more memory than its content can fill.

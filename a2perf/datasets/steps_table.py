@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from a2perf.datasets import hdf5_file
 from a2perf.datasets.hdf5_file import EpisodeArrays
 from a2perf.datasets.reader import Dataset
-from a2perf.errors import MissingDependency, UserError
+from a2perf.errors import MissingDependency, UserError, install_hint
 
 STEPS_FILE, EPISODES_FILE = "steps.parquet", "episodes.parquet"
 FINAL = "final_"
@@ -218,6 +218,6 @@ def _library() -> tuple[Any, Any]:
         from pyarrow import parquet
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "Parquet tables need the package pyarrow, which is not installed", hint="pip install 'a2perf[frames]'"
+            "Parquet tables need the package pyarrow, which is not installed", hint=install_hint("frames")
         ) from error
     return pyarrow, parquet

@@ -6,7 +6,7 @@ import importlib.util
 
 from a2perf import assets
 from a2perf.domains.registry import Domain, Environment
-from a2perf.errors import AssetUnavailable
+from a2perf.errors import AssetUnavailable, install_hint
 
 
 def missing_modules(domain: Domain) -> list[str]:
@@ -17,7 +17,7 @@ def missing_modules(domain: Domain) -> list[str]:
 def needed_command(domain: Domain, environment: Environment) -> str:
     """Returns the command that installs or fetches what an environment is missing; "" if it can be made."""
     if missing_modules(domain):
-        return f"pip install 'a2perf[{domain.extra}]'"
+        return install_hint(domain.extra)
     if missing := [name for name in environment.requires if importlib.util.find_spec(name) is None]:
         return f"pip install {' '.join(missing)}"
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from a2perf.errors import ConfigError, MissingDependency, UserError, command_line
+from a2perf.errors import ConfigError, MissingDependency, UserError, command_line, install_hint
 from a2perf.exporters.given_runs import runs_of
 from a2perf.exporters.publishable import has_public_seeds
 from a2perf.plain_text import plain_text
@@ -217,6 +217,6 @@ def _library() -> Any:
         from pyarrow import parquet
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "tables of runs need the package pyarrow, which is not installed", hint="pip install 'a2perf[frames]'"
+            "tables of runs need the package pyarrow, which is not installed", hint=install_hint("frames")
         ) from error
     return parquet

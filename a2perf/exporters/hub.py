@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.errors import ConfigError, MissingDependency, UserError, install_hint
 from a2perf.plain_text import terminal_line
 from a2perf.report.croissant import CROISSANT_FILE
 from a2perf.runs.inventory import find_bundles
@@ -39,7 +39,7 @@ def hub_library() -> Any:
     except ModuleNotFoundError as error:
         raise MissingDependency(
             "cards for the Hugging Face hub need the package huggingface_hub, which is not installed",
-            hint="pip install 'a2perf[huggingface]'",
+            hint=install_hint("huggingface"),
         ) from error
     return huggingface_hub
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from a2perf.assets import is_offline
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 from a2perf.exporters.exporting import tracker_error
 
 DIGEST_TAG, COMPLETE_TAG = "a2perf.digest", "a2perf.complete"
@@ -62,7 +62,7 @@ def connected(tracking_uri: str | Path | None, experiment: str) -> MlflowExperim
     except ImportError as error:
         raise MissingDependency(
             "the export to MLflow needs the package mlflow-skinny, which is not installed",
-            hint="pip install 'a2perf[mlflow]'",
+            hint=install_hint("mlflow"),
         ) from error
     given = None if tracking_uri is None else str(tracking_uri)
     if given is not None and _is_path(given):

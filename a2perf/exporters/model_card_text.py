@@ -120,7 +120,7 @@ def _quantity(value: MetricValue | None) -> Quantity:
 
 def _commands(results: ModelResults) -> Iterator[str]:
     """Yields commands that repeat the runs, and a remark if they cannot repeat the episodes."""
-    lines = ["pip install a2perf"]
+    lines = [f"git clone {PROJECT_URL}", "pip install -e ./a2perf"]
     for setting in results.settings:
         lines += [line for group in setting.groups if (line := _command(group, setting.task))]
     yield markdown_block("\n".join(dict.fromkeys(lines)))

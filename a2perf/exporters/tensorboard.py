@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from a2perf.errors import MissingDependency, UserError
+from a2perf.errors import MissingDependency, UserError, install_hint
 from a2perf.exporters.description import RunDescription
 from a2perf.exporters.exporting import ExportedRun, export_each, tracker_error, writable_folder
 from a2perf.exporters.given_runs import RunSource, runs_of
@@ -129,7 +129,7 @@ def _package() -> Iterator[None]:
     except ImportError as error:
         raise MissingDependency(
             "the export to TensorBoard needs the package tensorboard, which is not installed",
-            hint="pip install 'a2perf[tensorboard]'",
+            hint=install_hint("tensorboard"),
         ) from error
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from a2perf.errors import MissingDependency, UserError
+from a2perf.errors import MissingDependency, UserError, install_hint
 from a2perf.exporters.description import RunDescription
 from a2perf.exporters.exporting import ExportedRun, export_each, tracker_error, writable_folder
 from a2perf.exporters.given_runs import RunSource, runs_of
@@ -165,7 +165,7 @@ def _imported() -> Any:
     except ImportError as error:
         raise MissingDependency(
             "the export to Weights & Biases needs the package wandb, which is not installed",
-            hint="pip install 'a2perf[wandb]'",
+            hint=install_hint("wandb"),
         ) from error
     return wandb
 

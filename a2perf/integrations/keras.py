@@ -25,4 +25,4 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return imported("a2perf.integrations.keras_callback", name, package="keras", install="keras")
+    return imported("a2perf.integrations.keras_callback", name, package="keras")

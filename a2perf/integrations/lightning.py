@@ -25,4 +25,4 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return imported("a2perf.integrations.lightning_callback", name, package="lightning", install="'a2perf[lightning]'")
+    return imported("a2perf.integrations.lightning_callback", name, package="lightning", extra="lightning")

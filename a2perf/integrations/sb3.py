@@ -25,4 +25,4 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return imported("a2perf.integrations.sb3_callback", name, package="stable_baselines3", install="'a2perf[sb3]'")
+    return imported("a2perf.integrations.sb3_callback", name, package="stable_baselines3", extra="sb3")

@@ -23,7 +23,7 @@ from typing import Any
 import filelock
 
 from a2perf.domains.registry import domains, get_domain
-from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean
+from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean, install_hint
 from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.run_options import TRUST_FLAG
@@ -92,7 +92,7 @@ def connect() -> tuple[Any, Any]:
     try:
         import docker
     except ImportError as error:
-        raise MissingDependency("containers need the docker SDK", hint="pip install 'a2perf[docker]'") from error
+        raise MissingDependency("containers need the docker SDK", hint=install_hint("docker")) from error
     try:
         client = docker.from_env(timeout=120)
         client.ping()

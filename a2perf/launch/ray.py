@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from a2perf.errors import InfrastructureError, MissingDependency
+from a2perf.errors import InfrastructureError, MissingDependency, install_hint
 from a2perf.launch.foreground import LogTail, run_to_end
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.node_run import NodeEnd, NodeTask, end_gracefully, wait_at_most
@@ -51,7 +51,7 @@ class RayLauncher:
         try:
             import ray
         except ImportError as error:
-            raise MissingDependency("the ray launcher needs ray", hint="pip install 'a2perf[ray]'") from error
+            raise MissingDependency("the ray launcher needs ray", hint=install_hint("ray")) from error
         self._ray: Any = ray
         self._poll_s = float(poll_s)
         self._jobs: list[RayJob] = []

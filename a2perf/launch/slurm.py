@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from a2perf.errors import InfrastructureError, MissingDependency
+from a2perf.errors import InfrastructureError, MissingDependency, install_hint
 from a2perf.launch.foreground import LogTail, run_to_end
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.node_run import NodeTask, execute, read_end
@@ -77,7 +77,7 @@ class SlurmLauncher:
         try:
             import submitit  # noqa: F401
         except ImportError as error:
-            raise MissingDependency("the slurm launcher needs submitit", hint="pip install 'a2perf[slurm]'") from error
+            raise MissingDependency("the slurm launcher needs submitit", hint=install_hint("slurm")) from error
         if missing := [program for program in ("sbatch", "squeue", "scancel") if shutil.which(program) is None]:
             raise MissingDependency(
                 f"the slurm launcher needs {' and '.join(missing)} on PATH",

@@ -3,7 +3,7 @@
 A signature is a statement about one manifest. The manifest lists all other files, so one signature covers the whole
 bundle. It is stored beside the manifest as ``signature.json``. The signed bytes are the statement in canonical form:
 JSON with sorted keys and no spaces. A valid signature does not prove who the signer is; for that, the verifier needs a
-list of trusted keys. Needs the package ``cryptography`` (``pip install 'a2perf[signing]'``).
+list of trusted keys. Needs the package ``cryptography`` (extra ``signing``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from a2perf.errors import ConfigError, MissingDependency, UserError, command_line
+from a2perf.errors import ConfigError, MissingDependency, UserError, command_line, install_hint
 from a2perf.records import Manifest, Record, RunState
 from a2perf.runs.bundle import integrity, now
 from a2perf.runs.files import files_of
@@ -340,6 +340,6 @@ def _library() -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError as error:
         raise MissingDependency(
-            "signing needs the package cryptography, which is not installed", hint="pip install 'a2perf[signing]'"
+            "signing needs the package cryptography, which is not installed", hint=install_hint("signing")
         ) from error
     return serialization, ed25519

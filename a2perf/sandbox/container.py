@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from a2perf.errors import InfrastructureError
+from a2perf.errors import InfrastructureError, install_hint
 from a2perf.runs.process_identity import left_behind, mark
 from a2perf.sandbox import host_id, seccomp, view
 from a2perf.sandbox import limits as control_groups
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-HINT = "pip install 'a2perf[docker]', start a Docker engine on this machine, or set DOCKER_HOST to its socket"
+HINT = f"{install_hint('docker')}, start a Docker engine on this machine, or set DOCKER_HOST to its socket"
 LABEL = "a2perf.sandbox"
 START_TIMEOUT_S = 60.0
 PROBE_TIMEOUT_S = 5.0

@@ -179,7 +179,7 @@ def _page(
 def _facts(domain: Domain, environment: Environment, env: gymnasium.Env[Any, Any] | None) -> list[list[str]]:
     example = "".join(f", {key}={value!r}" for key, value in environment.example.items())
     needs = [
-        code(f"pip install 'a2perf[{domain.extra}]'"),
+        code(f"pip install -e '.[{domain.extra}]'"),
         *(code(f"pip install {one}") for one in environment.requires),
     ]
     needs += [code(f"a2perf data fetch {domain.name}")] if environment.assets else []

@@ -138,7 +138,7 @@ a2perf.compare(runs, baseline="v1", candidate="v2").plot()
 ```
 
 Importing takes less than 50 ms. Each name is imported on first use, and optional packages when a function needs them:
-`pip install 'a2perf[frames]'` for pandas, polars and Arrow. Errors are exceptions of the type `a2perf.UserError` with
+`pip install -e '.[frames]'` for pandas, polars and Arrow. Errors are exceptions of the type `a2perf.UserError` with
 the text that the commands print; nothing ends the process.
 """
 

@@ -144,7 +144,7 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(MissingDependency.__name__)
-    assert "pip install 'a2perf[quadruped-locomotion]'" in done.stdout
+    assert "pip install -e '.[quadruped-locomotion]'" in done.stdout
 
 
 # --- the list of tasks ------------------------------------------------------------------------------------------------

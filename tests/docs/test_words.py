@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from a2perf.errors import install_hint
 from docs.building import words
 
 
@@ -49,3 +52,21 @@ def test_a_listed_phrase_is_found(text: str, name: str) -> None:
 )
 def test_plain_sentences_pass(text: str) -> None:
     assert not [phrase.name for phrase in words.PHRASES if list(phrase.places(text))]
+
+
+_FROM_INDEX = re.compile(r"pip install[^`\n|&;]*?[ '\"]a2perf(?:\[[^\]]*\])?(?=[ '\"`\n]|$)(?! @)")
+
+
+def test_no_text_installs_the_foreign_project_that_has_this_name_on_the_index() -> None:
+    for bad in ("pip install a2perf", "pip install -q 'a2perf[all]'", "python -m pip install numpy a2perf"):
+        assert _FROM_INDEX.search(bad)
+    for good in ("pip install -e '.[all]'", "pip install ./a2perf", "pip install 'a2perf[all] @ git+https://x/a2perf'"):
+        assert not _FROM_INDEX.search(good)
+    texts = {name: (words.REPOSITORY / name).read_text(encoding="utf-8") for name in words.texts(skipped=())}
+    found = {
+        name: hits
+        for name, text in texts.items()
+        if name != "tests/docs/test_words.py" and (hits := _FROM_INDEX.findall(text))
+    }
+    assert not found
+    assert install_hint("sb3", "ray") == "pip install -e '.[sb3,ray]'"

@@ -265,7 +265,7 @@ def test_no_runs_are_an_error_before_mlflow_is_asked(tmp_path: Path) -> None:
 def test_missing_package_names_its_extra() -> None:
     assert without_package("mlflow", "log_runs(RUNS, tracking_uri='mlruns')") == (
         "the export to MLflow needs the package mlflow-skinny, which is not installed\n"
-        "  Fix: pip install 'a2perf[mlflow]'"
+        "  Fix: pip install -e '.[mlflow]'"
     )
 
 

@@ -187,7 +187,7 @@ def test_errors_name_the_place_and_a_fix(tmp_path: Path) -> None:
 def test_missing_package_names_its_extra() -> None:
     done = without_package("tensorboard", "log_runs(RUNS, 'logs')")
     assert done == "the export to TensorBoard needs the package tensorboard, which is not installed\n" + (
-        "  Fix: pip install 'a2perf[tensorboard]'"
+        "  Fix: pip install -e '.[tensorboard]'"
     )
 
 

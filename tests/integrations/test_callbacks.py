@@ -128,8 +128,8 @@ def test_epochs_are_phases_and_an_open_block_ends_with_the_next_one(tmp_path: Pa
 @pytest.mark.parametrize(
     ("module", "package", "name", "fix"),
     [
-        ("sb3", "stable_baselines3", "EvaluateCallback", "pip install 'a2perf[sb3]'"),
-        ("lightning", "lightning", "LightningTracker", "pip install 'a2perf[lightning]'"),
+        ("sb3", "stable_baselines3", "EvaluateCallback", "pip install -e '.[sb3]'"),
+        ("lightning", "lightning", "LightningTracker", "pip install -e '.[lightning]'"),
         ("keras", "keras", "KerasTracker", "pip install keras"),
     ],
 )

@@ -229,7 +229,7 @@ def test_without_the_library_the_mend_is_said(bundle: Path, monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
     with pytest.raises(MissingDependency) as caught:
         signing.verify(bundle, None)
-    assert "pip install 'a2perf[signing]'" in str(caught.value)
+    assert "pip install -e '.[signing]'" in str(caught.value)
 
 
 def run(command: object, *arguments: str) -> tuple[int, str]:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 
 from a2perf.api.host.finding import Finding, output_of, version_of
+from a2perf.errors import install_hint
 
 SECTION = "engines"
 ENGINE_TIMEOUT_S = 2
@@ -70,7 +71,7 @@ def _package(name: str, extra: str, purpose: str) -> Finding:
         version is not None,
         version or "not installed",
         purpose,
-        None if version else f"pip install 'a2perf[{extra}]'",
+        None if version else install_hint(extra),
     )
 
 

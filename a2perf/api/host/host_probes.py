@@ -12,7 +12,7 @@ from a2perf.api.host import engine_probes, isolation_probes
 from a2perf.api.host.finding import Finding, version_of
 from a2perf.domains.host_support import EVERY, Support, wheels_on_linux
 from a2perf.domains.registry import Domain, domains
-from a2perf.errors import AssetUnavailable
+from a2perf.errors import AssetUnavailable, install_hint
 
 _LINUX_ONLY = "the participant process needs Linux"
 
@@ -62,7 +62,7 @@ def _domains() -> Iterator[Finding]:
             not missing,
             f"not installed: {', '.join(missing)}" if missing else "installed",
             f"the environments of {domain.name}",
-            f"pip install 'a2perf[{domain.extra}]'" if missing else None,
+            install_hint(domain.extra) if missing else None,
         )
         yield from _files(domain)
 

@@ -30,6 +30,7 @@ from a2perf.domains.circuit_training.recorded_placements import (
 )
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.report_section import DomainSection, SectionFigure, SectionTable, TableNumber, TaskRuns
+from a2perf.errors import install_hint
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 
@@ -94,7 +95,7 @@ def _result(name: str, held: Sequence[Run], task: str) -> PlacerSummary | None:
         provenance="measured" if qualities == {"measured"} else "estimated",
         placement=best_placement(evaluations)
         if NUMBA_AVAILABLE
-        else "maps need Numba: pip install 'a2perf[circuit-training]'",
+        else f"maps need Numba: {install_hint('circuit-training')}",
     )
 
 

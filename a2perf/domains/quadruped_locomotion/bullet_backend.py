@@ -24,7 +24,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
 )
 from a2perf.domains.quadruped_locomotion.sensors import clear, push_joints, write_base
 from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, ImitationTask, after_physics, before_physics
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 
 FORGETTING_PLACE = (0.0, 0.0, 100.0)  # m, out of reach of the ground
 
@@ -41,7 +41,7 @@ def import_pybullet() -> Any:
     except ImportError as error:
         raise MissingDependency(
             "quadruped locomotion needs PyBullet, which is not installed",
-            hint="pip install 'a2perf[quadruped-locomotion]'",
+            hint=install_hint("quadruped-locomotion"),
         ) from error
     return pybullet
 

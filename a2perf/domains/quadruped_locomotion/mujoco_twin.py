@@ -35,7 +35,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
 from a2perf.domains.quadruped_locomotion.rotations import rotate
 from a2perf.domains.quadruped_locomotion.sensors import clear
 from a2perf.domains.quadruped_locomotion.task import ImitationTask
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 
 _FIRST_BODY = 2  # of link 0; the world is 0, the chassis 1
 
@@ -51,7 +51,7 @@ def import_mujoco() -> Any:
     except ImportError as error:
         raise MissingDependency(
             "the MuJoCo ids of quadruped locomotion need MuJoCo, which is not installed",
-            hint="pip install 'a2perf[mujoco]'",
+            hint=install_hint("mujoco"),
         ) from error
     return mujoco
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion.rotations import product, rotate
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -76,7 +76,7 @@ def urdf_path(name: str = URDF) -> Path:
     if spec is None or spec.origin is None:
         raise MissingDependency(
             "quadruped locomotion needs PyBullet, which is not installed",
-            hint="pip install 'a2perf[quadruped-locomotion]'",
+            hint=install_hint("quadruped-locomotion"),
         )
     return Path(spec.origin).parent / name
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import gin
 
 from a2perf.domains.registry import all_environments, find_environment, load_attribute, register_environments
-from a2perf.errors import ConfigError, MissingDependency, did_you_mean
+from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
 
 if TYPE_CHECKING:
     import gymnasium
@@ -298,7 +298,7 @@ def _explained(env_id: str, env_kwargs: Mapping[str, Any]) -> Iterator[Any]:
             raise
         raise MissingDependency(
             f"{env_id} needs the package {error.name!r}, which is not installed",
-            hint=f"pip install {top}" if top in environment.requires else f"pip install 'a2perf[{domain.extra}]'",
+            hint=f"pip install {top}" if top in environment.requires else install_hint(domain.extra),
         ) from error
 
 

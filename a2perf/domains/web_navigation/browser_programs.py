@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from a2perf.domains.web_navigation import CHROMEDRIVER, CHROMIUM
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def find_programs() -> BrowserPrograms:
     if importlib.util.find_spec("selenium") is None:
         raise MissingDependency(
             "backend='chromium' needs the Python package selenium",
-            hint=f"pip install 'a2perf[web-navigation]'; or {model}",
+            hint=f"{install_hint('web-navigation')}; or {model}",
         )
     return BrowserPrograms(chromium, chromedriver)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.errors import MissingDependency, UserError, did_you_mean
+from a2perf.errors import MissingDependency, UserError, did_you_mean, install_hint
 from a2perf.experiments.runners.environments import resolve_env_id
 from a2perf.experiments.script_wrapper.live_values import scalar
 from a2perf.runs.event_writer import EventWriter
@@ -70,9 +70,7 @@ def train(
         import stable_baselines3
         import torch
     except ImportError as error:
-        raise MissingDependency(
-            "the packaged runner needs Stable-Baselines3", hint="pip install 'a2perf[perftest]'"
-        ) from error
+        raise MissingDependency("the packaged runner needs Stable-Baselines3", hint=install_hint("perftest")) from error
     import gymnasium
     from stable_baselines3.common.logger import Logger
 

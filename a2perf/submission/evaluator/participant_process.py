@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
-from a2perf.errors import ConfigError, InfrastructureError
+from a2perf.errors import ConfigError, InfrastructureError, install_hint
 from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending
 from a2perf.submission.evaluator import answers, failure_diagnosis, participant_home
@@ -332,7 +332,7 @@ class ParticipantProcess:
         raise InfrastructureError(
             f"the participant process could not be started with {self._python}: {failure.message}"
             + (f"\n{tail}" if tail else ""),
-            hint=f"{self._python} -m pip install a2perf numpy msgpack gymnasium",
+            hint=f"{self._python} -m {install_hint()}",
         ) from error
 
     def _raise_wire_failure(self, error: WireError, where: str, timeout_s: float | None) -> NoReturn:

@@ -11,7 +11,7 @@ import pytest
 from a2perf.cli import main
 from tests.report.leaderboard.made_entries import Field
 
-pytest.importorskip("cryptography", reason="signing needs a2perf[signing]")
+pytest.importorskip("cryptography", reason="signing needs the extra signing")
 
 
 def _run(field: Field, out: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 
 Ints = NDArray[np.int64]
 
@@ -76,7 +76,7 @@ def _library() -> Any:
     except ImportError:
         raise MissingDependency(
             "grouping standard cells needs Mt-KaHyPar, which is not installed",
-            hint="pip install 'a2perf[netlists]'",
+            hint=install_hint("netlists"),
         ) from None
 
 

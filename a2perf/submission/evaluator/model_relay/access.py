@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from a2perf.errors import ConfigError, MissingDependency, did_you_mean
+from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
 from a2perf.runs.layout import MODEL_CALLS
 from a2perf.runs.model_calls import decode_entry
 from a2perf.runs.model_record import OpenedEntry
@@ -172,7 +172,7 @@ def require_packages() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingDependency(
-            f"the relay to a language model needs the package {error.name}", hint="pip install 'a2perf[models]'"
+            f"the relay to a language model needs the package {error.name}", hint=install_hint("models")
         ) from error
 
 
