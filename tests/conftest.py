@@ -28,6 +28,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.waiting import Child
+
 # Drawn examples are the same in every run: a change is judged by what it did, not by luck. The slow tests search
 # further with `--hypothesis-profile search`. No example has a time limit, because machines are loaded.
 hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)
@@ -96,6 +98,16 @@ def _no_signal_left_ignored() -> Iterator[None]:
     for number in left:
         signal.signal(number, before[number])
     assert not left, f"the test left {', '.join(number.name for number in left)} ignored"
+
+
+@pytest.fixture(autouse=True)
+def _no_child_left() -> Iterator[None]:
+    """Ends the processes that a test has started and, because it failed, not ended."""
+    before = len(Child.started)
+    yield
+    for child in Child.started[before:]:
+        child.end()
+    del Child.started[before:]
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,13 @@ import json
 import math
 import os
 import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 from a2perf.storage import Journal, read_json, write_atomic, write_json
+from tests.waiting import Child, until
 
 APPENDER = """
 import sys
@@ -57,12 +56,10 @@ def test_torn_last_line_is_dropped_and_overwritten(tmp_path) -> None:
 
 def test_journal_of_a_killed_writer_is_readable_and_goes_on(tmp_path) -> None:
     path = tmp_path / "journal.jsonl"
-    process = subprocess.Popen([sys.executable, "-c", APPENDER, str(path)])
-    deadline = time.monotonic() + 30
-    while (not path.exists() or path.stat().st_size < 100_000) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    process = Child([sys.executable, "-c", APPENDER, str(path)])
+    until(lambda: path.exists() and path.stat().st_size >= 100_000)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.wait(300)
     numbers = [entry["number"] for entry in Journal(path).entries()]
     assert len(numbers) > 100
     assert numbers == list(range(len(numbers)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,71 @@ def test_the_packages_of_the_architecture_are_the_layers_of_the_contract(reposit
     (layers,) = [contract["layers"] for contract in contracts["contracts"] if contract["type"] == "layers"]
     of_contract = [name for layer in layers for name in re.findall(r"a2perf\.(\w+)", layer)]
     assert [name for row in named for name in re.findall(r"`(\w+)`", row)] == of_contract
+
+
+CLOCK = re.compile(r"\b(monotonic|perf_counter|time\.time)\(\)")
+WITHOUT_A_LIMIT = {
+    "evaluation.wait()": "the package's own wait, which takes no limit",
+    "tests/launch/docker_engine.py": "its daemon serves a session, and it ends it",
+    "tests/launch/slurm_cluster.py": "its daemons serve a session, and it ends them",
+}
+"""Calls and files that a rule about waits leaves alone, each with the reason."""
+
+
+def upper_bounds_on_durations(tree: ast.Module) -> list[int]:
+    took = {
+        ast.unparse(node.targets[0])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and CLOCK.search(text := ast.unparse(node.value)) and " - " in text
+    }
+    found = []
+    for test in (node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)):
+        for node in (node for node in ast.walk(test) if isinstance(node, ast.Compare)):
+            sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+            for left, sign, right in zip(sides, node.ops, sides[1:], strict=False):
+                bounded = {ast.Lt: left, ast.LtE: left, ast.Gt: right, ast.GtE: right}.get(type(sign), "")
+                found += [node.lineno] * bool(bounded in took or CLOCK.search(bounded))
+    return found
+
+
+def hasty_or_endless_waits(tree: ast.Module) -> list[int]:
+    found = []
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        owner, _, name = ast.unparse(call.func).rpartition(".")
+        limits = [word.value for word in call.keywords if word.arg in ("timeout", "timeout_s")]
+        if name in ("wait", "join") and owner != "os.path" and not owner.endswith(("'", '"')):
+            limits += call.args
+        elif name != "communicate" and owner != "subprocess":
+            continue
+        limits = [limit for limit in limits if not isinstance(limit, ast.Constant) or type(limit.value) in (int, float)]
+        # below a second it is a look at what still runs
+        hasty = any(isinstance(limit, ast.Constant) and 1 <= limit.value < 60 for limit in limits)
+        endless = not limits and name in ("wait", "join", "communicate") and ast.unparse(call) not in WITHOUT_A_LIMIT
+        if hasty or endless or name == "Popen":  # a `tests.waiting.Child` ends with its test
+            found.append(call.lineno)
+    return found
+
+
+@pytest.mark.parametrize("rule", [upper_bounds_on_durations, hasty_or_endless_waits])
+def test_no_test_depends_on_how_busy_the_machine_is(rule: Callable[[ast.Module], list[int]], repository: Path) -> None:
+    found = {
+        path.relative_to(repository).as_posix(): lines
+        for path in (repository / "tests").rglob("*.py")
+        if path.name != "waiting.py" and (lines := rule(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert {name: lines for name, lines in found.items() if name not in WITHOUT_A_LIMIT} == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "count"),
+    [
+        (upper_bounds_on_durations, "assert time.monotonic() - begun < 5", 1),
+        (upper_bounds_on_durations, "took = perf_counter() - begun\nassert 5 > took", 1),
+        (upper_bounds_on_durations, "took = perf_counter() - begun\nassert took >= 5", 0),
+        (hasty_or_endless_waits, "process.wait()\nthread.join(20)\nprocess.communicate('x')", 3),
+        (hasty_or_endless_waits, "subprocess.run(words, timeout=30)\nsubprocess.Popen(words)", 2),
+        (hasty_or_endless_waits, "process.wait(300)\n', '.join(words)\nos.path.join('a', 'b')", 0),
+    ],
+)
+def test_waits_and_bounds_are_found(rule: Callable[[ast.Module], list[int]], code: str, count: int) -> None:
+    assert len(rule(ast.parse(code))) == count

@@ -30,7 +30,7 @@ def test_module_of_the_working_directory_is_not_imported(tmp_path: Path) -> None
     environment = {**os.environ, "PYTHONPATH": package}
     environment.pop("PYTHONSAFEPATH", None)
     done = subprocess.run(
-        [sys.executable, program], cwd=here, env=environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, program], cwd=here, env=environment, capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.split("\n")[:2] == ["[1, 2] 1", "None"]
     assert not (tmp_path / "canary").exists()

@@ -57,5 +57,5 @@ def command(folder: Path, root: Path, *arguments: str) -> subprocess.CompletedPr
             sys.executable, "-m", "a2perf", "run", "--submission", str(folder), "--gin-config", "inference.gin",
             "--root-dir", str(root), "--task", TASK, "--sandbox", "process", *given, *arguments,
         ],
-        capture_output=True, text=True, timeout=120, env=os.environ.copy(), check=False,
+        capture_output=True, text=True, timeout=300, env=os.environ.copy(), check=False,
     )  # fmt: skip

@@ -23,6 +23,7 @@ import a2perf
 from a2perf.api import checking
 from a2perf.cli.check import check as command
 from a2perf.errors import ConfigError, InfrastructureError, UserError
+from tests.waiting import Child, until
 
 TASK = "toy_macro_stdcell"
 
@@ -104,7 +105,7 @@ def test_nothing_of_the_caller_changes(minimal: Path, monkeypatch: pytest.Monkey
             assert (mine(), os.getcwd()) == (3, str(minimal))
             time.sleep(0.05)
         for thread in threads:
-            thread.join()
+            thread.join(300)
         assert [(bool(report), width) for report, width in found] == [(True, 3), (True, 3)]
         assert before == (gin.config_str(), os.getcwd(), dict(os.environ), list(sys.path))
         assert handlers == {number: signal.getsignal(number) for number in handlers}
@@ -165,15 +166,11 @@ def test_an_interrupt_ends_the_check_and_its_processes(minimal: Path, tmp_path: 
         "except KeyboardInterrupt:\n    print('interrupted')\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment
-    ) as started:
-        deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("a2perf-check-*/run")) and time.monotonic() < deadline:
-            time.sleep(0.1)
+    with Child([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment) as started:
+        until(lambda: list(tmp_path.glob("a2perf-check-*/run")))
         time.sleep(2)
         started.send_signal(signal.SIGINT)
-        assert started.communicate(timeout=30)[0] == "interrupted\n"
+        assert started.communicate(timeout=300)[0] == "interrupted\n"
     assert list(tmp_path.glob("a2perf-check-*")) == []
 
 

@@ -76,7 +76,7 @@ def test_async_environments_need_no_main_guard(where: str, tmp_path: Path) -> No
     script.write_text(code)
     argv = [sys.executable, "-"] if where == "standard input" else [sys.executable, str(script)]
     given = code if where == "standard input" else None
-    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120)
+    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
     shape = gymnasium.make(TOY_ID).observation_space["mask"].shape  # type: ignore[index]
     assert done.stdout == f"{(2, *shape)}\n", done.stderr
 

@@ -113,7 +113,7 @@ def test_threads_evaluate_at_the_same_time(tmp_path: Path, capsys: pytest.Captur
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
     assert {seed: result.seed for seed, result in results.items()} == {1: 1, 2: 2}
     assert f"{TASK}, seed 2: 1 episodes" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ import a2perf
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, RunFailed
 from tests.api.evaluate_runs import TASK, command, evaluate, write_submission
-from tests.launch.remains import wait_until
+from tests.waiting import until
 
 
 def raises(observation: Any) -> int:
@@ -144,14 +144,14 @@ def test_a_killed_evaluator_is_reported_and_resumed(tmp_path: Path) -> None:
     manifest = tmp_path / "root" / "inference" / "manifest.json"
 
     def kill() -> None:
-        wait_until(lambda: manifest.exists() and "participant_started_at" in manifest.read_text())
+        until(lambda: manifest.exists() and "participant_started_at" in manifest.read_text())
         os.kill(json.loads(manifest.read_text())["attempts"][-1]["pid"], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(RunFailed, match="its evaluator was ended by SIGKILL") as caught:
         evaluate(slow, tmp_path / "root")
-    killer.join()
+    killer.join(300)
     assert caught.value.exit_code is ExitCode.INFRASTRUCTURE
     assert caught.value.bundle == manifest.parent
     result = evaluate(slow, tmp_path / "root")

@@ -20,7 +20,7 @@ import pytest
 import a2perf
 from a2perf.runs.bundle import validate
 from tests.api.evaluate_runs import TASK
-from tests.launch.remains import wait_until
+from tests.waiting import Child, until
 
 ARGUMENTS = (
     f'task="{TASK}", episodes=2, sandbox="process", '
@@ -45,7 +45,7 @@ def script(tmp_path: Path, text: str) -> list[str]:
 
 def run(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        script(tmp_path, text), cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+        script(tmp_path, text), cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -79,11 +79,11 @@ def _started(runs: Path) -> bool:
 
 def test_an_interrupted_script_leaves_a_bundle_that_the_same_script_resumes(tmp_path: Path) -> None:
     text = f"{SLOW}\nprint(a2perf.evaluate(slow, {ARGUMENTS}).mean_return)"
-    process = subprocess.Popen(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: _started(tmp_path / "runs"))
+    process = Child(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    until(lambda: _started(tmp_path / "runs"))
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGINT
     (bundle,) = tmp_path.rglob("inference/manifest.json")
     assert "KeyboardInterrupt" in said
@@ -100,12 +100,12 @@ def test_an_interrupted_script_leaves_a_bundle_that_the_same_script_resumes(tmp_
 
 def test_a_script_that_is_killed_takes_its_run_with_it(tmp_path: Path) -> None:
     text = f"{SLOW}\na2perf.evaluate(slow, {ARGUMENTS})"
-    process = subprocess.Popen(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.DEVNULL)
-    wait_until(lambda: _started(tmp_path / "runs"))
+    process = Child(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.DEVNULL)
+    until(lambda: _started(tmp_path / "runs"))
     process.kill()
-    process.wait()
+    process.wait(300)
     (bundle,) = tmp_path.rglob("inference/manifest.json")
-    wait_until(lambda: json.loads(bundle.read_text())["state"] == "interrupted")
+    until(lambda: json.loads(bundle.read_text())["state"] == "interrupted")
     done = run(tmp_path, text)
     assert done.returncode == 0, done.stderr
     assert validate(bundle.parent) == []
@@ -114,8 +114,8 @@ def test_a_script_that_is_killed_takes_its_run_with_it(tmp_path: Path) -> None:
 def test_a_second_interrupt_kills(tmp_path: Path) -> None:
     # SIGSTOP keeps the evaluator from ending after the first one
     text = f"{SLOW}\na2perf.evaluate(slow, {ARGUMENTS})"
-    process = subprocess.Popen(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: _started(tmp_path / "runs"))
+    process = Child(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    until(lambda: _started(tmp_path / "runs"))
     (bundle,) = tmp_path.rglob("inference/manifest.json")
     evaluator = json.loads(bundle.read_text())["attempts"][-1]["pid"]
     os.kill(evaluator, signal.SIGSTOP)
@@ -123,7 +123,7 @@ def test_a_second_interrupt_kills(tmp_path: Path) -> None:
     time.sleep(0.5)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGINT
     assert "a2perf: killed" in said
     assert not Path(f"/proc/{evaluator}").exists()
@@ -132,14 +132,14 @@ def test_a_second_interrupt_kills(tmp_path: Path) -> None:
 def test_a_terminal_shows_the_bar_of_the_command(tmp_path: Path) -> None:
     argv = script(tmp_path, f"{SLOW}\na2perf.evaluate(slow, {ARGUMENTS})")
     terminal, end = pty.openpty()
-    process = subprocess.Popen(argv, cwd=tmp_path, stdout=end, stderr=end, stdin=subprocess.DEVNULL)
+    process = Child(argv, cwd=tmp_path, stdout=end, stderr=end, stdin=subprocess.DEVNULL)
     os.close(end)
     shown = b""
     with contextlib.suppress(OSError):  # EIO: the other end is closed
         while part := os.read(terminal, 4096):
             shown += part
     os.close(terminal)
-    assert process.wait() == 0
+    assert process.wait(300) == 0
     assert f"rollouts on {TASK}".encode() in shown
     assert "━".encode() in shown
     assert b"2 episodes, mean return" in shown
@@ -187,7 +187,7 @@ class Notebook:
 def test_a_notebook_shows_one_line_and_resumes_after_an_interrupt(kernel: Notebook, tmp_path: Path) -> None:
     cell = f"{SLOW}\nresult = a2perf.evaluate(slow, {ARGUMENTS})\nprint(result.state)"
     message = kernel.start(cell)
-    wait_until(lambda: _started(tmp_path / "runs"))
+    until(lambda: _started(tmp_path / "runs"))
     time.sleep(0.5)
     kernel.manager.interrupt_kernel()
     outputs = kernel.finish(message)

@@ -27,11 +27,6 @@ def fresh(code: str, *, cwd: Path | str = "/", python: str = sys.executable) -> 
     return done.stdout.strip()
 
 
-def test_importing_takes_less_than_50_ms() -> None:
-    code = "import time; start = time.perf_counter(); import a2perf; print(time.perf_counter() - start)"
-    assert min(float(fresh(code)) for _ in range(5)) < 0.05
-
-
 def test_no_public_name_loads_a_heavy_library() -> None:
     code = (
         "import json, sys, a2perf\nloaded = {}\n"

@@ -67,7 +67,7 @@ def test_result_of_a_thread_is_that_of_the_command(
     found: list[a2perf.Submitted] = []
     thread = threading.Thread(target=lambda: found.append(a2perf.submit(entry, folder, **QUICK)))
     thread.start()
-    thread.join()
+    thread.join(300)
     (result,) = found
     assert (bool(result), result.exit_code, result.complete, result.rankable) == (True, 0, True, False)
     assert (result.failed, result.interrupted) == ([], False)

@@ -32,12 +32,10 @@ def work(seconds: float) -> None:
 def test_the_costs_of_a_block_are_those_of_its_work() -> None:
     work(0.3)  # before the block: not counted
     with a2perf.track("work") as tracked:
-        began = time.perf_counter()
         work(0.4)
-        took = time.perf_counter() - began
-    assert tracked.elapsed_s == pytest.approx(took, abs=0.05)
+    assert tracked.elapsed_s >= 0.4
     assert tracked.wall_clock.value == tracked.elapsed_s
-    assert 0.39 < tracked.cpu_time.value < 0.5
+    assert 0.39 < tracked.cpu_time.value < 0.65
     assert tracked.cpu_time.unit == "s"
     energy = tracked.energy
     assert energy.unit == "kWh"
@@ -103,7 +101,7 @@ def test_the_live_block_reads_the_costs_so_far() -> None:
         assert "running" in str(tracked)
     assert 0.2 < first[0] < second[0] <= tracked.cpu_time.value
     assert 0 < first[1] < second[1] <= tracked.energy.value
-    assert first[2] < second[2] <= tracked.elapsed_s + 0.05
+    assert first[2] < second[2] <= tracked.elapsed_s
     assert not tracked.is_running
     assert "running" not in str(tracked)
 
@@ -120,8 +118,8 @@ def test_phases_share_the_costs_and_sum_to_the_whole() -> None:
     assert list(tracked.phases) == ["busy", "idle"]
     busy, idle = tracked.phases["busy"], tracked.phases["idle"]
     assert busy.cpu_seconds == pytest.approx(0.6, abs=0.15)
-    assert idle.cpu_seconds < 0.1
-    assert idle.wall_s == pytest.approx(0.3, abs=0.1)
+    assert idle.cpu_seconds < 0.15
+    assert idle.wall_s >= 0.3
     frame = tracked.to_pandas()
     assert frame["phase"].tolist() == ["busy", "idle", None]
     assert frame["wall_clock"].sum() == pytest.approx(tracked.elapsed_s)
@@ -172,7 +170,7 @@ def test_blocks_in_threads_each_count_the_whole_process() -> None:
 
     def run(name: str, seconds: float) -> None:
         with a2perf.track(name) as tracked:
-            inside.wait()  # entering a block takes a while, and the blocks must overlap
+            inside.wait(300)  # entering a block takes a while, and the blocks must overlap
             time.sleep(0.3) if name == "waits" else work(seconds)
         found[name] = tracked
 
@@ -180,7 +178,7 @@ def test_blocks_in_threads_each_count_the_whole_process() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
     assert found["works"].cpu_time.value > 0.25
     assert found["waits"].cpu_time.value > 0.1  # of the other thread
     assert not [thread for thread in threading.enumerate() if thread.name == "a2perf-sampler"]
@@ -412,8 +410,8 @@ def test_idle_power_is_measured_on_request() -> None:
     began = time.perf_counter()
     with a2perf.track(idle_s=0.3) as tracked:
         work(0.1)
-    assert time.perf_counter() - began > 0.4
-    assert tracked.elapsed_s < 0.3
+    took = time.perf_counter() - began
+    assert took - tracked.elapsed_s >= 0.3  # it is no part of the block
     assert tracked.report.idle.taken.startswith("before")
     with a2perf.track() as tracked:
         work(0.2)

@@ -18,6 +18,7 @@ from a2perf.sandbox.container import why_unavailable as engine_unavailable
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.launch import docker_engine
 from tests.participants import make_participant
+from tests.waiting import Child
 
 ENTRY = Path(__file__).parent / "entry"
 
@@ -145,13 +146,13 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         tmp_path, outside / "canary", outside, bundle, artifacts, inner, entry, words, signals, [tcp, abstract, path]
     )
     words["files"] = scene.files()
-    bystander = subprocess.Popen(["/bin/sh", "-c", "read line", secret], stdin=subprocess.PIPE)
+    bystander = Child(["/bin/sh", "-c", "read line", secret], stdin=subprocess.PIPE)
     descriptor = os.open(outside / "canary", os.O_RDONLY)
     os.set_inheritable(descriptor, True)
     yield scene
     os.close(descriptor)
     assert bystander.poll() is None, "an attack ended a process of the host"
-    bystander.communicate()
+    bystander.communicate(timeout=300)
     signal.signal(signal.SIGUSR2, before)
     for listener in scene.listeners:
         listener.close()

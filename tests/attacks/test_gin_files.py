@@ -51,7 +51,7 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-P", "-m", "a2perf", *map(str, words)]
 
 
-def run(*words: object, cwd: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def run(*words: object, cwd: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*words), capture_output=True, text=True, timeout=timeout, cwd=cwd, env=os.environ.copy()
     )
@@ -260,7 +260,7 @@ def test_a_run_with_an_allowed_file_is_confined_and_says_so(
     launched = [sys.executable, "-P", "-c", "from a2perf.cli import launch_main; launch_main()"]
     done = subprocess.run(
         [*launched, "--submission", ".", "--gin_config", "inference.gin", "--root_dir", root, "--json"],
-        capture_output=True, text=True, timeout=240, cwd=entry, env=os.environ.copy(),
+        capture_output=True, text=True, timeout=300, cwd=entry, env=os.environ.copy(),
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stdout + done.stderr  # its own modules may stand in its own way
     manifest = json.loads((root / "inference" / "manifest.json").read_text())

@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from a2perf.sandbox.guard.entry import RLIMITS, SYSCTLS
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.participants import make_participant
+from tests.waiting import PATIENCE_S, Child, until
 
 CONFINED = ("bubblewrap", "docker")
 POLICY = """
@@ -47,7 +47,6 @@ def syscall(number, *values):
         raise OSError(ctypes.get_errno(), "")
 artifacts = os.environ.get("A2PERF_ARTIFACTS", "")
 """
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -389,9 +388,7 @@ def test_nothing_is_left_when_the_evaluator_is_killed(
     folder = tmp_path / "artifacts"
     folder.mkdir()
     (folder / "program.py").write_text(LEAVES)
-    with subprocess.Popen(
-        [sys.executable, "-c", EVALUATOR, str(folder)], stdout=subprocess.PIPE, text=True
-    ) as evaluator:
+    with Child([sys.executable, "-c", EVALUATOR, str(folder)], stdout=subprocess.PIPE, text=True) as evaluator:
         assert evaluator.stdout is not None
         guard, *groups = evaluator.stdout.readline().split()
         until((folder / "ready").exists)
@@ -410,13 +407,6 @@ def test_nothing_is_left_when_the_evaluator_is_killed(
     assert {status.st_uid for status in left.values()} == {os.getuid()}
     assert stat.S_IMODE(left["closed"].st_mode) == 0o700
     record_property("attack", ("outlive a killed evaluator in files and groups", "bubblewrap", "cleared"))
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_levels_say_exactly_who_the_participant_is(available) -> None:

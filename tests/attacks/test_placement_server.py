@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ import pytest
 pytest.importorskip("numba", reason="needs the extra circuit-training")
 
 from tests.domains.circuit_training.conftest import random_netlist
+from tests.waiting import Child
 
 LONG_CALL = """
 client.connection.sendall(json.dumps({"name": "OptimizeStdcells", "args": [False, True, True, False, False, 1.0,
@@ -52,17 +52,17 @@ client = ProtocolClient({str(netlist)!r})
 client.num_nodes()
 {before_the_end}
 print("server", client.process.pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
     environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(repository)}
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment) as client:
+    with Child([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment) as client:
         line = client.stdout.readline()
         server = psutil.Process(int(re.fullmatch(r"server (\d+)\n", line).group(1)))
         heirs = [one for one in psutil.Process(client.pid).children() if one.pid != server.pid]
         assert server.is_running()
         client.send_signal(signal.SIGKILL)
     try:
-        assert psutil.wait_procs([server], timeout=20)[1] == []
+        assert psutil.wait_procs([server], timeout=300)[1] == []
         assert [path.name for path in temporary.iterdir()] == []
     finally:
         for heir in heirs:
@@ -79,6 +79,4 @@ def test_an_interrupt_from_the_terminal_does_not_take_the_server_from_its_client
     client.process.send_signal(signal.SIGINT)
     assert client.num_nodes() == nodes
     assert not Path(client.address).exists()
-    begun = time.monotonic()
     assert client.close() == 0
-    assert time.monotonic() - begun < 10

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from a2perf.sandbox.limits import GroupParent
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.ordinary_user import way_to_the_interpreter
+from tests.waiting import until
 
 MIB = 2**20
 MAPPED = """
@@ -285,11 +285,8 @@ def tracked(level: str, code: str, folder: Path):
     confined = get_sandbox(level).start(spec)
     try:
         sampler.attach(confined.tree_root, cgroup=confined.cgroups, clock=confined.cpu_clock, root_is_guard=True)
-        deadline = time.monotonic() + 300
-        while not (folder / "done").exists():
-            assert time.monotonic() < deadline
-            assert confined.poll() is None
-            time.sleep(0.05)
+        until(lambda: (folder / "done").exists() or confined.poll())
+        assert confined.poll() is None
     finally:
         report = sampler.stop()
         ending = confined.kill_tree()
@@ -379,7 +376,7 @@ def test_limits_hold_for_an_ordinary_user(
     arguments = (str(user_folder), PRELUDE + textwrap.dedent(code) + WAIT, repr(bounds))
     with way_to_the_interpreter() as way:
         done = subprocess.run(
-            [*way, sys.executable, "-c", AS_USER, *arguments], capture_output=True, text=True, timeout=180, check=False,
+            [*way, sys.executable, "-c", AS_USER, *arguments], capture_output=True, text=True, timeout=300, check=False,
             cwd="/", env={**os.environ, "HOME": str(user_folder), "TMPDIR": str(user_folder)},
         )  # fmt: skip
     assert done.stdout.strip() == outcome, done.stderr[-2000:]

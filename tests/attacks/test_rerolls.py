@@ -280,7 +280,7 @@ def test_a_disk_that_is_full_before_is_said_without_a_traceback(tmp_path: Path, 
         *made.before, sys.executable, "-c", LAUNCH, "--submission", str(tmp_path / "entry"), "--gin_config",
         str(tmp_path / "entry" / "inference.gin"), "--seeds", "0-199", "--root_dir", str(tmp_path / "disk" / "root"),
     )  # fmt: skip
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ.copy(), capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ.copy(), capture_output=True, text=True, timeout=300)
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
     assert "free some space" in done.stderr

@@ -105,7 +105,7 @@ def test_the_program_completes_commands_and_options() -> None:
     for words, expected in (("a2perf repo", "plain,report"), ("a2perf completion f", "plain,fish")):
         environment = {"_A2PERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         done = subprocess.run(
-            [program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=60
+            [program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300
         )
         assert done.stdout.splitlines() == [expected]
 

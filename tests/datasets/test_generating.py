@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from a2perf.datasets.validation import problems_of
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.submission.evaluator.progress import RunProgress
+from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("h5py")
 
@@ -91,19 +91,15 @@ def test_a_killed_run_is_finished_by_the_same_command(tmp_path: Path) -> None:
         "--datasets-path", str(tmp_path / "killed"),
     ]  # fmt: skip
     work = tmp_path / "killed" / "toys" / ".killed-v0.making"
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list((work / "blocks").glob("block_*.json")) and process.poll() is None:
-        time.sleep(0.01)
+    process = Child(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: list((work / "blocks").glob("block_*.json")) or process.poll() is not None)
     workers = _children(process.pid)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.wait(300)
     finished = {path.name: path.stat().st_mtime_ns for path in (work / "blocks").glob("block_*.json")}
     assert 0 < len(finished) < 12  # blocks of five episodes
     assert workers
-    deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
     other = subprocess.run([*command, "--info", "action_mask"], capture_output=True, text=True, check=False)
     assert other.returncode == 2

@@ -309,7 +309,7 @@ def test_pages_fit_a_phone_in_both_colours(built: Path, tmp_path: Path) -> None:
             [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
              "--allow-file-access-from-files", "--virtual-time-budget=5000", f"--user-data-dir={tmp_path / 'profile'}",
              "--dump-dom", f"file://{probe}"],
-            capture_output=True, text=True, check=True, timeout=120,
+            capture_output=True, text=True, check=True, timeout=300,
         )  # fmt: skip
         width = re.search(r"<title>(\d+) rgb", done.stdout)
         assert width is not None, done.stdout[:400]

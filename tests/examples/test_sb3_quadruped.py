@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 from a2perf.errors import UserError
+from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("sb3")
 
@@ -148,16 +148,14 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(
     killed.mkdir()
     environment = {**os.environ, "A2PERF_ARTIFACTS": str(killed)}
     settings = {**TINY["sb3_ppo"], "total_steps": "100000"}
-    child = subprocess.Popen(
+    child = Child(
         [sys.executable, "-c", KILLED, str(repository / "examples" / "sb3_ppo"),
          *(f"{name}={value}" for name, value in settings.items())],
         env=environment, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 800  # for a machine under load
-    while not list(killed.glob("resume/step_*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    until(lambda: list(killed.glob("resume/step_*")))
     child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
+    assert child.wait(300) == -signal.SIGKILL
     reached = int(sorted(killed.glob("resume/step_*"))[-1].name[5:])
     assert 0 < reached < 160, "the training was killed too late to see a resumption"
     train("sb3_ppo", "killed", total_steps="160")

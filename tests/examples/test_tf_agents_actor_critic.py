@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from a2perf.runs.event_files import event_files_below, read_event_file
+from tests.waiting import Child, until
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -41,10 +41,8 @@ def trained(example: str, output: Path, *further: str) -> str:
 
 def kill_at_first_checkpoint(example: str, output: Path) -> None:
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command(example, output), cwd=EXAMPLES / example, **quiet) as one:
-        deadline = time.monotonic() + 1500
-        while not list(output.glob("resume/step_*")) and time.monotonic() < deadline:
-            time.sleep(0.05)
+    with Child(command(example, output), cwd=EXAMPLES / example, **quiet) as one:
+        until(lambda: list(output.glob("resume/step_*")))
         one.send_signal(signal.SIGKILL)
     assert one.returncode == -signal.SIGKILL
 

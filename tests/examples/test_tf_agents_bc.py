@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from a2perf.runs.event_files import event_files_below, read_event_file
+from tests.waiting import Child, until
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.group("clips"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -48,12 +48,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_killed_training_ends_as_one_that_was_not(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    with subprocess.Popen(
-        command(folder, *SMALL), cwd=EXAMPLE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as one:
-        deadline = time.monotonic() + 1500
-        while not list(folder.glob("resume/step_*")) and time.monotonic() < deadline:
-            time.sleep(0.05)
+    with Child(command(folder, *SMALL), cwd=EXAMPLE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as one:
+        until(lambda: list(folder.glob("resume/step_*")))
         one.send_signal(signal.SIGKILL)
     assert one.returncode == -signal.SIGKILL
     assert len(list(folder.glob("resume/step_*"))) == 1

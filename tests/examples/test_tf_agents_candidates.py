@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from a2perf.runs.event_files import event_files_below, read_event_file
+from tests.waiting import Child, until
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -101,10 +101,8 @@ def test_cloning_goes_on_after_a_kill_exactly_as_it_would_have(tmp_path: Path) -
     assert whole.returncode == 0, whole.stderr
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     call = command("tf_agents_bc", WEB, tmp_path / "killed", *more)
-    with subprocess.Popen(call, cwd=EXAMPLES / "tf_agents_bc", **quiet) as one:
-        deadline = time.monotonic() + 600
-        while not list((tmp_path / "killed").glob("resume/step_*")) and time.monotonic() < deadline:
-            time.sleep(0.02)
+    with Child(call, cwd=EXAMPLES / "tf_agents_bc", **quiet) as one:
+        until(lambda: list((tmp_path / "killed").glob("resume/step_*")))
         one.send_signal(signal.SIGKILL)
     again = train("tf_agents_bc", WEB, tmp_path / "killed", *more)
     assert again.returncode == 0, again.stderr

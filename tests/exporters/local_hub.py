@@ -114,4 +114,4 @@ def local_hub() -> Iterator[LocalHub]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(300)

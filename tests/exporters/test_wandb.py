@@ -6,7 +6,6 @@ import doctest
 import json
 import os
 import socket
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from a2perf.exporters.wandb import WandbLogger, log_runs
 from a2perf.runs.run import Run, RunIdentity
 from a2perf.runs.wandb_log import WandbLog, _records, read_wandb_log
 from tests.exporters.described_runs import LEARNED, descriptions, difficult, of_several_modes, shipped, without_package
+from tests.waiting import until
 
 installed = pytest.mark.group("wandb")
 
@@ -176,9 +176,8 @@ def test_logger_logs_beside_a_run_of_the_caller_and_warns_once_after_its_end(tmp
     steps, values, _ = log.series()["train/return"]
     assert (steps.tolist(), values.tolist()) == ([0, 10, 20], [0.0, 1 / 3, 2 / 3])
     assert (log.name, log.config["lr"], log.exit_code) == ("ppo", 3e-4, 0)
-    deadline = time.monotonic() + 30
-    while read_wandb_log(offline_file(tmp_path, own.id)).exit_code is None and time.monotonic() < deadline:
-        time.sleep(0.05)  # W&B completes the file after it says that the run has ended
+    # W&B completes the file after it says that the run has ended
+    until(lambda: read_wandb_log(offline_file(tmp_path, own.id)).exit_code is not None)
     assert read(tmp_path, own.id).series().keys() == {"mine"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -61,7 +61,7 @@ def test_a_changed_policy_does_not_change_a_queued_evaluation(tmp_path: Path, mo
     release, seen = threading.Event(), []
 
     def evaluate(policy: Path, task: str, **given: Any) -> Any:
-        release.wait(20)
+        release.wait(300)
         seen.append((policy / "policy.pkl").read_bytes())
         return SimpleNamespace(mean_return=1.0, normalised_score=None, success_rate=None, energy=None)
 

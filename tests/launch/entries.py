@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.launch.remains import wait_until
+from tests.waiting import Child, until
 
 KILL = """
 import os, signal, subprocess, sys, time
@@ -128,7 +128,7 @@ class Stage:
             **os.environ, "TMPDIR": str(self.temporary), "KILL_AT": "", "KILL_ONCE": str(self.folder / "participant"),
             "A2PERF_FAULT_ONCE": str(self.folder / "killed"), **self.environment,
         }  # fmt: skip
-        return subprocess.Popen(
+        return Child(
             self.argv(*arguments), cwd=self.folder, env=environment, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -136,7 +136,7 @@ class Stage:
     def run(self, *arguments: object) -> tuple[int, str]:
         """Runs the experiment to its end; returns its exit status and its output."""
         process = self.start(*arguments)
-        output, errors = process.communicate(timeout=240)
+        output, errors = process.communicate(timeout=300)
         return process.returncode, output + errors
 
     def bundles(self) -> dict[str, Path]:
@@ -165,4 +165,4 @@ class Stage:
 
     def wait_for(self, pattern: str) -> None:
         """Waits until a file is there."""
-        wait_until(lambda: any(self.root.glob(pattern)))
+        until(lambda: any(self.root.glob(pattern)))

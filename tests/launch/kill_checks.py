@@ -19,7 +19,7 @@ from a2perf.launch.queue_entry import State
 from a2perf.runs.bundle import validate
 from tests.launch.kill_forms import Form, bundles, result_of
 
-PATIENCE_S = 45.0
+PATIENCE_S = 300.0
 """How long what dies with its parent may take on a loaded machine, daemons that ignore SIGTERM included."""
 
 LAUNCHER, EVALUATOR, GUARD, SANDBOX, WORKER, CHILD = "launcher", "evaluator", "guard", "bwrap", "worker", "child"

@@ -34,6 +34,7 @@ from a2perf.submission.evaluator.seed_secret import VARIABLE
 from tests.launch import kill_checks
 from tests.launch.kill_checks import CHILD, EVALUATOR, LAUNCHER, PARTICIPANT, VICTIMS, Findings, Ledger, members
 from tests.launch.kill_forms import FORMS, KINDS, Form, found_competition, write_place
+from tests.waiting import Child
 
 MARKER = "A2PERF_RANDOM_KILLS"
 MOST_COMMANDS = 12
@@ -127,7 +128,7 @@ class Killer:
     def _start(self, form: Form, place: Path, level: str, *wish: str) -> subprocess.Popen[bytes]:
         environment = {**self._environment, "TMPDIR": str(place / "tmp"), MARKER: str(place)}
         with (place / "output.log").open("ab") as log:
-            return subprocess.Popen(
+            return Child(
                 [*form.argv(place, level), *wish], cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True,
             )  # fmt: skip
@@ -179,7 +180,7 @@ class Killer:
     def _end(self, process: subprocess.Popen[bytes]) -> int:
         for victim, _ in members(process.pid):
             _sigkill(victim)
-        return process.wait()
+        return process.wait(300)
 
     def _publish(self, place: Path, findings: Findings) -> None:
         """Publishes a competition and lets its verifier recompute the result."""

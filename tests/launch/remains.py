@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+
+from tests.waiting import until
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
@@ -23,17 +23,9 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], timeout: float = 120) -> None:
-    """Waits for a state of the world that has to come."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the moment never came"
-        time.sleep(0.02)
-
-
 def assert_nothing_remains(folder: Path, temporary: Path) -> None:
     """Nothing of what ran in ``folder`` with ``TMPDIR=temporary`` is left but its results."""
-    wait_until(lambda: not processes_of(folder), timeout=30)
+    until(lambda: not processes_of(folder))
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
     assert list(temporary.iterdir()) == []
     assert [path for path in folder.rglob(".*.tmp") if "attic" not in path.parts] == []

@@ -28,15 +28,18 @@ from a2perf.launch import (
     get_launcher,
 )
 from a2perf.launch.outcomes import classify
-from tests.launch.remains import processes_of, wait_until
+from tests.launch.remains import processes_of
+from tests.waiting import Child, until
 
 PROGRAM = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 from pathlib import Path
+from a2perf.launch import local
 from a2perf.launch import QUEUE_FILE, Conductor, RunCommand, RunSpec, get_launcher
 from rich.console import Console
 
+local.CANCEL_GRACE_S = 3600.0
 folder = Path(sys.argv[1])
 code = "import pathlib, signal, sys, time; {ignore}; pathlib.Path(sys.argv[1], sys.argv[2]).touch(); time.sleep(600)"
 specs = [
@@ -59,11 +62,11 @@ def spec(tmp_path: Path) -> Callable[..., RunSpec]:
 
 
 def start(tmp_path: Path, ignore: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
+    process = Child(
         [sys.executable, "-c", PROGRAM.replace("{ignore}", ignore), str(tmp_path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_until((tmp_path / "a").exists)
+    until((tmp_path / "a").exists)
     return process
 
 
@@ -71,7 +74,7 @@ def start(tmp_path: Path, ignore: str) -> subprocess.Popen[str]:
 def test_the_first_signal_ends_what_runs_and_keeps_the_rest(number: signal.Signals, tmp_path: Path) -> None:
     process = start(tmp_path, "0")
     process.send_signal(number)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert output == "result 130 True\n", errors
     assert "stopping: waiting for the running runs to end" in errors
     with Queue(tmp_path / QUEUE_FILE) as queue:
@@ -84,12 +87,10 @@ def test_the_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     time.sleep(1.0)
     assert process.poll() is None  # it waits for a run that does not obey
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert time.monotonic() - began < 10  # the grace of a run is 15 s
+    _, errors = process.communicate(timeout=300)
     assert "KeyboardInterrupt" in errors
-    wait_until(lambda: not processes_of(tmp_path))
+    until(lambda: not processes_of(tmp_path))
 
 
 def test_every_event_is_a_line_and_a_failure_names_its_log(spec: Callable[..., RunSpec], tmp_path: Path) -> None:

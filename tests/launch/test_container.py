@@ -19,7 +19,8 @@ from a2perf.launch import ExitStatus, Resources, RunCommand, get_launcher
 from a2perf.launch.container import OWNER_LABEL, ContainerLauncher
 from tests.launch.docker_engine import DockerEngine
 from tests.launch.toy_run import toy_launch, toy_returns
-from tests.launch.waiting import end_of, shell, text_of, until
+from tests.launch.waiting import end_of, shell, text_of
+from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("docker")
 
@@ -195,7 +196,7 @@ def test_a_killed_launcher_leaves_no_process_and_the_next_one_removes_its_contai
     docker_engine: DockerEngine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = _options(docker_engine)
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", STARTER, str(folder), options["image"], options["mounts"]],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as dying:  # fmt: skip
@@ -249,7 +250,7 @@ def test_the_evaluator_runs_in_a_container_as_it_does_here(
     options = [f"--launcher-option={name}={value}" for name, value in chosen.items()]
     for name, further in (("local", []), ("docker", options)):
         done = subprocess.run(
-            toy_launch(tmp_path, name, *further), capture_output=True, text=True, timeout=180, cwd=tmp_path,
+            toy_launch(tmp_path, name, *further), capture_output=True, text=True, timeout=300, cwd=tmp_path,
             env=dict(os.environ),
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

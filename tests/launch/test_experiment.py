@@ -27,7 +27,8 @@ from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.records import FailureKind
 from a2perf.runs.pack import pack
 from tests.launch.entries import Stage, write_entry
-from tests.launch.remains import assert_nothing_remains, processes_of, wait_until
+from tests.launch.remains import assert_nothing_remains, processes_of
+from tests.waiting import until
 
 GIN = """
 import a2perf.submission.submission_util
@@ -293,10 +294,10 @@ def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
     process = stage.start()
     stage.wait_for("entry/*/seed_0/inference/metrics/latency.json")
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "run the same command again to resume" in output
-    wait_until(lambda: not processes_of(tmp_path), timeout=30)
+    until(lambda: not processes_of(tmp_path))
     with Queue(stage.root / QUEUE_FILE) as queue:
         assert queue.counts()[State.QUEUED] >= 1
         assert queue.counts()[State.LEASED] == queue.counts()[State.RUNNING] == 0
@@ -310,7 +311,7 @@ def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_two_launchers_share_an_experiment_and_run_nothing_twice(tmp_path: Path) -> None:
     stage = Stage(tmp_path, ("--gin_config", "training.gin", "--num-seeds", "4", "--workers", "1"))
     launchers = [stage.start("--json"), stage.start("--json")]
-    summaries = [json.loads(launcher.communicate(timeout=240)[0]) for launcher in launchers]
+    summaries = [json.loads(launcher.communicate(timeout=300)[0]) for launcher in launchers]
     assert [launcher.returncode for launcher in launchers] == [0, 0]
     assert sum(summary["jobs_started"] for summary in summaries) == 4
     assert all(summary["counts"]["finished"] == 4 for summary in summaries)
@@ -326,7 +327,7 @@ def test_a_launcher_started_with_nohup_goes_on_when_the_terminal_closes(tmp_path
         signal.signal(signal.SIGHUP, hang_up)
     stage.wait_for("entry/*/seed_0/train/manifest.json")
     process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
 
 
@@ -335,7 +336,7 @@ def test_status_tells_what_died_from_what_runs(tmp_path: Path) -> None:
     stage.environment["A2PERF_FAULT_POINT"] = "launcher: running"
     assert stage.run()[0] == -signal.SIGKILL
     argv = [sys.executable, "-c", "from a2perf.cli import main; main()", "status", str(stage.root), "--json"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
     assert done.returncode == 3, done.stderr
     assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["lost", "queued"]
 
@@ -352,7 +353,7 @@ def test_a_launcher_that_is_killed_again_and_again_gets_there(tmp_path: Path) ->
             process.communicate(timeout=chance.uniform(0.5, 5.0) + kills)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate()
+            process.communicate(timeout=300)
             kills += 1
         status = process.returncode
     assert status == 0

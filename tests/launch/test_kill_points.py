@@ -155,7 +155,7 @@ def test_a_process_killed_from_outside_leaves_nothing_at_any_level(level: str, v
             program, *words = found.cmdline() or [""]
             if victim in program or ("bwrap" not in program and any(victim in word for word in words)):
                 found.kill()
-    output, errors = process.communicate(timeout=240)
+    output, errors = process.communicate(timeout=300)
     status = 1 if victim != "main_submission" else 0 if level in OUT_OF_REACH else 3
     assert process.returncode == status, output + errors
     for stage, wish in zip(stages, (wish_of(status), ()), strict=True):

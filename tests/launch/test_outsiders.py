@@ -26,7 +26,7 @@ def test_a_path_with_spaces_umlauts_and_signs_of_the_shell(tmp_path: Path) -> No
     report = tmp_path / _ODD / "report ü"
     done = subprocess.run(
         [sys.executable, "-m", "a2perf", "report", str(stage.root), "-o", str(report)],
-        cwd=stage.folder, capture_output=True, text=True, timeout=120, check=False,
+        cwd=stage.folder, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert list(report.rglob("*.html"))

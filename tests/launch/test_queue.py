@@ -17,6 +17,7 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import AttemptOutcome, Lease, State
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.runs.process_identity import ProcessIdentity, start_ticks, this_boot
+from tests.waiting import Child
 
 DONE = AttemptOutcome(True, exit_code=0)
 CRASHED = AttemptOutcome(False, "exception", "infer_once: it raised", 1)
@@ -175,7 +176,7 @@ sys.stdin.read()
 
 
 def lease_elsewhere(path: Path, what: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
+    process = Child(
         [sys.executable, "-c", textwrap.dedent(LEASE_AND_DIE), str(path), what],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -187,7 +188,7 @@ def lease_elsewhere(path: Path, what: str) -> subprocess.Popen[str]:
 def test_the_lease_of_a_killed_process_is_lost_and_handed_out_again(queue: Queue) -> None:
     queue.add([entry("a")])
     with lease_elsewhere(queue.path, "die") as process:
-        process.wait()
+        process.wait(300)
         assert queue.reap() == ["a"]
         assert states(queue) == {"a": State.LOST}
         lease = leased(queue)
@@ -202,7 +203,7 @@ def test_the_lease_of_a_living_process_is_left_alone(queue: Queue) -> None:
         assert queue.reap() == []
         assert states(queue) == {"a": State.RUNNING}
         process.kill()
-        process.wait()
+        process.wait(300)
         assert queue.reap() == ["a"]
 
 
@@ -221,8 +222,8 @@ def test_two_processes_never_hold_the_same_entry(tmp_path: Path) -> None:
     with Queue(path) as queue:
         queue.add([entry(f"run {number}") for number in range(300)])
         argv = [sys.executable, "-c", textwrap.dedent(code), str(path)]
-        workers = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-        done = [line for worker in workers for line in worker.communicate(timeout=120)[0].splitlines()]
+        workers = [Child(argv, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+        done = [line for worker in workers for line in worker.communicate(timeout=300)[0].splitlines()]
         assert len(done) == len(set(done)) == 300
         assert queue.counts()[State.FINISHED] == 300
 

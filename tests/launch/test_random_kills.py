@@ -16,6 +16,7 @@ import pytest
 from tests.launch import kill_checks, random_kills
 from tests.launch.kill_checks import Findings, Ledger
 from tests.launch.kill_forms import FORMS, KINDS, Form, write_place
+from tests.waiting import Child
 
 
 @pytest.mark.slow
@@ -102,15 +103,13 @@ def test_the_checks_see_what_is_left_over(finished: Ledger, monkeypatch: pytest.
         "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX)\n"
         "print(flush=True); sys.stdin.read()"
     )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code, str(place / "toy.gin")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    holder = Child([sys.executable, "-c", code, str(place / "toy.gin")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
         found = kill_checks.leftovers(finished)
     finally:
-        holder.communicate()
+        holder.communicate(timeout=300)
         for path in files:
             path.unlink()
     starts = sorted(line.split(":")[0].removesuffix(f" {holder.pid}") for line in found)

@@ -15,7 +15,8 @@ from a2perf.launch import ExitStatus, Resources, RunCommand, get_launcher
 from a2perf.launch.ray import RayLauncher
 from tests.launch.ray_cluster import RayCluster
 from tests.launch.toy_run import toy_launch, toy_returns
-from tests.launch.waiting import end_of, shell, text_of, until
+from tests.launch.waiting import end_of, shell, text_of
+from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("ray")
 
@@ -108,7 +109,7 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
 ) -> None:
     script = "echo started; until test -e go; do sleep 0.05; done; exit 5"
     command = RunCommand(("/bin/sh", "-c", script), "job", tmp_path, {}, tmp_path / "job" / "run.log")
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", STARTER, str(tmp_path), script, ray_cluster.address],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as dying:  # fmt: skip
@@ -131,7 +132,7 @@ def test_the_evaluator_runs_on_the_cluster_as_it_does_here(ray_cluster: RayClust
     returns = {}
     for name, option in (("local", ()), ("ray", ("--launcher-option", f"address={ray_cluster.address}"))):
         done = subprocess.run(
-            toy_launch(tmp_path, name, *option), capture_output=True, text=True, timeout=180, cwd=tmp_path,
+            toy_launch(tmp_path, name, *option), capture_output=True, text=True, timeout=300, cwd=tmp_path,
             env=dict(os.environ),
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

@@ -30,7 +30,8 @@ from a2perf.launch.interface import get_launcher
 from a2perf.launch.local import LocalLauncher
 from a2perf.launch.run_spec import RunSpec
 from a2perf.runs.process_identity import ProcessIdentity
-from tests.launch.remains import processes_of, wait_until
+from tests.launch.remains import processes_of
+from tests.waiting import Child, until
 
 
 @pytest.fixture
@@ -161,9 +162,9 @@ def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: Lo
     held = threading.Event()
     thread = threading.Thread(target=other)
     thread.start()
-    held.wait()
+    held.wait(300)
     summary = drive(queue, launcher, 1)
-    thread.join()
+    thread.join(300)
     assert summary.counts[State.FINISHED] == 2
     assert summary.attempts == 1
 
@@ -172,7 +173,7 @@ def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: Lo
 
 
 def finished(job: object) -> ExitStatus:
-    wait_until(lambda: job.poll() is not None)  # type: ignore[attr-defined]
+    until(lambda: job.poll() is not None)  # type: ignore[attr-defined]
     return job.poll()  # type: ignore[attr-defined,no-any-return]
 
 
@@ -188,10 +189,10 @@ def test_a_job_ends_with_its_launcher_even_by_sigkill(tmp_path: Path) -> None:
         time.sleep(0.01)
     os.kill(os.getpid(), 9)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], timeout=60)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], timeout=300)
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "here").exists()
-    wait_until(lambda: not processes_of(tmp_path))
+    until(lambda: not processes_of(tmp_path))
 
 
 def test_what_a_command_leaves_in_its_session_ends_with_it(launcher: LocalLauncher, command, tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_what_a_command_leaves_in_its_session_ends_with_it(launcher: LocalLaunch
     subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", sys.argv[1]])
     """
     assert finished(launcher.start(command(code))) == ExitStatus(0)
-    wait_until(lambda: not processes_of(tmp_path))
+    until(lambda: not processes_of(tmp_path))
 
 
 def test_a_command_that_ignores_sigterm_is_killed(
@@ -214,7 +215,7 @@ def test_a_command_that_ignores_sigterm_is_killed(
     time.sleep(600)
     """
     job = launcher.start(command(code))
-    wait_until((tmp_path / "here").exists)
+    until((tmp_path / "here").exists)
     job.cancel()
     ended = finished(job)
     assert ended.exit_code is None
@@ -246,13 +247,13 @@ def test_a_folder_that_is_not_there_is_the_hosts_failure(launcher: LocalLauncher
 
 
 def test_adopting_waits_for_the_end_of_what_a_dead_launcher_left(launcher: LocalLauncher, tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(0.5)"])
+    process = Child([sys.executable, "-S", "-c", "import time; time.sleep(0.5)"])
     identity = str(ProcessIdentity.of(process.pid))
     reaper = threading.Thread(target=process.wait)
     reaper.start()
     assert launcher.adopt(identity) is None
     assert ProcessIdentity.parse(identity).alive() is False
-    reaper.join()
+    reaper.join(300)
     assert process.returncode == 0
 
 

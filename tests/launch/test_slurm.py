@@ -16,7 +16,8 @@ from a2perf.launch.run_spec import RunSpec
 from a2perf.launch.slurm import SlurmLauncher
 from tests.launch.slurm_cluster import SlurmCluster
 from tests.launch.toy_run import toy_launch, toy_returns
-from tests.launch.waiting import end_of, shell, text_of, until
+from tests.launch.waiting import end_of, shell, text_of
+from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("slurm")
 SMALL = Resources(cpus=1, memory_bytes=256 * 2**20)
@@ -140,7 +141,7 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     command = RunCommand(
         ("/bin/sh", "-c", script), "job", tmp_path, {}, tmp_path / "job" / "run.log", Resources(1, 2**28)
     )
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", STARTER, str(tmp_path), script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as dying:
         assert dying.stdout is not None
@@ -201,7 +202,7 @@ def test_the_evaluator_runs_on_the_cluster_as_it_does_here(slurm_cluster: SlurmC
     returns = {}
     for name in ("local", "slurm"):
         done = subprocess.run(
-            toy_launch(tmp_path, name), capture_output=True, text=True, timeout=120, cwd=tmp_path, env=dict(os.environ)
+            toy_launch(tmp_path, name), capture_output=True, text=True, timeout=300, cwd=tmp_path, env=dict(os.environ)
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "2 episodes" in done.stdout + done.stderr  # the log of the run is shown as it grows

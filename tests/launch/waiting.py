@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from a2perf.launch import ExitStatus, Job, Resources, RunCommand
-
-T = TypeVar("T")
+from tests.waiting import until
 
 
 def shell(folder: Path, script: str, name: str = "job", resources: Resources | None = None, **env: str) -> RunCommand:
@@ -18,19 +14,9 @@ def shell(folder: Path, script: str, name: str = "job", resources: Resources | N
     return RunCommand(("/bin/sh", "-c", script), name, folder, env, log, resources or Resources())
 
 
-def end_of(job: Job, within_s: float = 60.0) -> ExitStatus:
+def end_of(job: Job) -> ExitStatus:
     """Waits for the end of a job."""
-    return until(job.poll, within_s)
-
-
-def until(question: Callable[[], T | None], within_s: float = 60.0) -> T:
-    """Waits until a question has an answer that counts as true, and returns it."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if answer := question():
-            return answer
-        time.sleep(0.05)
-    raise AssertionError(f"nothing happened within {within_s:g} s")
+    return until(job.poll)
 
 
 def text_of(path: Path) -> str:

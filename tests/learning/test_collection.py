@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+
+from tests.waiting import Child, until
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -88,16 +89,13 @@ def test_actors_end_with_a_learner_that_is_killed(tmp_path: Path) -> None:
             """
         )
     )
-    learner = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    learner = Child([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
     assert learner.stdout is not None
     pids = [int(word) for word in learner.stdout.readline().split()]
     assert len(pids) == 2
     learner.send_signal(signal.SIGKILL)
-    learner.wait()
-    deadline = time.monotonic() + 30
-    while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(_alive(pid) for pid in pids)
+    learner.wait(300)
+    until(lambda: not any(_alive(pid) for pid in pids))
 
 
 def _alive(pid: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from a2perf.metrics.registry import rank, score
 from a2perf.metrics.system import METRICS
 from a2perf.metrics.system_series import from_emissions, merge_on_time, seconds_of
 from tests.metrics.made_runs import runs_of
+from tests.waiting import Child
 
 
 def _report(kwh: float, quality: str = "measured", **more: Any) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_wall_clock_takes_the_evaluators_clock_first() -> None:
 def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
     from a2perf.metrics.trackers import Sampler
 
-    child = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+    child = Child([sys.executable, "-S", "-c", "while True: pass"])
     try:
         sampler = Sampler(child.pid, tmp_path, interval_s=0.1, with_codecarbon=False)
         sampler.start()
@@ -184,7 +184,7 @@ def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
         report = sampler.stop()
     finally:
         child.kill()
-        child.wait()
+        child.wait(300)
     with (tmp_path / "train_emissions.csv").open() as file:
         rows = list(csv.DictReader(file))
     table = {name: [row[name] for row in rows] for name in rows[0]}

@@ -54,7 +54,7 @@ class RelayUnderTest:
             "base_url": self.base,
             "api_key": TOKEN,
             "max_retries": 0,
-            "timeout": 30.0,
+            "timeout": 300.0,
             "http_client": _transport(),
         }
         return openai.OpenAI(**{**given, **settings})
@@ -64,12 +64,12 @@ class RelayUnderTest:
         return self.client().chat.completions.create(**{"model": "default", "messages": messages, **settings})
 
     def post(self, path: str, body: bytes | str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         connection.request("POST", path, body, {"Authorization": f"Bearer {TOKEN}", **(headers or {})})
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
 
-    def raw(self, data: bytes, timeout_s: float = 10.0, *, until: bytes | None = None) -> bytes:
+    def raw(self, data: bytes, timeout_s: float = 300, *, until: bytes | None = None) -> bytes:
         """Sends bytes and returns the answer until the relay closes the connection or is silent, or up to a word."""
         with socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection:
             connection.sendall(data)
@@ -143,7 +143,7 @@ def relay_of(
             yield RelayUnderTest(folder, ours, caller, port, server)
         finally:
             ours.close()
-            thread.join(20)
+            thread.join(300)
             assert not thread.is_alive()
 
 

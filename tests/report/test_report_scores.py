@@ -170,7 +170,7 @@ def _compiled(folder: Path, source: str) -> str:
     (folder / "report.tex").write_text(source)
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"],
-        cwd=folder, capture_output=True, text=True, errors="replace", timeout=120, check=False,
+        cwd=folder, capture_output=True, text=True, errors="replace", timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1500:]
     assert "Overfull" not in done.stdout

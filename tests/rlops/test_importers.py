@@ -265,7 +265,7 @@ def test_real_offline_run_where_the_package_is_installed(tmp_path: Path) -> None
         "run = wandb.init(project='p', name='E-v0__ppo__3__17', tags=['v1'], config={'learning_rate': 0.5})\n"
         "[wandb.log({'charts/episodic_return': 2.0 * i, 'global_step': 10 * i}) for i in range(40)]\nwandb.finish()\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=300)
     (run,) = brought(tmp_path / "store", tmp_path / "wandb")
     assert (run.experiment, run.env_id, run.seed, run.tags) == ("ppo", "E-v0", 3, frozenset({"v1"}))
     curve = Store(tmp_path / "store").curve(run)

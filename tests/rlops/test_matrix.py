@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from a2perf.runs.bundle import validate
 from a2perf.runs.run_record import AutotagRecord, ExperimentRun
 from a2perf.storage import read_record
 from tests.rlops.made_runs import METRIC, events
+from tests.waiting import Child, until
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -188,16 +188,16 @@ def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
         sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS, "--command", command, "--num-seeds", "1",
         "--workers", "2", "--no-auto-tag", "--store", "runs",
     ]  # fmt: skip
-    child = subprocess.Popen(words, cwd=project, stdout=subprocess.DEVNULL, start_new_session=True)
+    child = Child(words, cwd=project, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        _wait_for(lambda: (project / "marks").exists() and len(list((project / "marks").iterdir())) >= 2)
+        until(lambda: (project / "marks").exists() and len(list((project / "marks").iterdir())) >= 2)
     finally:
         child.send_signal(signal.SIGKILL)
-        child.wait()
-    _wait_for(lambda: not _alive([int(path.name.rsplit("-", 1)[1]) for path in (project / "marks").iterdir()]))
-    _wait_for(lambda: not [run for run in Store(project / "runs").runs() if run.state == "running"])
+        child.wait(300)
+    until(lambda: not _alive([int(path.name.rsplit("-", 1)[1]) for path in (project / "marks").iterdir()]))
+    until(lambda: not [run for run in Store(project / "runs").runs() if run.state == "running"])
     started = len(list((project / "marks").iterdir()))
-    done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = Store(project / "runs").runs()
     assert [(run.state, run.seed) for run in runs] == [("finished", 1)] * 3
@@ -210,8 +210,8 @@ def test_two_matrices_of_the_same_command_share_the_work(project: Path) -> None:
         sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS[:2], "--command",
         f"{PYTHON} train.py", "--num-seeds", "2", "--workers", "1", "--no-auto-tag",
     ]  # fmt: skip
-    children = [subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [child.communicate(timeout=200)[0] for child in children]
+    children = [Child(words, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [child.communicate(timeout=300)[0] for child in children]
     assert [child.returncode for child in children] == [0, 0], said
     assert all("4 of 4 runs finished, 0 failed" in out for out in said)
     assert len(list((project / "marks").iterdir())) == 4  # each was executed once
@@ -223,11 +223,11 @@ def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None
         sys.executable, "-m", "a2perf", "benchmark", "--env-ids", "CartPole-v1", "--command",
         f"{PYTHON} train.py --sleep 60", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
     ]  # fmt: skip
-    child = subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child = Child(words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        _wait_for(lambda: (project / "marks").exists() and list((project / "marks").iterdir()))
+        until(lambda: (project / "marks").exists() and list((project / "marks").iterdir()))
         child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=300)
     finally:
         child.kill()
     assert child.returncode == 130
@@ -302,13 +302,6 @@ def test_record_and_manifest_say_what_was_run(project: Path) -> None:
     assert manifest.state is RunState.FINISHED
     assert manifest.mode == "command"
     assert manifest.files
-
-
-def _wait_for(condition: object, timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def _alive(pids: list[int]) -> list[int]:

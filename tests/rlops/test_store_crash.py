@@ -19,6 +19,7 @@ from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
 from a2perf.rlops.tags import TagJournal
 from tests.rlops.made_runs import METRIC, write_run
+from tests.waiting import Child
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -61,7 +62,7 @@ for number in range(int(sys.argv[3])):
 
 @contextmanager
 def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    child = subprocess.Popen(
+    child = Child(
         [sys.executable, "-c", code, *map(str, arguments)], cwd=REPOSITORY, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -69,7 +70,7 @@ def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         yield child
     finally:
         child.kill()
-        child.communicate()
+        child.communicate(timeout=300)
 
 
 def lines_until(child: subprocess.Popen[str], wanted: int) -> list[str]:
@@ -86,7 +87,7 @@ def lines_until(child: subprocess.Popen[str], wanted: int) -> list[str]:
 def kill(child: subprocess.Popen[str]) -> list[str]:
     """Kills a process and returns what it had still said."""
     child.send_signal(signal.SIGKILL)
-    out, _ = child.communicate()
+    out, _ = child.communicate(timeout=300)
     return [line for line in out.split("\n") if line]
 
 
@@ -97,7 +98,7 @@ def test_no_change_of_many_taggers_is_lost(tmp_path: Path) -> None:
         process(TAG, tmp_path, "c", 60) as c,
     ):
         for child in (a, b, c):
-            _, errors = child.communicate(timeout=120)
+            _, errors = child.communicate(timeout=300)
             assert child.returncode == 0, errors
     changes = TagJournal(tmp_path / "tags.jsonl").changes()
     assert {change.tag for change in changes} == {f"{name}-{number}" for name in "abc" for number in range(60)}
@@ -141,7 +142,7 @@ def test_readers_see_whole_runs_while_writers_write_and_anyone_is_killed(tmp_pat
         lines_until(victim, 15)
         kill(victim)
         kill(doomed)
-        _, errors = writer.communicate(timeout=120)
+        _, errors = writer.communicate(timeout=300)
         assert writer.returncode == 0, errors
         for reader in (first, second):
             _drain(reader)

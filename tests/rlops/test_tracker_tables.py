@@ -102,7 +102,7 @@ def test_a_damaged_record_is_no_traceback(tmp_path: Path, content: str) -> None:
     (folder / "run.json").write_text(content)
     done = subprocess.run(
         [sys.executable, "-m", "a2perf", "rlops-import", str(tmp_path / "e"), "--store", str(tmp_path / "store")],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
     assert done.returncode in (0, 2)

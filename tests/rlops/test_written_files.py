@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.runs.written_files import WrittenFiles, descendants
+from tests.waiting import Child
 
 HOST = socket.gethostname()
 
@@ -35,7 +36,7 @@ def test_file_that_a_process_of_the_run_holds_open_is_its_own(tmp_path: Path) ->
         "sys.exit(subprocess.call([sys.executable, '-c', inner, sys.argv[1]]))\n"
     )
     other = write(tmp_path, "other.csv")
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", code, str(tmp_path / "log.csv"), str(other)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as child:  # fmt: skip

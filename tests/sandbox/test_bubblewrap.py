@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from a2perf.errors import InfrastructureError
 from a2perf.sandbox import Limits, SandboxSpec, bubblewrap, get_sandbox
 from a2perf.sandbox.guard.tree import descendants
 from tests.killed_python import kill_first_starts
+from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("bwrap")
 MIB = 2**20
@@ -31,7 +31,7 @@ def run(folder: Path, code: str, **changes):
             "stdout": folder / "logs" / "out", "stderr": folder / "logs" / "err", **changes,
         },
     )  # fmt: skip
-    ending = get_sandbox("bubblewrap").start(spec).wait(30)
+    ending = get_sandbox("bubblewrap").start(spec).wait(300)
     assert ending is not None
     return ending, (folder / "logs" / "out").read_text().splitlines(), (folder / "logs" / "err").read_text()
 
@@ -178,19 +178,13 @@ def alive(pid: int) -> bool:
 def test_nothing_outlives_an_evaluator_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "scratch").mkdir()
     (tmp_path / "program.py").write_text(FORKS)
-    evaluator = subprocess.Popen([sys.executable, "-c", EVALUATOR, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    evaluator = Child([sys.executable, "-c", EVALUATOR, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert evaluator.stdout is not None
     with evaluator, evaluator.stdout:
         root = int(evaluator.stdout.readline())
-        deadline = time.monotonic() + 20
-        while not (tmp_path / "ready").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until((tmp_path / "ready").exists)
         tree = [root, *descendants(root)]
         assert len(tree) >= 6  # the guard, bubblewrap twice, the program and three of its own
         evaluator.send_signal(number)
-        evaluator.wait(20)
-        deadline = time.monotonic() + 20
-        while any(map(alive, tree)) or (tmp_path / "scratch").exists():
-            assert time.monotonic() < deadline, [pid for pid in tree if alive(pid)]
-            time.sleep(0.01)
+        evaluator.wait(300)
+        until(lambda: not any(map(alive, tree)) and not (tmp_path / "scratch").exists())

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from a2perf.runs.process_identity import mark
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.sandbox.container import LABEL, why_unavailable
 from tests.launch.docker_engine import DockerEngine, running_engine
+from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("docker")
 MIB = 2**20
@@ -79,7 +79,7 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
     confined = get_sandbox("docker").start(spec)
     os.close(write)
     assert os.read(read, 100) == b"through"
-    ending = confined.wait(60)
+    ending = confined.wait(300)
     os.close(read)
     assert (ending.exit_code, ending.signal, ending.killed) == (7, None, False)
     assert (tmp_path / "logs" / "out").read_text().splitlines() == ["True this False True True", "['lo'] False", "30"]
@@ -106,7 +106,7 @@ def test_tree_is_known_by_the_hosts_process_ids(tmp_path: Path) -> None:
 
 def test_signal_and_memory_limit_are_told(tmp_path: Path) -> None:
     code = "import mmap\nblock = mmap.mmap(-1, 100 * 2**20)\nfor at in range(0, len(block), 4096): block[at] = 1"
-    ending = get_sandbox("docker").start(specification(tmp_path, code, limits=Limits(memory_bytes=64 * MIB))).wait(60)
+    ending = get_sandbox("docker").start(specification(tmp_path, code, limits=Limits(memory_bytes=64 * MIB))).wait(300)
     assert (ending.signal, ending.oom_kills) == (signal.SIGKILL, 1)
 
 
@@ -115,7 +115,7 @@ def test_link_that_it_leaves_is_not_followed_when_its_files_are_handed_over(tmp_
     outside.touch()
     before = outside.stat()
     code = f"import os; os.symlink({str(outside)!r}, 'link')"
-    get_sandbox("docker").start(specification(tmp_path, code)).wait(60)
+    get_sandbox("docker").start(specification(tmp_path, code)).wait(300)
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
@@ -148,16 +148,13 @@ time.sleep(60)
 
 
 def test_container_ends_with_an_evaluator_that_is_killed(engine: DockerEngine) -> None:
-    evaluator = subprocess.Popen([sys.executable, "-c", EVALUATOR], stdout=subprocess.PIPE, text=True)
+    evaluator = Child([sys.executable, "-c", EVALUATOR], stdout=subprocess.PIPE, text=True)
     assert evaluator.stdout is not None
     with evaluator, evaluator.stdout:
         pid = int(evaluator.stdout.readline())
         evaluator.kill()
-        evaluator.wait(20)
-    deadline = time.monotonic() + 30
-    while left(engine) or os.path.exists(f"/proc/{pid}"):
-        assert time.monotonic() < deadline, left(engine)
-        time.sleep(0.05)
+        evaluator.wait(300)
+    until(lambda: not left(engine) and not os.path.exists(f"/proc/{pid}"))
 
 
 def test_container_that_was_made_and_forgotten_is_removed_by_the_next(engine: DockerEngine, tmp_path: Path) -> None:
@@ -165,7 +162,7 @@ def test_container_that_was_made_and_forgotten_is_removed_by_the_next(engine: Do
     client.containers.create(engine.image, ["/bin/true"], labels={LABEL: f"{mark().partition('-')[0]}-1-5"})
     client.close()
     assert left(engine) == ["created"]
-    get_sandbox("docker").start(specification(tmp_path, "pass")).wait(60)
+    get_sandbox("docker").start(specification(tmp_path, "pass")).wait(300)
     assert left(engine) == []
 
 

@@ -17,6 +17,7 @@ from a2perf.sandbox.guard.descriptors import look
 from a2perf.sandbox.guard.disk import Disk
 from a2perf.sandbox.guard.folders import MOST_DEPTH, Walk
 from a2perf.sandbox.guard.memory import Memory
+from tests.waiting import Child
 
 MIB = 2**20
 NEVER = float("inf")
@@ -147,7 +148,7 @@ def hold(tmp_path: Path):
     with contextlib.ExitStack() as processes:
 
         def start(kind: str) -> tuple[int, int]:
-            process = subprocess.Popen(
+            process = Child(
                 [sys.executable, "-S", "-c", HOLDER, str(tmp_path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
             processes.enter_context(process)
@@ -206,9 +207,7 @@ def guard_of(tmp_path: Path):
         def start(kind: str) -> int:
             words = ["-S", "-c", HOLDER, str(tmp_path), kind]
             code = f"import subprocess, sys; subprocess.run([sys.executable, *{words!r}])"
-            process = subprocess.Popen(
-                [sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
+            process = Child([sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             processes.enter_context(process)
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
@@ -283,7 +282,7 @@ def _state(pid: int) -> str:
 
 
 def test_stopped_tree_runs_again() -> None:
-    child = subprocess.Popen(["/bin/sh", "-c", "sleep 60 & wait"])
+    child = Child(["/bin/sh", "-c", "sleep 60 & wait"])
     with child:
         stopped = tree.stop(os.getpid())
         assert child.pid in stopped

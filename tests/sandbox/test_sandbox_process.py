@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from a2perf.errors import InfrastructureError
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.sandbox.limits import place
+from tests.waiting import Child, until
 
 MIB = 1024 * 1024
 
@@ -35,15 +35,6 @@ def daemon(marker):
     while True:
         time.sleep(60)
 """
-
-
-def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def is_alive(pid: int) -> bool:
@@ -84,7 +75,7 @@ LEVELS = ["none", "process", pytest.param("bubblewrap", marks=pytest.mark.group(
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_exit_status_and_output_are_those_of_the_program(start, tmp_path: Path, level: str) -> None:
-    ending = start("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", level=level).wait(20)
+    ending = start("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", level=level).wait(300)
     assert (ending.exit_code, ending.signal, ending.killed) == (7, None, False)
     assert (tmp_path / "stdout.log").read_text() == "out\n"
     assert (tmp_path / "stderr.log").read_text() == "err\n"
@@ -92,7 +83,7 @@ def test_exit_status_and_output_are_those_of_the_program(start, tmp_path: Path, 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_signal_that_ended_it_is_told(start, level: str) -> None:
-    ending = start("import os; os.kill(os.getpid(), 11)", level=level).wait(20)
+    ending = start("import os; os.kill(os.getpid(), 11)", level=level).wait(300)
     assert (ending.exit_code, ending.signal) == (None, signal.SIGSEGV)
 
 
@@ -111,7 +102,7 @@ def test_environment_descriptors_and_session_are_its_own(start, tmp_path: Path) 
             print("NoNewPrivs:\\t1" in status, [number for number in (1, 2, 15, 17) if ignored >> (number - 1) & 1])
             """
         )
-        confined.wait(20)
+        confined.wait(300)
     finally:
         os.close(secret)
     lines = (tmp_path / "stdout.log").read_text().splitlines()
@@ -126,7 +117,7 @@ def test_given_descriptor_stays_open_under_its_number(start, tmp_path: Path, lev
     read, write = os.pipe()
     confined = start(f"import os; os.write({write}, b'through')", fds=(write,), level=level)
     os.close(write)
-    confined.wait(20)
+    confined.wait(300)
     assert os.read(read, 100) == b"through"
     assert os.read(read, 100) == b""  # neither the guard nor anybody else holds the other end
     os.close(read)
@@ -140,7 +131,7 @@ def test_missing_program_is_the_hosts_fault(tmp_path: Path) -> None:
 
 def test_hundred_megabytes_of_output_are_cut_and_block_nobody(start, tmp_path: Path) -> None:
     limits = Limits(output_bytes=MIB)
-    ending = start("import os\nfor _ in range(1000): os.write(1, bytes(100_000))", limits=limits).wait(60)
+    ending = start("import os\nfor _ in range(1000): os.write(1, bytes(100_000))", limits=limits).wait(300)
     assert ending.exit_code == 0
     assert ending.dropped_bytes == {"stdout": 100_000_000 - MIB, "stderr": 0}
     log = (tmp_path / "stdout.log").read_bytes()
@@ -153,14 +144,14 @@ def test_full_disk_under_the_log_does_not_end_the_program(tmp_path: Path) -> Non
         argv=(sys.executable, "-I", "-S", "-c", "print('x' * 100)"),
         cwd=tmp_path, env={}, stdout=Path("/dev/full"),
     )  # fmt: skip
-    ending = get_sandbox("process").start(spec).wait(20)
+    ending = get_sandbox("process").start(spec).wait(300)
     assert ending is not None
     assert (ending.exit_code, ending.dropped_bytes["stdout"]) == (0, 101)
 
 
 def test_memory_of_one_process_is_limited(start, tmp_path: Path) -> None:
     code = "try: block = bytearray(300 * 2**20)\nexcept MemoryError: print('refused')"
-    start(code, limits=Limits(memory_bytes=128 * MIB)).wait(20)
+    start(code, limits=Limits(memory_bytes=128 * MIB)).wait(300)
     assert (tmp_path / "stdout.log").read_text() == "refused\n"
 
 
@@ -173,25 +164,25 @@ def test_memory_of_the_tree_is_limited(start) -> None:
             time.sleep(60)
     time.sleep(60)
     """
-    ending = start(code, limits=Limits(memory_bytes=128 * MIB)).wait(20)
+    ending = start(code, limits=Limits(memory_bytes=128 * MIB)).wait(300)
     assert ending.limit == "memory_bytes"
     assert ending.limit_value >= 128 * MIB
 
 
 def test_number_of_processes_is_limited(start) -> None:
     code = "import os, time\nwhile os.getpid():\n    if os.fork() == 0: time.sleep(60)\n    time.sleep(0.02)"
-    ending = start(code, limits=Limits(processes=5)).wait(20)
+    ending = start(code, limits=Limits(processes=5)).wait(300)
     assert ending.limit == "processes"
 
 
 def test_wall_time_is_limited(start) -> None:
-    ending = start("import time; time.sleep(60)", limits=Limits(wall_s=0.3)).wait(20)
+    ending = start("import time; time.sleep(60)", limits=Limits(wall_s=0.3)).wait(300)
     assert ending.limit == "wall_s"
     assert ending.limit_value >= 0.3
 
 
 def test_processor_time_is_limited(start) -> None:
-    ending = start("while True: pass", limits=Limits(cpu_s=1)).wait(30)
+    ending = start("while True: pass", limits=Limits(cpu_s=1)).wait(300)
     assert ending.signal == signal.SIGXCPU
     assert ending.cpu_s > 0.5  # the kernel enforces the limit by its clock ticks, and reports exactly
 
@@ -205,13 +196,13 @@ def test_size_of_a_file_is_limited(start, tmp_path: Path) -> None:
     except OSError as error:
         print(error.errno)
     """
-    start(code, limits=Limits(file_size_bytes=MIB)).wait(20)
+    start(code, limits=Limits(file_size_bytes=MIB)).wait(300)
     assert (tmp_path / "stdout.log").read_text() == "27\n"  # EFBIG
 
 
 def test_none_enforces_no_limit(start, tmp_path: Path) -> None:
     code = "block = bytearray(100 * 2**20); print('given')"
-    ending = start(code, level="none", limits=Limits(memory_bytes=64 * MIB, wall_s=0.001)).wait(20)
+    ending = start(code, level="none", limits=Limits(memory_bytes=64 * MIB, wall_s=0.001)).wait(300)
     assert ending.exit_code == 0
     assert (tmp_path / "stdout.log").read_text() == "given\n"
 
@@ -227,14 +218,14 @@ def test_processor_time_counts_children_that_are_long_dead(start, level: str) ->
             os._exit(0)
         os.wait()
     """
-    ending = start(code, level=level).wait(60)
+    ending = start(code, level=level).wait(300)
     assert ending.cpu_s >= 0.6
 
 
 def test_orphans_end_with_the_program(start, tmp_path: Path) -> None:
     marker = str(tmp_path / "daemon")
     code = f"{DAEMON}\ndaemon({marker!r})\nwhile not os.path.exists({marker!r}): time.sleep(0.01)"
-    ending = start(code).wait(20)
+    ending = start(code).wait(300)
     assert ending.exit_code == 0
     assert not is_alive(int(Path(marker).read_text()))
 
@@ -242,7 +233,7 @@ def test_orphans_end_with_the_program(start, tmp_path: Path) -> None:
 def test_kill_tree_ends_daemons_too(start, tmp_path: Path) -> None:
     marker = tmp_path / "daemon"
     confined = start(f"{DAEMON}\ndaemon({str(marker)!r})\ntime.sleep(60)")
-    assert wait_until(marker.exists)
+    until(marker.exists)
     daemon = int(marker.read_text())
     assert is_alive(daemon)
     ending = confined.kill_tree()
@@ -277,7 +268,7 @@ def test_stopped_guard_does_not_save_the_tree(start, monkeypatch: pytest.MonkeyP
     confined = start("import time; time.sleep(60)")
     os.kill(confined.tree_root, signal.SIGSTOP)
     confined.kill_tree()
-    assert wait_until(lambda: not is_alive(confined.pid))
+    until(lambda: not is_alive(confined.pid))
 
 
 @pytest.mark.group("bwrap")
@@ -286,25 +277,25 @@ def test_what_bubblewrap_was_setting_up_dies_with_the_guard_too(start) -> None:
     for _ in range(5):  # at various moments of the set-up, in which nothing binds the new processes to their parent
         confined = start("import time; time.sleep(60)", level="bubblewrap")
         os.kill(confined.tree_root, signal.SIGKILL)
-        confined.wait(20)
+        confined.wait(300)
         assert not any(folder.exists() for folder in confined.cgroups)  # a group with processes cannot be removed
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_program_dies_when_its_guard_is_killed(start, tmp_path: Path, level: str) -> None:
     confined = start("open('ready', 'w').close(); import time; time.sleep(60)", level=level, writable=(tmp_path,))
-    assert wait_until((tmp_path / "ready").exists)
+    until((tmp_path / "ready").exists)
     tree = descendants(confined.tree_root)
     os.kill(confined.tree_root, signal.SIGKILL)
-    assert wait_until(lambda: not any(map(is_alive, tree)))
-    ending = confined.wait(20)
+    until(lambda: not any(map(is_alive, tree)))
+    ending = confined.wait(300)
     assert (ending.exit_code, ending.signal) == (None, None)
 
 
 def test_temporary_folder_is_deleted_at_the_end(start, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    start("open('scratch/left', 'w').write('over')", temporary=(scratch,)).wait(20)
+    start("open('scratch/left', 'w').write('over')", temporary=(scratch,)).wait(300)
     assert not scratch.exists()
 
 
@@ -316,7 +307,7 @@ def test_disk_space_of_what_it_writes_is_limited(start, tmp_path: Path) -> None:
         open(f"writable/deep/{number}", "wb").write(bytes(100_000))
     time.sleep(60)
     """
-    ending = start(code, writable=(tmp_path / "writable",), limits=Limits(artifact_bytes=MIB)).wait(20)
+    ending = start(code, writable=(tmp_path / "writable",), limits=Limits(artifact_bytes=MIB)).wait(300)
     assert ending.limit == "artifact_bytes"
     assert ending.limit_value > MIB
 
@@ -333,7 +324,7 @@ def test_guard_can_be_neither_traced_nor_read(start, tmp_path: Path) -> None:
     except PermissionError as error:
         print("refused")
     """
-    start(code).wait(20)
+    start(code).wait(300)
     assert (tmp_path / "stdout.log").read_text() == "-1\nrefused\n"
 
 
@@ -369,15 +360,15 @@ def test_nothing_outlives_an_evaluator_that_is_killed(tmp_path: Path, number: si
     (tmp_path / "program.py").write_text(
         f"{DAEMON}\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ndaemon({str(marker)!r})\ntime.sleep(60)"
     )
-    evaluator = subprocess.Popen([sys.executable, "-c", EVALUATOR, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    evaluator = Child([sys.executable, "-c", EVALUATOR, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert evaluator.stdout is not None
     with evaluator, evaluator.stdout:
         pids = [int(word) for word in evaluator.stdout.readline().split()]
         assert len(pids) == 2
-        assert wait_until(marker.exists)
+        until(marker.exists)
         pids.append(int(marker.read_text()))
         assert all(map(is_alive, pids))
         evaluator.send_signal(number)
-        evaluator.wait(20)
-        assert wait_until(lambda: not any(map(is_alive, pids)))
+        evaluator.wait(300)
+        until(lambda: not any(map(is_alive, pids)))
     assert not (tmp_path / "scratch").exists()

@@ -52,7 +52,7 @@ print(sorted((path.name, path.stat().st_uid) for path in (folder / "written").it
 @pytest.mark.group("bwrap")
 def test_a_file_system_that_cannot_translate_ids_serves_what_everybody_may_read(tmp_path: Path) -> None:
     command = ["unshare", "--mount", "sh", "-c", ON_AN_OVERLAY, "sh", str(tmp_path), sys.executable, EVALUATOR]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if "mount:" in done.stderr:
         pytest.skip(done.stderr.strip())
     refused, answer, left = done.stdout.splitlines()
@@ -106,7 +106,7 @@ def test_evaluator_with_a_single_id_confines_all_the_same(single_id: None, tmp_p
     argv = (sys.executable, "-I", "-S", "-c", code)
     sandbox = get_sandbox("bubblewrap")
     spec = SandboxSpec(argv=argv, cwd=tmp_path, env={}, writable=[tmp_path], stdout=tmp_path / "out")
-    ending = sandbox.start(spec).wait(60)
+    ending = sandbox.start(spec).wait(300)
     assert ending is not None
     assert (ending.exit_code, ending.collected) == (0, (1, 0, 0))
     identity, capabilities = (tmp_path / "out").read_text().split()

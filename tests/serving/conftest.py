@@ -20,6 +20,8 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.waiting import Child
+
 WEB, ROBOT, CIRCUIT = "difficulty_level_1_num_websites_1", "synthetic_pace", "toy_macro_stdcell"
 TEXT = "text_level_1"
 
@@ -47,14 +49,14 @@ class Server:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data, headers or {}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as reply:
+            with urllib.request.urlopen(request, timeout=300) as reply:
                 return reply.status, json.loads(reply.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"{}")
 
     def metrics(self, headers: dict[str, str] | None = None) -> dict[str, float]:
         request = urllib.request.Request(self.address + "/metrics", headers=headers or {})
-        with urllib.request.urlopen(request, timeout=60) as reply:
+        with urllib.request.urlopen(request, timeout=300) as reply:
             lines = reply.read().decode().splitlines()
         return {name: float(value) for name, value in (row.rsplit(" ", 1) for row in lines if row[0] != "#")}
 
@@ -64,7 +66,7 @@ class Server:
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(30)
+        status = self.process.wait(300)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return status
@@ -75,15 +77,15 @@ def started(protocol: str, *arguments: str, environment: dict[str, str] | None =
     command = [sys.executable, "-m", "a2perf", "serve", "--protocol", protocol, "--workers", "1", *arguments]
     variables = {**os.environ, **(environment or {})}
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=variables)
+        process = Child(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=variables)
         assert process.stdout is not None
         try:
-            assert select.select([process.stdout], [], [], 60)[0], "the server did not start in a minute"
+            assert select.select([process.stdout], [], [], 300)[0], "the server does not start"
             yield Server(process, process.stdout.readline().split()[-1])
         finally:
             if process.poll() is None:
                 process.terminate()
-                process.wait(30)
+                process.wait(300)
             process.stdout.close()
         errors.seek(0)
         log = errors.read().decode()

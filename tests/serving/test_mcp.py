@@ -115,7 +115,7 @@ _INVALID = [
 
 def test_hostile_requests_are_refused_and_harm_no_session(mcp_server: Server) -> None:
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    with socket.create_connection((mcp_server.host, mcp_server.port), timeout=30) as stalled:
+    with socket.create_connection((mcp_server.host, mcp_server.port), timeout=300) as stalled:
         stalled.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
         for body, more, status, code in _INVALID:
             found, fields = mcp_server.request("POST", "/mcp", body, {**headers, **more})

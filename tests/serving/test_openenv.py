@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from a2perf.serving.values import from_plain
 from tests.docs import documents
 from tests.serving import openenv_python
 from tests.serving.conftest import ROBOT, TEXT, WEB, Server, assert_same, started
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def openenv_server() -> Iterator[Server]:
 
 def _ask(connection: ClientConnection, kind: str, **data: Any) -> dict[str, Any]:
     connection.send(json.dumps({"type": kind, "data": data} if kind != "state" else {"type": kind}))
-    fields: dict[str, Any] = json.loads(connection.recv(60))
+    fields: dict[str, Any] = json.loads(connection.recv(300))
     return fields
 
 
@@ -77,7 +77,7 @@ def test_errors_have_a_code_of_openenv_and_a_kind(openenv_server: Server, messag
     with connect(openenv_server.websocket + "/ws", max_size=None) as connection:
         _ask(connection, "reset", seed=1)
         connection.send(message)
-        fields = json.loads(connection.recv(60))
+        fields = json.loads(connection.recv(300))
         assert (fields["type"], fields["data"]["code"], fields["data"]["kind"]) == ("error", code, kind)
         assert _ask(connection, "reset", seed=1)["type"] == "observation"
 
@@ -99,7 +99,7 @@ def test_a_connection_beyond_the_limit_learns_why(openenv_server: Server) -> Non
         for one in (first, second, third):
             assert _ask(one, "state")["type"] == "state"
         with connect(address) as fourth:
-            assert json.loads(fourth.recv(60))["data"]["code"] == "CAPACITY_REACHED"
+            assert json.loads(fourth.recv(300))["data"]["code"] == "CAPACITY_REACHED"
 
 
 def test_sessions_over_http(openenv_server: Server) -> None:
@@ -149,10 +149,7 @@ def test_a_client_that_reads_no_answer_is_disconnected(openenv_server: Server) -
         assert deaf.recv(12) == b"HTTP/1.1 101"
         first = _ask(other, "reset", seed=1)
         deaf.sendall(1000 * frame)  # 15 MB of answers
-        deadline = time.monotonic() + 15  # the default of --ping-seconds disconnects much later
-        while openenv_server.metrics()["a2perf_sessions"] > 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: openenv_server.metrics()["a2perf_sessions"] == 1)
         assert _ask(other, "reset", seed=1) == first
 
 

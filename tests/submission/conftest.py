@@ -94,7 +94,7 @@ def command(*arguments: object) -> list[str]:
 def launch(tmp_path: Path) -> Callable[..., Outcome]:
     """Runs ``a2perf-launch`` as a user would and returns what it did."""
 
-    def run(path: Path, gin: str, *arguments: object, root: Path | None = None, timeout: float = 120) -> Outcome:
+    def run(path: Path, gin: str, *arguments: object, root: Path | None = None, timeout: float = 300) -> Outcome:
         folder = root or tmp_path / "root"
         done = subprocess.run(
             command("--submission", path, "--gin_config", gin, "--root_dir", folder, *arguments),

@@ -61,12 +61,12 @@ def test_the_first_failure_in_the_plan_counts_and_later_episodes_are_cancelled()
 
     def play(index: int, ended: threading.Event) -> None:
         if index == 0:
-            assert second_failed.wait(10)  # an episode before a failed one is played to its end
+            assert second_failed.wait(300)  # an episode before a failed one is played to its end
             raise ValueError("first")
         if index == 1:
             second_failed.set()
             raise ValueError("second")
-        assert ended.wait(10)
+        assert ended.wait(300)
         raise RuntimeError("cancelled")
 
     workers = Workers(play)
@@ -81,12 +81,12 @@ def test_an_interrupt_ends_the_episodes_that_are_being_played(monkeypatch: pytes
     both = threading.Barrier(3)
 
     def interrupted(running: object) -> None:
-        both.wait(10)
+        both.wait(300)
         raise KeyboardInterrupt
 
     def play(index: int, ended: threading.Event) -> None:
-        both.wait(10)
-        assert ended.wait(10)
+        both.wait(300)
+        assert ended.wait(300)
         raise RuntimeError("cancelled")
 
     monkeypatch.setattr(concurrent_episodes, "wait", interrupted)

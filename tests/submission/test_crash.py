@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from a2perf.runs.bundle import validate
 from a2perf.storage import Journal
 from tests.submission.conftest import command
+from tests.waiting import Child, until
 
 SLOW_POLICY = """
 import subprocess, sys, time
@@ -70,13 +70,6 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], timeout: float = 60) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "the moment never came"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     ("moment", "sent"),
     [
@@ -96,16 +89,16 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
         "--gin_bindings", "Submission.num_inference_episodes = 4",
         "--gin_bindings", "Submission.measure_emissions = True",
     )  # fmt: skip
-    process = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: MOMENTS[moment](root))
+    process = Child(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: MOMENTS[moment](root))
     before = episodes_in(root)
     process.send_signal(sent)
-    process.wait(timeout=30)
-    wait_until(lambda: not processes_of(tmp_path), timeout=15)
+    process.wait(timeout=300)
+    until(lambda: not processes_of(tmp_path))
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["state"] in ("interrupted", "running")
     assert validate(root / "inference")
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["state"] == "finished"
@@ -121,11 +114,11 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
 def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_path: Path, launch) -> None:
     path, root = submission(inference=SLOW_POLICY), tmp_path / "disturbed"
     argv = command("--submission", path, "--gin_config", "inference.gin", "--root_dir", root)
-    process = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
-    wait_until(lambda: episodes_in(root) >= 1)
+    process = Child(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    until(lambda: episodes_in(root) >= 1)
     process.kill()
-    process.wait()
-    assert subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=120).returncode == 0
+    process.wait(300)
+    assert subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=300).returncode == 0
     undisturbed = launch(path, "inference.gin", root=tmp_path / "undisturbed")
     assert undisturbed.status == 0
 
@@ -139,15 +132,15 @@ def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_
 def test_killed_training_goes_on_from_its_own_checkpoint(submission, tmp_path: Path) -> None:
     path, root = submission(train=SLOW_TRAIN), tmp_path / "root"
     argv = command("--submission", path, "--gin_config", "training.gin", "--root_dir", root)
-    process = subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    process = Child(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
     state = root / "train" / "artifacts" / "step.txt"
-    wait_until(lambda: state.exists() and state.read_text() not in ("", "1", "2"))
+    until(lambda: state.exists() and state.read_text() not in ("", "1", "2"))
     process.kill()
-    process.wait()
-    wait_until(lambda: not processes_of(tmp_path), timeout=15)
+    process.wait(300)
+    until(lambda: not processes_of(tmp_path))
     reached = int(state.read_text() or 0)
     assert 0 < reached < 40
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert state.read_text() == "40"
     assert len(json.loads((root / "train" / "manifest.json").read_text())["attempts"]) == 2
@@ -177,7 +170,7 @@ def test_full_disk_is_an_infrastructure_failure_and_keeps_what_was_written(submi
         argv = command(
             "--submission", submission(train=code), "--gin_config", "training.gin", "--root_dir", disk / "run"
         )
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 3, done.stderr
         assert "space" in done.stderr
         assert "Traceback" not in done.stderr.split("output of the submission:")[0] or "No space left" in done.stderr

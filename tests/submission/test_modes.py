@@ -225,7 +225,7 @@ def test_classic_command_line(flags: tuple[str, str], submission, tmp_path: Path
     path = submission()
     argv = [sys.executable, "-m", "a2perf", str(path), f"{flags[0]}={tmp_path / 'r'}"]
     argv.append(f"{flags[1]}={path.parent / 'training.gin'}")
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "r" / "train" / "manifest.json").exists()
 
@@ -233,7 +233,7 @@ def test_classic_command_line(flags: tuple[str, str], submission, tmp_path: Path
 def test_folder_named_like_a_command_is_given_with_a_path(submission, tmp_path: Path) -> None:
     submission("report")
     argv = [sys.executable, "-m", "a2perf", "./report", "--root-dir=r", "--gin-config=training.gin"]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=300)
     assert done.returncode == 0, done.stderr
 
 
@@ -242,7 +242,7 @@ def test_json_result_is_one_document_on_standard_output(submission, tmp_path: Pa
         sys.executable, "-m", "a2perf", "run", "--submission", str(submission()), "--gin-config", "training.gin",
         "--root-dir", "r", "--json",
     ]  # fmt: skip
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=300)
     result = json.loads(done.stdout)
     assert result["exit_code"] == 0
     assert result["manifest"]["state"] == "finished"
@@ -254,7 +254,7 @@ def test_changed_file_of_a_bundle_is_found(submission, launch) -> None:
     (outcome.root / "train" / "artifacts" / "weights.txt").unlink()
     (outcome.root / "train" / "extra.txt").write_text("")
     argv = [sys.executable, "-m", "a2perf", "validate", str(outcome.root)]
-    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ.copy(), timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ.copy(), timeout=300)
     assert done.returncode == 1
     assert "metrics/train.json was changed after the run" in done.stdout
     assert "artifacts/weights.txt is missing" in done.stdout

@@ -81,14 +81,14 @@ def test_06_arguments_for_a_train_without_parameters_are_no_silent_success(submi
 def test_07_gin_path_may_be_relative(submission, tmp_path: Path) -> None:
     submission()
     argv = command("--submission", "entry", "--gin_config", "./training.gin", "--root_dir", "r")
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=os.environ.copy(), timeout=60)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=os.environ.copy(), timeout=300)
     assert done.returncode == 0, done.stderr
 
 
 def test_08_needs_no_activated_environment(submission, tmp_path: Path) -> None:
     argv = command("--submission", submission(), "--gin_config", "training.gin", "--root_dir", tmp_path / "r")
     environment = {**os.environ, "PATH": str(tmp_path)}
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
@@ -199,7 +199,7 @@ def test_17_every_spelling_of_an_id_is_accepted() -> None:
 def test_18_own_results_can_be_reported(submission, launch, tmp_path: Path) -> None:
     outcome = launch(submission(), "training.gin")
     argv = [sys.executable, "-m", "a2perf", "report", str(outcome.root), "-o", str(tmp_path / "report")]
-    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ.copy(), timeout=120)
+    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ.copy(), timeout=300)
     assert done.returncode == 0, done.stderr
     assert "train" in (tmp_path / "report" / "report.md").read_text()
 
@@ -209,6 +209,6 @@ def test_19_launches_without_a_terminal(submission, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("USER", "LOGNAME", "TERM")}
     done = subprocess.run(
         argv, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment,
-        start_new_session=True, timeout=60,
+        start_new_session=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

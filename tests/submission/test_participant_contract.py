@@ -223,7 +223,7 @@ def run(folder: Path, code: str) -> str:
     )
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", prelude + textwrap.dedent(code)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

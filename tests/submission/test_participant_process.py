@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.rollouts import ParticipantPolicy
 from tests.participants import make_participant
+from tests.waiting import Child, until
 
 MIB = 1024 * 1024
 
@@ -62,15 +62,6 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
-
-
 @pytest.fixture
 def process(tmp_path: Path):
     """Makes participant processes; whatever is left at the end of a test is killed."""
@@ -92,7 +83,7 @@ def loaded(submission, process):
     def begin(code: str, **settings) -> ParticipantProcess:
         participant = process(submission(inference=code), **settings)
         participant.start()
-        participant.load_policy({}, timeout_s=60)
+        participant.load_policy({}, timeout_s=300)
         return participant
 
     return begin
@@ -186,7 +177,7 @@ def test_inference_answers_with_actions_and_times(loaded) -> None:
         infer="time.sleep(0.02); return observation",
     )
     participant = loaded(code)
-    answer = participant.infer({"a": np.arange(3, dtype=np.float32), "text": "ü"}, timeout_s=20)
+    answer = participant.infer({"a": np.arange(3, dtype=np.float32), "text": "ü"}, timeout_s=300)
     np.testing.assert_array_equal(answer.action, [0, 2, 4])
     assert answer.preprocess_ns >= 10_000_000
     assert answer.infer_ns >= 20_000_000
@@ -212,8 +203,8 @@ def test_policy_and_environment_arguments_arrive(submission, process) -> None:
     environment = {"A2PERF_ENV_ID": "CartPole-v1", "A2PERF_ENV_KWARGS": '{"max_episode_steps": 7}'}
     with process(submission(inference=code), environment=environment) as participant:
         participant.start()
-        participant.load_policy({"policy_name": "best"}, timeout_s=60)
-        assert participant.infer(0, 20).action == "({'policy_name': 'best'}, (4,), 'CartPole-v1')"
+        participant.load_policy({"policy_name": "best"}, timeout_s=300)
+        assert participant.infer(0, 300).action == "({'policy_name': 'best'}, (4,), 'CartPole-v1')"
 
 
 def test_assets_are_found_in_the_temporary_home(submission, process, tmp_path: Path) -> None:
@@ -225,7 +216,7 @@ def test_assets_are_found_in_the_temporary_home(submission, process, tmp_path: P
     with process(submission(inference=code), assets={"dog/clip": tmp_path / "clip.txt"}) as participant:
         participant.start()
         participant.load_policy({})
-        assert participant.infer(0, 20).action == "a clip"
+        assert participant.infer(0, 300).action == "a clip"
     assert (tmp_path / "clip.txt").read_text() == "a clip"
 
 
@@ -235,7 +226,7 @@ def test_printing_never_touches_the_wire_and_is_kept(loaded, tmp_path: Path) -> 
         infer="print('to out'); os.write(2, b'to err'); subprocess.run(['echo', 'child']); return 1",
     )
     participant = loaded(code)
-    assert [participant.infer(0, 20).action for _ in range(3)] == [1, 1, 1]
+    assert [participant.infer(0, 300).action for _ in range(3)] == [1, 1, 1]
     participant.close()
     assert (tmp_path / "bundle/logs/stdout.log").read_text().count("to out") == 3
     assert (tmp_path / "bundle/logs/stdout.log").read_text().count("child") == 3
@@ -257,14 +248,12 @@ def test_children_of_the_submission_work_and_hold_no_wire(submission, process) -
                 stray.start()
             os._exit(3)
         """,
-        work="import time\nONE = 1\ndef sleep(): time.sleep(60)\n",
+        work="import time\nONE = 1\ndef sleep(): time.sleep(3600)\n",
     )
     participant = process(folder, mode="train")
     participant.start()
-    started = time.monotonic()
     with pytest.raises(ParticipantFailure, match="status 3"):
-        participant.train({}, time_limit_s=60)
-    assert time.monotonic() - started < 30
+        participant.train({}, time_limit_s=600)
 
 
 # --- what fails -------------------------------------------------------------------------------------------------------
@@ -475,11 +464,10 @@ def test_failing_call_is_told_truly(loaded, case: str) -> None:
     body, kind, words = BAD_INFERENCE[case]
     participant = loaded(inference(infer=body))
     pid = participant.pid
-    limit = 1 if kind is FailureKind.TIMEOUT else 30
 
     def ask() -> None:
-        for _ in range(6):
-            participant.infer(0, timeout_s=limit)
+        for call in range(1, 7):
+            participant.infer(0, timeout_s=1 if kind is FailureKind.TIMEOUT and call == 5 else 300)
 
     with pytest.raises(ParticipantFailure) as caught:
         ask()
@@ -493,7 +481,7 @@ def test_failing_call_is_told_truly(loaded, case: str) -> None:
 def test_preprocessing_that_fails_is_named(loaded) -> None:
     participant = loaded(inference(preprocess="return observation['missing']"))
     with pytest.raises(ParticipantFailure) as caught:
-        participant.infer({"a": 1}, 20)
+        participant.infer({"a": 1}, 300)
     assert caught.value.failure.where == "preprocess_observation (call 1)"
     assert "KeyError" in caught.value.failure.message
 
@@ -554,7 +542,7 @@ def test_forged_answer_is_bad_output_and_never_a_crash_or_a_hang(loaded, case: s
     body, words = FORGERIES[case]
     participant = loaded(inference(top=FORGER, infer=body))
     with pytest.raises(ParticipantFailure) as caught:
-        participant.infer(0, timeout_s=1 if case == "never complete" else 30)
+        participant.infer(0, timeout_s=1 if case == "never complete" else 300)
     failure = caught.value.failure
     assert failure.kind is (FailureKind.TIMEOUT if case == "never complete" else FailureKind.BAD_OUTPUT)
     assert words in failure.message
@@ -563,24 +551,30 @@ def test_forged_answer_is_bad_output_and_never_a_crash_or_a_hang(loaded, case: s
 @pytest.mark.parametrize("when", ["before it is asked", "twice"])
 def test_answer_to_a_question_that_was_not_asked_is_refused(loaded, when: str) -> None:
     participant = loaded(inference(top=FORGER, infer="send('ok', 1, 1, 1); return 1"))
-    participant.infer(0, timeout_s=20)
+    participant.infer(0, timeout_s=300)
     time.sleep(0.2)
     with pytest.raises(ParticipantFailure, match="before the request"):
-        participant.infer(0, 20) if when == "twice" else participant.load_policy({}, 20)
+        participant.infer(0, 300) if when == "twice" else participant.load_policy({}, 300)
 
 
 # --- the evaluator's own end ------------------------------------------------------------------------------------------
 
 
-def test_interrupt_of_the_evaluator_kills_the_tree(submission, process, request) -> None:
+def test_interrupt_of_the_evaluator_kills_the_tree(submission, process, request, tmp_path: Path) -> None:
     # a suite started in the background of a shell ignores the signal
     request.addfinalizer(functools.partial(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    participant = process(submission(train="import time\ndef train(): time.sleep(60)"), mode="train")
-    timer = threading.Timer(0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
+    folder = submission(train="import time\ndef train():\n    print('trains', flush=True)\n    time.sleep(600)")
+    participant = process(folder, mode="train")
+    log = tmp_path / "bundle" / "logs" / "stdout.log"
+
+    def interrupt() -> None:
+        until(lambda: log.exists() and "trains" in log.read_text())
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
     participant.start()
     pid = participant.pid
-    timer.start()
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         participant.train({})
     assert not is_alive(pid)
@@ -610,18 +604,18 @@ def test_nothing_outlives_an_evaluator_killed_with_sigkill(submission, tmp_path:
     )
     pids = tmp_path / "pids"
     pids.mkdir()
-    evaluator = subprocess.Popen(
+    evaluator = Child(
         [sys.executable, "-c", EVALUATOR, str(folder), str(tmp_path / "logs")], stdout=subprocess.PIPE, text=True
     )
     assert evaluator.stdout is not None
     with evaluator, evaluator.stdout:
         known = [int(word) for word in evaluator.stdout.readline().split()]
-        assert wait_until(lambda: len(list(pids.iterdir())) == 2)
+        until(lambda: len(list(pids.iterdir())) == 2)
         known += [int(path.name) for path in pids.iterdir()]
         assert all(map(is_alive, known))
         evaluator.send_signal(signal.SIGKILL)
-        evaluator.wait(20)
-        assert wait_until(lambda: not any(map(is_alive, known)))
+        evaluator.wait(300)
+        until(lambda: not any(map(is_alive, known)))
 
 
 def test_unknown_level_is_refused_before_anything_starts(submission, process) -> None:

@@ -57,7 +57,7 @@ def round_trip(value):
     try:
         return receiver.receive(max_bytes=1 << 28)
     finally:
-        thread.join()
+        thread.join(300)
         sender.close()
         receiver.close()
 
@@ -286,7 +286,7 @@ def test_large_message_followed_by_another_keeps_both() -> None:
         assert number == index
         np.testing.assert_array_equal(arrived, array[: 1000 * index])
         assert receiver.receive() == index
-    thread.join()
+    thread.join(300)
     sender.close()
     receiver.close()
 

@@ -24,6 +24,7 @@ from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env import environments, installer, own_wheel
 from a2perf.submission.evaluator.python_env.requirements import read_requirements
 from tests.submission import wheels
+from tests.waiting import Child, until
 
 EXTRA = "web-navigation"
 
@@ -171,7 +172,7 @@ with python_env.environment(recipe, log) as env:
 
 
 def builder(folder: Path, wheelhouse: Path, log: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return Child(
         [sys.executable, "-c", BUILD, str(folder), str(wheelhouse), str(log)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -180,7 +181,7 @@ def builder(folder: Path, wheelhouse: Path, log: Path) -> subprocess.Popen[str]:
 def test_processes_that_need_the_same_build_it_once(tmp_path: Path, wheelhouse: Path) -> None:
     recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
     processes = [builder(tmp_path / "s", wheelhouse, tmp_path / f"{number}.log") for number in range(2)]
-    reused = sorted(process.communicate()[0].strip() for process in processes)
+    reused = sorted(process.communicate(timeout=300)[0].strip() for process in processes)
     assert reused == ["False", "True"]
     assert len(python_env.list_environments()) == 1
 
@@ -192,12 +193,10 @@ def test_a_build_that_is_killed_leaves_nothing_that_counts(tmp_path: Path, wheel
     wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
     log = tmp_path / "killed.log"
     process = builder(tmp_path / "s", wheelhouse, log)
-    deadline = time.monotonic() + 60
     sign = {"building": "building", "compileall": "+ toy==1.0"}[moment]
-    while time.monotonic() < deadline and not (log.exists() and sign in log.read_text()):
-        time.sleep(0.002)
+    until(lambda: log.exists() and sign in log.read_text())
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.communicate(timeout=300)
     listed = python_env.list_environments()
     assert all(one.stamp is None for one in listed)
     assert not (python_env.folder_of_environments() / wanted.key).exists()

@@ -114,14 +114,14 @@ def test_runs_that_make_the_secret_at_the_same_time_share_one(secret_file: Path)
     start = threading.Barrier(8)
 
     def read() -> None:
-        start.wait()
+        start.wait(300)
         found.append(seed_secret.read())
 
     threads = [threading.Thread(target=read) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
     assert len(found) == 8
     assert len(set(found)) == 1
 

@@ -13,7 +13,7 @@ from a2perf.submission.participant.lazy_environment import LazyEnvironment
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

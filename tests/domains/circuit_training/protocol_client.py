@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import Child
+
 PROGRAM = (sys.executable, "-m", "a2perf.domains.circuit_training.server")
 PIECE_BYTES = 1 << 20
 
@@ -32,7 +34,7 @@ class ProtocolClient:
         netlist_file: str | Path,
         spacing: tuple[float, float] = (0.0, 0.0),
         program: Sequence[str] = PROGRAM,
-        timeout_s: float = 60.0,
+        timeout_s: float = 300,
     ) -> None:
         self.netlist_file = netlist_file
         self.address = str(Path(tempfile.gettempdir()) / f"plc_{os.getpid()}_{os.urandom(6).hex()}")
@@ -40,7 +42,7 @@ class ProtocolClient:
             listener.bind(self.address)
             listener.listen(1)
             listener.settimeout(timeout_s)
-            self.process = subprocess.Popen(
+            self.process = Child(
                 [
                     *program, "--uid=", "--gid=", f"--pipe_address={self.address}", f"--netlist_file={netlist_file}",
                     f"--macro_macro_x_spacing={spacing[0]}", f"--macro_macro_y_spacing={spacing[1]}",
@@ -89,7 +91,7 @@ class ProtocolClient:
     def close(self) -> int:
         """Closes the connection and returns the exit code of the server."""
         self.connection.close()
-        code = self.process.wait(30)
+        code = self.process.wait(300)
         assert self.process.stderr is not None
         self.process.stderr.close()
         return code

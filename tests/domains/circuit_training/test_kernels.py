@@ -82,7 +82,7 @@ def test_engines_in_threads_give_what_they_give_alone(write_netlist):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
     assert [together[seed] for seed in range(4)] == alone
 
 

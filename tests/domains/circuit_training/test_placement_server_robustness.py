@@ -10,7 +10,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from a2perf.domains.circuit_training.server import methods, requests
 from tests.domains.circuit_training.conftest import random_netlist
 from tests.domains.circuit_training.protocol_client import ProtocolClient
 from tests.golden import recorded
+from tests.waiting import Child, until
 
 ARGUMENTS = (
     -1, 0, 1, 2, 3, 7, 2**31, 2**80, 0.5, -0.5, 1e-300, 1e300, True, False, None, "", "M0", "M0/p0", "Grp_1", "P0",
@@ -97,18 +97,15 @@ def test_a_killed_client_leaves_no_server_and_no_socket(busy, tmp_path, reposito
     netlist = tmp_path / "netlist.pb.txt"
     netlist.write_text(random_netlist(3))
     script = CLIENT.format(root=str(repository), netlist=str(netlist), busy=busy)
-    client = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    client = Child([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert client.stdout is not None
     pid, address = client.stdout.readline().split()
     server = psutil.Process(int(pid))
     try:
         assert server.is_running()
         os.kill(client.pid, signal.SIGKILL)
-        client.wait()
-        deadline = time.monotonic() + 30
-        while _lives(server) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not _lives(server)
+        client.wait(300)
+        until(lambda: not _lives(server))
         assert not Path(address).exists()
     finally:
         client.stdout.close()

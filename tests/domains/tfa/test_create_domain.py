@@ -25,7 +25,7 @@ def _no_configuration_left() -> None:
 def _python(code: str, folder: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -22,6 +22,7 @@ from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.website import Site, build_site, checked_design
 from a2perf.errors import ConfigError, MissingDependency
+from tests.waiting import Child
 
 LOGIN = build_site(
     checked_design({"action": ["navbar", "username", "rememberme", "submit"], "action_page": [0, 0, 0, 0]})
@@ -145,7 +146,7 @@ def test_an_environment_reports_a_killed_chromium_and_resets(keeper: ChromiumBac
     ],
 )
 def test_no_process_of_the_browser_outlives_python(end: str, tmp_path: Path) -> None:
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", CHILD],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -165,9 +166,9 @@ def test_no_process_of_the_browser_outlives_python(end: str, tmp_path: Path) -> 
         elif end == "guard killed":
             os.kill(guard, signal.SIGKILL)
             assert not _still_there(processes[1:])
-            child.communicate("\n")
+            child.communicate("\n", timeout=300)
         else:
-            child.communicate("\n")
+            child.communicate("\n", timeout=300)
         assert not _still_there(processes)
         assert not Path(folder).exists()
 

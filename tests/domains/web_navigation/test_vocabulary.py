@@ -90,7 +90,7 @@ def test_threads_that_share_a_table_agree():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
     assert sorted(words.save().values()) == list(range(start + 550))
 
 
@@ -109,7 +109,7 @@ def test_processes_share_a_table_through_a_manager():
     words = v.create_locked_vocab(multiprocessing=True)
     process = multiprocessing.get_context("fork").Process(target=_add_alpha, args=(words,))
     process.start()
-    process.join(30)
+    process.join(300)
     assert words["alpha"] == len(v.built_in_words())
     assert type(words.save()) is dict
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 import pynvml
 import pytest
 
+from tests.waiting import Child
+
 from .fake_nvml import FakeGpu, FakeNvml
 
 Spawn = Callable[[str], "subprocess.Popen[bytes]"]
@@ -20,7 +22,7 @@ def spawn() -> Iterator[Spawn]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(code: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
+        process = Child(
             [sys.executable, "-S", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -33,7 +35,7 @@ def spawn() -> Iterator[Spawn]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.wait()
+        process.wait(300)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

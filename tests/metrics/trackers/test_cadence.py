@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -74,6 +73,4 @@ def test_event_ends_the_wait_and_a_failing_source_is_left_alone() -> None:
     assert len(calls) == 1
     wake = threading.Event()
     wake.set()
-    began = time.perf_counter()
-    readings.wait(wake, 30.0)
-    assert time.perf_counter() - began < 20
+    readings.wait(wake, 1e6)

@@ -346,14 +346,14 @@ def test_a_driver_that_is_slow_to_come_up_is_taken_when_it_is_there(nvml, monkey
     gpu = FakeGpu(energy_mj=0)
     library = nvml([gpu])
     up = threading.Event()
-    library.nvmlDeviceGetCount_v2 = lambda count: (up.wait(30), FakeNvml.nvmlDeviceGetCount_v2(library, count))[1]
+    library.nvmlDeviceGetCount_v2 = lambda count: (up.wait(300), FakeNvml.nvmlDeviceGetCount_v2(library, count))[1]
     tracker = GpuEnergy()
     tracker.start()
     tracker.attach()
     tracker.sample(tick(1.0, 1.0))
     assert tracker.energy().method == "none"
     up.set()
-    tracker._opening.join(30)
+    tracker._opening.join(300)
     tracker.sample(tick(2.0, 1.0))
     gpu.energy_mj += 5_000
     tracker.sample(tick(3.0, 1.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from a2perf.metrics.trackers import Sampler, installed
 from a2perf.metrics.trackers.tick import Tick
+from tests.waiting import Child
 
 
 class Processes:
@@ -52,9 +52,9 @@ def _installed(monkeypatch: pytest.MonkeyPatch, *classes: type) -> None:
 
 def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _installed(monkeypatch, Processes, Taken, Raises, int)
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.6)"])
+    child = Child([sys.executable, "-c", "import time; time.sleep(0.6)"])
     with Sampler(child.pid, tmp_path, interval_s=0.2) as sampler:
-        child.wait()
+        child.wait(300)
     rows = list(csv.DictReader((tmp_path / "system_trace.csv").open(newline="")))
     assert "1" in [row["tree_processes"] for row in rows]
     assert all(row["never"] == "" for row in rows)

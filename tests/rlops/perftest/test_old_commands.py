@@ -57,14 +57,14 @@ def test_what_the_old_words_mean(entry_point: ModuleType, compatibility: Path):
 def test_the_scripts_start(compatibility: Path, tmp_path: Path):
     done = subprocess.run(
         [sys.executable, str(compatibility / "src" / "main.py"), "+performance=FetchReach/sac_he-test", "--multirun"],
-        cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert "did you mean 'FetchReach/sac_her-test'" in done.stderr
     variables = {**os.environ, "PYTHON": sys.executable, "PERFORMANCE_TEST_LOG": os.devnull}
     done = subprocess.run(
         [str(compatibility / "run_performance_tests.sh"), "--help"], env=variables,
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0
     assert "--skip" in done.stdout
@@ -85,7 +85,7 @@ def test_the_old_names_are_those_of_the_new_commands(compatibility: Path, words:
         cwd=compatibility,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from a2perf.experiments.smoke_test.plan import plan
 def smoketest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "a2perf", "smoketest", *words], cwd=cwd, env=dict(os.environ),
-        capture_output=True, text=True, timeout=280, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def wrap(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProces
     return subprocess.run(
         [sys.executable, "-m", "a2perf", "wrap", *words],
         cwd=cwd, env={**os.environ, "A2PERF_STORE": str(cwd / "store"), **variables},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -186,13 +186,13 @@ def test_the_same_seed_gives_the_same_run_and_the_same_command_is_done(
         ("raise SystemExit(4)", FailureKind.EXIT, "status 4"),
         ("import os; os._exit(0)", FailureKind.EXIT, "status 0 before it answered"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", FailureKind.SIGNAL, "SIGSEGV"),
-        ("import time; time.sleep(60)", FailureKind.TIMEOUT, "the limit is 5 s"),
+        ("import time; time.sleep(600)", FailureKind.TIMEOUT, "the limit is 20 s"),
     ],
 )
 def test_a_script_that_fails_keeps_what_it_had(tmp_path: Path, ending: str, kind: FailureKind, words: str):
     script = LOGGING.replace("    def get_action", f"    {ending}\n\n    def get_action")
     (tmp_path / "failing.py").write_text(script)
-    limit = ["--time-limit", "5"] if kind is FailureKind.TIMEOUT else []
+    limit = ["--time-limit", "20"] if kind is FailureKind.TIMEOUT else []
     done = wrap("failing.py", "--env", "FrozenLake-v1", "--seed", "1", *limit, cwd=tmp_path)
     assert done.returncode == 1
     bundle = only_bundle(tmp_path)

@@ -46,7 +46,7 @@ def wrap_text(folder: Path, text: str, *words: str, env: str = "CartPole-v1", **
     done = subprocess.run(
         [sys.executable, "-m", "a2perf", "wrap", "wrapped_script.py", "--env", env, "--seed", "7", "--videos", "0",
          "--root-dir", str(folder / "run"), *words],
-        cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     artifacts = folder / "run" / "command" / "artifacts"
     report = artifacts / "wrap.json"
