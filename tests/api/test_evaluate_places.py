@@ -120,7 +120,13 @@ def test_a_second_interrupt_kills(tmp_path: Path) -> None:
     evaluator = json.loads(bundle.read_text())["attempts"][-1]["pid"]
     os.kill(evaluator, signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
+
+    def passed_on() -> bool:
+        status = Path(f"/proc/{evaluator}/status").read_text()
+        pending = int(status.partition("ShdPnd:")[2].split()[0], 16)
+        return bool(pending & 1 << signal.SIGINT - 1)
+
+    until(passed_on)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=300)

@@ -35,7 +35,7 @@ for number in range(4):
 """
 CONFINED = ("process", "bubblewrap", "docker")
 OWN_MEMORY = ("bubblewrap", "docker")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 300.0
 
 INFERENCE = """
 def load_policy(env, **kw): return None
@@ -60,7 +60,7 @@ def nameless(name, count=6):
     os.unlink(os.path.join(here, name))
     return descriptor
 """
-WAIT = "\ntime.sleep(90)\n"
+WAIT = "\ntime.sleep(900)\n"
 
 # Under a limit of 8 MiB; no single file is larger, so that the limit on one file stops none of them.
 DISK = {
@@ -69,7 +69,7 @@ DISK = {
         def other():
             ctypes.CDLL(None).unshare(0x400)
             for number in range(4): keep.append(nameless(str(number)))
-            time.sleep(90)
+            time.sleep(900)
         threading.Thread(target=other, daemon=True).start()
     """,
     "write below the longest path": """
@@ -107,7 +107,7 @@ DISK = {
         for number in range(6):
             if os.fork() == 0:
                 fill(create(str(number)), 4)
-                time.sleep(90)
+                time.sleep(900)
                 os._exit(0)
     """,
     "make very many empty files": "for number in range(3000): os.close(create(str(number)))",

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,7 +84,8 @@ def test_the_first_signal_ends_what_runs_and_keeps_the_rest(number: signal.Signa
 def test_the_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
     process = start(tmp_path, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     process.send_signal(signal.SIGINT)
-    time.sleep(1.0)
+    assert process.stderr is not None
+    next(line for line in process.stderr if "stopping" in line)
     assert process.poll() is None  # it waits for a run that does not obey
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=300)

@@ -85,7 +85,7 @@ def test_actors_end_with_a_learner_that_is_killed(tmp_path: Path) -> None:
 
             with Actors(lambda: gymnasium.make("CartPole-v1"), 2, 0) as actors:
                 print(*(child.pid for child in multiprocessing.active_children()), flush=True)
-                time.sleep(60)
+                time.sleep(600)
             """
         )
     )

@@ -14,7 +14,7 @@ from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
 from a2perf.runs.model_calls import joined
 from a2perf.runs.model_record import RetryEntry
-from a2perf.submission.evaluator.model_relay import server, upstream
+from a2perf.submission.evaluator.model_relay import upstream
 from a2perf.submission.evaluator.model_relay.access import ModelAccess, ModelPrice, PriceTable
 from a2perf.submission.scripted_model import Script, ScriptRule, running_server
 from tests.model_relay.conftest import KEY, Relays, RelayUnderTest
@@ -24,8 +24,6 @@ from tests.waiting import until
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upstream, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(server, "BODY_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(server, "HEAD_TIMEOUT_S", 0.5)
 
 
 FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {

@@ -221,7 +221,7 @@ def test_two_matrices_of_the_same_command_share_the_work(project: Path) -> None:
 def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None:
     words = [
         sys.executable, "-m", "a2perf", "benchmark", "--env-ids", "CartPole-v1", "--command",
-        f"{PYTHON} train.py --sleep 60", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
+        f"{PYTHON} train.py --sleep 600", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
     ]  # fmt: skip
     child = Child(words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:

@@ -151,7 +151,7 @@ spec = SandboxSpec(
 )
 confined = get_sandbox("bubblewrap").start(spec)
 print(confined.tree_root, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 FORKS = """
@@ -161,9 +161,9 @@ for _ in range(3):
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        time.sleep(60)
+        time.sleep(600)
 open("ready", "w").close()
-time.sleep(60)
+time.sleep(600)
 """
 
 

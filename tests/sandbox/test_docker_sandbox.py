@@ -92,7 +92,7 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
 
 
 def test_tree_is_known_by_the_hosts_process_ids(tmp_path: Path) -> None:
-    confined = get_sandbox("docker").start(specification(tmp_path, "import time; time.sleep(60)"))
+    confined = get_sandbox("docker").start(specification(tmp_path, "import time; time.sleep(600)"))
     try:
         assert "sleep(60)" in Path(f"/proc/{confined.pid}/cmdline").read_text()
         parent = Path(f"/proc/{confined.pid}/stat").read_text().rpartition(")")[2].split()[1]
@@ -141,9 +141,9 @@ import sys, time
 from pathlib import Path
 from a2perf.sandbox import SandboxSpec, get_sandbox
 
-spec = SandboxSpec(argv=(sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"), cwd=Path("/tmp"), env={})
+spec = SandboxSpec(argv=(sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"), cwd=Path("/tmp"), env={})
 print(get_sandbox("docker").start(spec).pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

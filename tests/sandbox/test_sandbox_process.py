@@ -33,7 +33,7 @@ def daemon(marker):
     pathlib.Path(marker + ".part").write_text(str(os.getpid()))
     os.rename(marker + ".part", marker)
     while True:
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -161,8 +161,8 @@ def test_memory_of_the_tree_is_limited(start) -> None:
     for _ in range(4):
         if os.fork() == 0:
             block = bytearray(b"x") * (60 * 2**20)
-            time.sleep(60)
-    time.sleep(60)
+            time.sleep(600)
+    time.sleep(600)
     """
     ending = start(code, limits=Limits(memory_bytes=128 * MIB)).wait(300)
     assert ending.limit == "memory_bytes"
@@ -170,13 +170,13 @@ def test_memory_of_the_tree_is_limited(start) -> None:
 
 
 def test_number_of_processes_is_limited(start) -> None:
-    code = "import os, time\nwhile os.getpid():\n    if os.fork() == 0: time.sleep(60)\n    time.sleep(0.02)"
+    code = "import os, time\nwhile os.getpid():\n    if os.fork() == 0: time.sleep(600)\n    time.sleep(0.02)"
     ending = start(code, limits=Limits(processes=5)).wait(300)
     assert ending.limit == "processes"
 
 
 def test_wall_time_is_limited(start) -> None:
-    ending = start("import time; time.sleep(60)", limits=Limits(wall_s=0.3)).wait(300)
+    ending = start("import time; time.sleep(600)", limits=Limits(wall_s=0.3)).wait(300)
     assert ending.limit == "wall_s"
     assert ending.limit_value >= 0.3
 
@@ -232,7 +232,7 @@ def test_orphans_end_with_the_program(start, tmp_path: Path) -> None:
 
 def test_kill_tree_ends_daemons_too(start, tmp_path: Path) -> None:
     marker = tmp_path / "daemon"
-    confined = start(f"{DAEMON}\ndaemon({str(marker)!r})\ntime.sleep(60)")
+    confined = start(f"{DAEMON}\ndaemon({str(marker)!r})\ntime.sleep(600)")
     until(marker.exists)
     daemon = int(marker.read_text())
     assert is_alive(daemon)
@@ -265,7 +265,7 @@ def test_stopped_guard_does_not_save_the_tree(start, monkeypatch: pytest.MonkeyP
     from a2perf.sandbox import guarded
 
     monkeypatch.setattr(guarded, "KILL_TIMEOUT_S", 0.3)
-    confined = start("import time; time.sleep(60)")
+    confined = start("import time; time.sleep(600)")
     os.kill(confined.tree_root, signal.SIGSTOP)
     confined.kill_tree()
     until(lambda: not is_alive(confined.pid))
@@ -275,7 +275,7 @@ def test_stopped_guard_does_not_save_the_tree(start, monkeypatch: pytest.MonkeyP
 @pytest.mark.skipif(not place().parents, reason="no control group can be made here")
 def test_what_bubblewrap_was_setting_up_dies_with_the_guard_too(start) -> None:
     for _ in range(5):  # at various moments of the set-up, in which nothing binds the new processes to their parent
-        confined = start("import time; time.sleep(60)", level="bubblewrap")
+        confined = start("import time; time.sleep(600)", level="bubblewrap")
         os.kill(confined.tree_root, signal.SIGKILL)
         confined.wait(300)
         assert not any(folder.exists() for folder in confined.cgroups)  # a group with processes cannot be removed
@@ -283,7 +283,7 @@ def test_what_bubblewrap_was_setting_up_dies_with_the_guard_too(start) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_program_dies_when_its_guard_is_killed(start, tmp_path: Path, level: str) -> None:
-    confined = start("open('ready', 'w').close(); import time; time.sleep(60)", level=level, writable=(tmp_path,))
+    confined = start("open('ready', 'w').close(); import time; time.sleep(600)", level=level, writable=(tmp_path,))
     until((tmp_path / "ready").exists)
     tree = descendants(confined.tree_root)
     os.kill(confined.tree_root, signal.SIGKILL)
@@ -305,7 +305,7 @@ def test_disk_space_of_what_it_writes_is_limited(start, tmp_path: Path) -> None:
     import time
     for number in range(64):
         open(f"writable/deep/{number}", "wb").write(bytes(100_000))
-    time.sleep(60)
+    time.sleep(600)
     """
     ending = start(code, writable=(tmp_path / "writable",), limits=Limits(artifact_bytes=MIB)).wait(300)
     assert ending.limit == "artifact_bytes"
@@ -329,7 +329,7 @@ def test_guard_can_be_neither_traced_nor_read(start, tmp_path: Path) -> None:
 
 
 def test_wait_returns_none_while_it_runs(start) -> None:
-    confined = start("import time; time.sleep(60)")
+    confined = start("import time; time.sleep(600)")
     assert confined.wait(0.05) is None
     assert confined.poll() is None
 
@@ -349,7 +349,7 @@ thread.join()  # a thread that starts a tree and ends must not take the tree alo
 time.sleep(0.2)
 assert started[0].poll() is None
 print(started[0].pid, started[0].tree_root, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -358,7 +358,7 @@ def test_nothing_outlives_an_evaluator_that_is_killed(tmp_path: Path, number: si
     marker = tmp_path / "daemon"
     (tmp_path / "scratch").mkdir()
     (tmp_path / "program.py").write_text(
-        f"{DAEMON}\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ndaemon({str(marker)!r})\ntime.sleep(60)"
+        f"{DAEMON}\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ndaemon({str(marker)!r})\ntime.sleep(600)"
     )
     evaluator = Child([sys.executable, "-c", EVALUATOR, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert evaluator.stdout is not None

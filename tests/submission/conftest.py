@@ -46,7 +46,7 @@ Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
 Submission.num_inference_steps = 20
 Submission.num_inference_episodes = 2
 Submission.record_frames = 0
-Submission.call_timeout_s = 20
+Submission.call_timeout_s = 300
 create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
 create_domain.mode = 'train'
 """

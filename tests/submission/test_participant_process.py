@@ -395,8 +395,8 @@ def test_tree_over_its_memory_is_ended_as_such(failing_train) -> None:
         for _ in range(3):
             if os.fork() == 0:
                 block = b"x" * (150 * 2**20)
-                time.sleep(60)
-        time.sleep(60)
+                time.sleep(600)
+        time.sleep(600)
     """
     failure = failing_train(code, limits=Limits(memory_bytes=300 * MIB))
     assert failure.kind is FailureKind.MEMORY
@@ -414,11 +414,11 @@ def test_process_over_its_memory_gets_a_memory_error(failing_train) -> None:
     [
         (
             Limits(processes=3),
-            "import os, time\n    for _ in range(9): os.fork() or time.sleep(60)\n    time.sleep(60)",
+            "import os, time\n    for _ in range(9): os.fork() or time.sleep(600)\n    time.sleep(60)",
             FailureKind.FORBIDDEN,
         ),
         (Limits(cpu_s=1), "while True: pass", FailureKind.TIMEOUT),
-        (Limits(wall_s=1), "import time; time.sleep(60)", FailureKind.TIMEOUT),
+        (Limits(wall_s=1), "import time; time.sleep(600)", FailureKind.TIMEOUT),
     ],
 )
 def test_other_limits_are_named(failing_train, limits: Limits, body: str, kind: FailureKind) -> None:
@@ -454,7 +454,7 @@ BAD_INFERENCE = {
     "huge text in the 5th call": ("return 'x' * (10**8 if calls == 5 else 1)", FailureKind.BAD_OUTPUT, "bytes"),
     "object in the 5th call": ("return object() if calls == 5 else 1", FailureKind.BAD_OUTPUT, "type object"),
     "objects in the 5th call": ("return np.array([{}]) if calls == 5 else 1", FailureKind.BAD_OUTPUT, "dtype object"),
-    "no answer to the 5th call": ("calls == 5 and time.sleep(60)\n    return 1", FailureKind.TIMEOUT, "1 s"),
+    "no answer to the 5th call": ("calls == 5 and time.sleep(600)\n    return 1", FailureKind.TIMEOUT, "1 s"),
     "exit in the 5th call": ("import os; calls == 5 and os._exit(0)\n    return 1", FailureKind.EXIT, "status 0"),
 }  # fmt: skip
 
@@ -520,7 +520,7 @@ def garbage(data):
 FORGERIES = {
     "garbage": ("garbage(b'\\xff' * 100)", "claims shared memory"),
     "huge length": ("send('ok', 1, 1, 1, claimed=2**31)", "claims 2,147,483,648 bytes"),
-    "never complete": ("garbage(bytes([16, *[0] * 11, 1])); time.sleep(60)", "did not return within"),
+    "never complete": ("garbage(bytes([16, *[0] * 11, 1])); time.sleep(600)", "did not return within"),
     "wrong shape": ("send('ok', 1)", "not a valid message"),
     "no message": ("send()", "not a valid message"),
     "wrong word": ("send(3, 1, 1, 1)", "not a valid message"),
@@ -530,7 +530,7 @@ FORGERIES = {
     "report of the host's fault": ("send('error', 'infrastructure', 'x', 'y', None, None)", "not a valid message"),
     "report of a strange form": ("send('error', ['x'], 'x', 'y', None, None)", "not a valid message"),
     "progress nobody asked for": ("send('progress', 1)", "not a valid message"),
-    "closed wire": ("wire.close(); time.sleep(60)", "closed its connection"),
+    "closed wire": ("wire.close(); time.sleep(600)", "closed its connection"),
 }  # fmt: skip
 
 
@@ -597,9 +597,9 @@ def test_nothing_outlives_an_evaluator_killed_with_sigkill(submission, tmp_path:
         import os, signal, subprocess, sys, time
         def train():
             code = "import os, signal, time; os.setsid(); signal.signal(15, signal.SIG_IGN); " \\
-                   "os.fork(); open(str(os.getpid()), 'w').close(); time.sleep(60)"
+                   "os.fork(); open(str(os.getpid()), 'w').close(); time.sleep(600)"
             subprocess.Popen([sys.executable, "-S", "-c", code], cwd=os.environ["HOME"] and "/proc/self/cwd/../pids")
-            time.sleep(60)
+            time.sleep(600)
         """
     )
     pids = tmp_path / "pids"
