@@ -23,7 +23,9 @@ class RunSettings(TypedDict, total=False):
         concurrent_episodes: episodes to play at the same time, each with a new participant process.
         public_seeds: derive every seed from the root seed alone, so the submission can compute them too.
         seeds_from: a bundle; its recorded seeds are used again.
-        memory_limit_bytes: memory limit of each participant process and of all of them together.
+        run_time_limit_s: wall-clock limit of a whole run; by default one day, and seven days for training.
+        memory_limit_bytes: memory limit of each participant process and of all of them together; by default a share of
+            the host's memory, 0 for none.
         sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or ``"strongest"``.
         allow_weaker: run even if this host cannot provide the sandbox level or a limit.
         model_endpoint: base address of an OpenAI-compatible server, reached through a relay of the evaluator.
@@ -51,6 +53,7 @@ class RunSettings(TypedDict, total=False):
     concurrent_episodes: int
     public_seeds: bool
     seeds_from: str | os.PathLike[str] | None
+    run_time_limit_s: float | None
     memory_limit_bytes: int | None
     sandbox: str
     allow_weaker: bool

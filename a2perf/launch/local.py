@@ -35,6 +35,7 @@ class LocalLauncher:
     """Runs commands as child processes of this one."""
 
     name = "local"
+    shares_host = True
 
     def __init__(self) -> None:
         self._jobs: list[LocalJob] = []

@@ -57,8 +57,15 @@ _NO_OVERLAYS = "locks on the host's files that it may read (no overlay file syst
 _SHARES_ID = "using up pipe memory, which the kernel counts together with that of the evaluator's user"
 _IS_ROOT = "acting as root of the evaluator's container, which has no other id to give"
 _SECRETS = ("keys", "key-users", "timer_list", "kcore")
+_COUNTERS = (
+    "buddyinfo", "cgroups", "diskstats", "interrupts", "pagetypeinfo", "schedstat", "slabinfo", "softirqs", "swaps",
+    "vmstat", "zoneinfo",
+)  # fmt: skip
+"""Files of ``/proc`` that count for the whole host."""
+
 _NO_NETWORK = "no network except a private loopback"
 _MISSING = (
+    "messages through counters of the kernel that all processes share (inode and socket numbers, free memory)",
     "using up pseudo-terminals, which the kernel counts for all participants together (the host keeps a reserve)",
     "escape through a kernel bug",
 )
@@ -121,7 +128,7 @@ def _probe(program: str) -> _Probe:
 
 
 _NAMESPACES = (
-    "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "a2perf",
+    "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", view.HOST_NAME,
     "--uid", str(view.USER_ID), "--gid", str(view.USER_ID),
 )  # fmt: skip
 
@@ -241,7 +248,7 @@ def arguments(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None,
     options = [*_NAMESPACES]
     if spec.network:
         options.append("--share-net")
-    options += ["--proc", "/proc", *_kernel_files(), "--dev", "/dev"]
+    options += ["--proc", "/proc", *_kernel_files(spec.limits, opened), "--dev", "/dev"]
     for number, place in enumerate(shown):
         staged = replace(place, source=f"{STAGE}/{number}") if _is_staged(place, uid) else place
         options += _of_place(staged, opened)
@@ -254,19 +261,46 @@ def arguments(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None,
     return [*options, "--seccomp", str(filter_file)]
 
 
-def _kernel_files() -> Iterator[str]:
-    """Yields options that protect the parts of ``/proc`` that root can change or that only root may read.
+def _kernel_files(limits: Limits, opened: list[int]) -> Iterator[str]:
+    """Yields options that protect the parts of ``/proc`` that root can change, that only root may read, or that count.
+
+    Counters of the whole host carry messages between processes that share nothing else. Those that programs read at
+    their start are replaced by a constant text, all others are empty.
 
     In a container with a single id the participant has root's id, and the kernel lets root write its settings even
     without capabilities. bubblewrap itself leaves such folders writable in that case.
     """
+    texts = _constant_texts(limits)
     for entry in sorted(os.scandir("/proc"), key=lambda entry: entry.name):
         if entry.name.isdigit() or entry.is_symlink():
             continue
-        if entry.is_dir():
+        if entry.name in texts:
+            file = _memory_file("a2perf-text", texts[entry.name].encode())
+            opened.append(file)
+            yield from ("--perms", "0444", "--ro-bind-data", str(file), entry.path)
+        elif entry.name == "pressure":
+            yield from ("--tmpfs", entry.path, "--remount-ro", entry.path)
+        elif entry.is_dir():
             yield from ("--ro-bind", entry.path, entry.path)
-        elif entry.name in _SECRETS or entry.stat().st_mode & 0o222 or not entry.stat().st_mode & 0o004:
+        elif entry.name in (*_SECRETS, *_COUNTERS) or entry.stat().st_mode & 0o222 or not entry.stat().st_mode & 0o004:
             yield from ("--ro-bind", os.devnull, entry.path)
+
+
+def _constant_texts(limits: Limits) -> dict[str, str]:
+    """Returns the content of files of ``/proc`` that counts nothing, by name."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    kib = min(memory, limits.memory_bytes or memory) // 1024
+    meminfo = {"MemTotal": kib, "MemFree": kib, "MemAvailable": kib} | dict.fromkeys(
+        ("Buffers", "Cached", "SwapCached", "Active", "Inactive", "SwapTotal", "SwapFree", "Shmem", "Slab"), 0
+    )
+    processors = ["cpu", *(f"cpu{number}" for number in sorted(os.sched_getaffinity(0)))]
+    started = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime"))
+    return {
+        "meminfo": "".join(f"{name + ':':<16}{value:>8} kB\n" for name, value in meminfo.items()),
+        "stat": "".join(f"{name} {' '.join('0' * 10)}\n" for name in processors)
+        + f"intr 0\nctxt 0\n{started}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\nsoftirq 0\n",
+        "loadavg": "0.00 0.00 0.00 1/1 1\n",
+    }
 
 
 def _of_place(place: view.VisiblePath, opened: list[int]) -> Iterable[str]:

@@ -33,6 +33,8 @@ def guard_document(spec: SandboxSpec) -> dict[str, object]:
         "wall_s", "cpu_s", "memory_bytes", "processes", "file_size_bytes", "artifact_bytes", "artifact_entries",
     )  # fmt: skip
     values = {name: getattr(spec.limits, name) for name in names}
+    if not spec.limits.memory_of_tree_only:
+        values["private_bytes"] = spec.limits.memory_bytes
     if spec.limits.artifact_bytes is not None:
         if spec.limits.file_size_bytes is None:
             # The kernel stops one huge file at the bound at once; the walks over the folder come about once per second.
@@ -141,6 +143,7 @@ class GuardedProcess:
         self._done: list[str] | None = None
         self._last_beat = 0.0
         self._collected: tuple[int, ...] = (0, 0, 0)
+        self._wall_s: float | None = None
         self._closed = False
         self._killed = False
 
@@ -262,6 +265,8 @@ class GuardedProcess:
             self._limit = self._limit or (values[0], float(values[1]))
         elif word == "exited":
             self._status = int(values[0])
+        elif word == "ended":
+            self._wall_s = float(values[0])
         elif word == "collecting":
             self._last_beat = time.monotonic()
         elif word == "collected":
@@ -302,11 +307,11 @@ class GuardedProcess:
                     number, exit_code = exit_code - 128, None
         limit, value = self._limit or (None, None)
         if self._done is None:
-            return Ending(exit_code, number, limit, value, self._killed)
+            return Ending(exit_code, number, limit, value, self._killed, wall_s=self._wall_s)
         dropped = {"stdout": int(self._done[0]), "stderr": int(self._done[1])}
         peak, oom_kills, refused_forks = map(int, self._done[4:7])
         return Ending(
-            exit_code, number, limit, value, self._killed,
+            exit_code, number, limit, value, self._killed, wall_s=self._wall_s,
             cpu_s=max(float(self._done[2]), self._clock.seconds() if self._clock else 0.0),
             max_rss_bytes=int(self._done[3]) * 1024, peak_memory_bytes=peak or None,
             oom_kills=oom_kills, refused_forks=refused_forks, dropped_bytes=dropped, collected=self._collected,

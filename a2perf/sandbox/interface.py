@@ -40,7 +40,8 @@ class Limits:
         wall_s: wall time of the whole tree, in seconds.
         cpu_s: CPU time of one process, in seconds.
         cpus: how many processors' worth of time the tree gets; needs a control group.
-        memory_bytes: private memory of one process, and memory of the tree.
+        memory_bytes: memory of the tree, and private memory of each process unless ``memory_of_tree_only``.
+        memory_of_tree_only: whether processes may reserve more private memory than they use, as numeric libraries do.
         processes: number of processes in the tree.
         file_size_bytes: size of one file that the tree writes; by default ``artifact_bytes``.
         artifact_bytes: total size of the files in the writable folders. Each file counts with its length or its disk
@@ -55,6 +56,7 @@ class Limits:
     cpu_s: float | None = None
     cpus: float | None = None
     memory_bytes: int | None = None
+    memory_of_tree_only: bool = False
     processes: int | None = None
     file_size_bytes: int | None = None
     artifact_bytes: int | None = None
@@ -111,6 +113,8 @@ class Ending:
             else ``None``. Bounds on files are checked once more after the end.
         limit_value: the value that broke the bound.
         killed: whether the caller ended the tree.
+        wall_s: wall time from the start of the program to the end of the last process, in seconds; ``None`` if the
+            guard was killed.
         cpu_s: CPU time of all processes of the tree, dead ones included, in seconds.
         max_rss_bytes: largest resident set of one process of the tree.
         peak_memory_bytes: peak memory of the tree, file cache included, from its control group.
@@ -126,6 +130,7 @@ class Ending:
     limit: str | None = None
     limit_value: float | None = None
     killed: bool = False
+    wall_s: float | None = None
     cpu_s: float = 0.0
     max_rss_bytes: int = 0
     peak_memory_bytes: int | None = None

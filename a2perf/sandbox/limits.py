@@ -26,6 +26,17 @@ PERIOD_US = 100_000
 EMPTY_S = 5.0
 
 _EVALUATORS = "a2perf-evaluators"
+_PARTICIPANTS = "a2perf-participants"
+_SHARE = 0.75
+"""Share of the host's memory for all participants together; evaluators and the system keep the rest."""
+
+LEAST_SHARE_BYTES = 512 * 2**20
+"""Smallest default limit of one participant, however many run at the same time: an interpreter has to fit."""
+
+PARALLEL_RUNS_VARIABLE = "A2PERF_PARALLEL_RUNS"
+"""Variable of an evaluator: how many runs share this host."""
+
+_BOUNDS = {1: "memory.limit_in_bytes", 2: "memory.max"}
 _PREFIX = "a2perf-run-"
 _numbers = itertools.count()
 
@@ -52,8 +63,39 @@ class GroupParent:
 
 @cache
 def place() -> GroupParent:
-    """Returns where this process may create groups; version 1 wins if both are mounted and it has controllers."""
-    return find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    """Returns where this process may create groups; version 1 wins if both are mounted and it has controllers.
+
+    They lie below one group that bounds the memory of all participants together. The first call creates a group and
+    removes it again: a folder can be writable where the kernel refuses groups.
+    """
+    found = find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    try:
+        found = _shared_group(found)
+        if found.parents:
+            ControlGroup(found, Limits(memory_bytes=participants_bytes())).remove()
+    except OSError:
+        return GroupParent(found.version, {})
+    return found
+
+
+def participants_bytes() -> int:
+    """Returns the memory that all participants on this host may use together, in bytes."""
+    return int(_SHARE * _host_bytes())
+
+
+@cache
+def _host_bytes() -> int:
+    """Returns the memory of this host, or of the control group that this process runs in, if that is less."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    own = _own_groups(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    for version, folders in own.items():
+        group = folders.get("memory")
+        # A bound on a group above this one holds too; above the mount point there is no such file.
+        while group is not None and (group / "cgroup.procs").exists():
+            with contextlib.suppress(OSError, ValueError):  # "max" is not a number; the root of version 2 has no file
+                found.append(int((group / _BOUNDS[version]).read_text()))
+            group = group.parent
+    return min(found)
 
 
 def find_place(mountinfo: str, membership: str) -> GroupParent:
@@ -61,6 +103,16 @@ def find_place(mountinfo: str, membership: str) -> GroupParent:
 
     Changes nothing; folders that this user cannot write are left out.
     """
+    own = _own_groups(mountinfo, membership)
+    for version in (1, 2):
+        writable = {name: folder for name, folder in own[version].items() if os.access(folder, os.W_OK)}
+        if writable or version == 2:
+            break
+    return GroupParent(version, writable)
+
+
+def _own_groups(mountinfo: str, membership: str) -> dict[int, dict[str, Path]]:
+    """Returns the folders of this process's groups by version and controller, writable or not."""
     own = {}
     for line in membership.splitlines():
         _, names, path = line.split(":", 2)
@@ -80,10 +132,7 @@ def find_place(mountinfo: str, membership: str) -> GroupParent:
             with contextlib.suppress(OSError):
                 offered = (base / "cgroup.controllers").read_text().split()
                 second = {name: base for name in CONTROLLERS if name in offered}
-    first = {name: folder for name, folder in first.items() if os.access(folder, os.W_OK)}
-    if first:
-        return GroupParent(1, first)
-    return GroupParent(2, {name: folder for name, folder in second.items() if os.access(folder, os.W_OK)})
+    return {1: first, 2: second}
 
 
 def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, Path]]:
@@ -182,6 +231,33 @@ class ControlGroup:
         for (controller, file), value in values.items():
             if controller in self.folders:
                 (self.folders[controller] / file).write_text(str(value))
+
+
+def _shared_group(where: GroupParent) -> GroupParent:
+    """Creates the group of all participants, which bounds their memory together; returns it in place of its parent.
+
+    Raises:
+        OSError: the host refused it.
+    """
+    base = where.parents.get("memory")
+    if base is None:
+        return where
+    if where.version == 2:
+        _delegate(where)
+    group = base / _PARTICIPANTS
+    group.mkdir(exist_ok=True)
+    if where.version == 1:
+        with contextlib.suppress(OSError):  # before Linux 5.11 version 1 does not count a group's children by default
+            (group / "memory.use_hierarchy").write_text("1")
+    bound = group / _BOUNDS[where.version]
+    if bound.read_text().strip() != str(_in_pages(participants_bytes())):
+        bound.write_text(str(participants_bytes()))
+    return GroupParent(where.version, {name: group if at == base else at for name, at in where.parents.items()})
+
+
+def _in_pages(size: int) -> int:
+    page = os.sysconf("SC_PAGE_SIZE")
+    return size // page * page
 
 
 def _without_scheduling(where: GroupParent) -> GroupParent:

@@ -136,6 +136,10 @@ _PERSONALITY = (135, 92)
 _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 """PER_LINUX and PER_LINUX32, each also with UNAME26, and the query 0xFFFFFFFF."""
 _SCHED_SETAFFINITY = (203, 122)
+_PRCTL, _MADVISE = (157, 167), (28, 233)
+_MEMORY_MERGE, _MERGEABLE = 67, 12
+"""PR_SET_MEMORY_MERGE and MADV_MERGEABLE: whether the kernel has merged a page shows what other processes hold."""
+
 
 _Line = tuple[int, str, str, int]
 
@@ -202,6 +206,8 @@ def program(machine: str | None = None, *, pinned: bool = False) -> bytes:
         _PERSONALITY[column], "personality", _argument(0), *_one_of(_PERSONALITIES, "allow"),
         (_RETURN, "", "", _ERRNO | errno.EPERM),
     )  # fmt: skip
+    rule(_PRCTL[column], "prctl", _argument(0), (_EQUAL, "refuse", "allow", _MEMORY_MERGE))
+    rule(_MADVISE[column], "madvise", _argument(2), (_EQUAL, "refuse", "allow", _MERGEABLE))
     if pinned:
         rule(_SCHED_SETAFFINITY[column], "pretend")
     return _assembled(architecture, calls, blocks, x32=column == 0)

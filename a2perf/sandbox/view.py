@@ -17,13 +17,14 @@ from a2perf.sandbox.interface import SandboxSpec
 SYSTEM = (
     "/usr", "/etc/alternatives", "/etc/ca-certificates", "/etc/chromium", "/etc/chromium.d", "/etc/fonts",
     "/etc/glvnd", "/etc/gai.conf", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
-    "/etc/mime.types", "/etc/nsswitch.conf", "/etc/OpenCL", "/etc/pki/ca-trust/extracted",
+    "/etc/host.conf", "/etc/locale.alias", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/OpenCL", "/etc/os-release",
+    "/etc/pki/ca-trust/extracted",
     "/etc/pki/tls/certs", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
     "/etc/timezone", "/etc/vulkan", "/sys/devices/system/cpu",
 )  # fmt: skip
 """Programs, libraries and settings without secrets; paths that a host does not have are skipped."""
 
-NETWORK = ("/etc/resolv.conf", "/etc/hosts")
+NETWORK = ("/etc/resolv.conf",)
 DEVICES = ("/sys/bus/pci", "/sys/devices", "/sys/module/nvidia", "/sys/class/drm")
 """Folders that device drivers read in addition to the device files."""
 
@@ -32,7 +33,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 USER_ID = 1000
 PASSWD = f"participant:x:{USER_ID}:{USER_ID}::/tmp:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
 GROUP = f"participant:x:{USER_ID}:\nnogroup:x:65534:\n"
-HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
+HOST_NAME = "a2perf"
+HOSTS = f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def places(spec: SandboxSpec) -> list[VisiblePath]:
         VisiblePath("/dev/shm", "tmpfs", size=scratch),
         VisiblePath("/etc/passwd", "text", PASSWD),
         VisiblePath("/etc/group", "text", GROUP),
+        VisiblePath("/etc/hostname", "text", f"{HOST_NAME}\n"),
+        VisiblePath("/etc/hosts", "text", _hosts() if spec.network else HOSTS),
         *_system(spec),
     ]
     for path in installation(Path(spec.argv[0])):
@@ -82,6 +86,15 @@ def places(spec: SandboxSpec) -> list[VisiblePath]:
     found.extend([*_hidden(spec, found)])
     found.extend(_compiled_code(found))
     return _ordered(found)
+
+
+def _hosts() -> str:
+    """Returns the host's table of names with the name that the program's machine has."""
+    try:
+        with open("/etc/hosts") as file:
+            return f"127.0.0.1 {HOST_NAME}\n{file.read()}"
+    except (OSError, UnicodeDecodeError):
+        return HOSTS
 
 
 def installation(program: Path) -> list[Path]:
@@ -157,8 +170,6 @@ def _system(spec: SandboxSpec) -> Iterator[VisiblePath]:
     for name in names:
         if os.path.exists(name):
             yield VisiblePath(name, "read", name)
-    if not spec.network:
-        yield VisiblePath("/etc/hosts", "text", HOSTS)
     for name in SHORTCUTS:
         if os.path.islink(name):
             yield VisiblePath(name, "link", os.readlink(name))

@@ -94,17 +94,22 @@ class Submission:
             they also depend on a secret of the evaluator, see ``seeds``.
         seeds_from: a bundle; its recorded seeds are used again, for example on another host.
         fresh_policy: ``"run"`` loads the policy once for all episodes. ``"episode"`` starts a new participant process
-            for each episode, which prevents memory between episodes.
+            for each episode, which prevents memory in processes and files between episodes. Counters of the kernel
+            can still carry a few bits.
         held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``. The
             participant is given a public task of the same kind.
         trained_root_dir: root directory of the training run that made the policy; by default this run's.
         evaluation_seeds_file: file of episode seeds that the participant never sees.
-        train_time_limit_s: wall-clock limit of ``train()`` in seconds, or None. Reaching it is not a failure.
-        train_energy_limit_kwh: energy above idle in kWh that ``train()`` may use, or None. Reaching it is not a
+        train_time_limit_s: wall-clock limit of training in seconds, or None: of the whole process tree, from the start
+            of the interpreter to the end of its last process. Reaching it is not a failure.
+        train_energy_limit_kwh: energy above idle in kWh that the same processes may use, or None. Reaching it is not a
             failure.
+        run_time_limit_s: wall-clock limit of a whole run in seconds, resumed attempts included; by default one day, and
+            seven days for training. Reaching it is a failure of the kind ``timeout``.
         call_timeout_s: limit of one ``infer_once`` call in seconds.
-        load_timeout_s: limit of importing the submission and of ``load_policy`` in seconds.
-        memory_limit_bytes: limit on the memory of each participant process and of all of them together, or None.
+        load_timeout_s: limit of starting the interpreter, importing the submission and ``load_policy``, in seconds.
+        memory_limit_bytes: limit on the memory of each participant process and of all of them together. By default a
+            share of the host's memory, for all of them together; 0 for no limit.
         cpu_limit: number of processors that the participant's processes may use together, or None.
         process_limit: number of participant processes, or None.
         file_size_limit_bytes: size of the largest file that the participant may write, or None.
@@ -197,10 +202,15 @@ class Submission:
     evaluation_seeds_file: str | None = _path()
     train_time_limit_s: float | None = None
     train_energy_limit_kwh: float | None = None
+    run_time_limit_s: float | None = option(
+        None, "Wall-clock limit of a whole run. Default: 1 day, for training 7 days.", metavar="SECONDS"
+    )
     call_timeout_s: float = 60.0
     load_timeout_s: float = 300.0
     memory_limit_bytes: int | None = option(
-        None, "Memory limit of each participant process and of all of them together.", metavar="BYTES"
+        None,
+        "Memory limit of the participant's processes. Default: a share of the host's memory; 0: none.",
+        metavar="BYTES",
     )
     cpu_limit: float | None = None
     process_limit: int | None = 512

@@ -19,6 +19,7 @@ from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, host_id, seccomp
 from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox.guard.entry import RLIMITS, SYSCTLS
 from a2perf.sandbox.guard.tree import descendants
+from a2perf.storage import read_json
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.participants import make_participant
 from tests.waiting import PATIENCE_S, Child, until
@@ -407,6 +408,77 @@ def test_nothing_is_left_when_the_evaluator_is_killed(
     assert {status.st_uid for status in left.values()} == {os.getuid()}
     assert stat.S_IMODE(left["closed"].st_mode) == 0o700
     record_property("attack", ("outlive a killed evaluator in files and groups", "bubblewrap", "cleared"))
+
+
+FAMILY = """
+import os, time
+
+def train():
+    for _ in range(400):
+        if os.fork() == 0:
+            held = bytearray(os.urandom(4_000_000))
+            time.sleep(600)
+    time.sleep(600)
+"""
+TRAIN_GIN = """
+import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.TRAIN
+Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
+create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
+"""
+SMALL_HOST_BYTES = 2**30
+
+
+@pytest.mark.parametrize("level", ["process", "bubblewrap"])
+def test_many_small_processes_end_their_run_and_no_evaluator(
+    level: str, tmp_path: Path, available, record_property
+) -> None:
+    available(level)
+    if "memory_bytes" not in control_groups.place().enforces:
+        pytest.skip("no control group limits memory here")
+    entry = tmp_path / "entry"
+    entry.mkdir()
+    for name, text in {"train.py": FAMILY, "inference.py": POLICY, "__init__.py": "", "requirements.txt": ""}.items():
+        (entry / name).write_text(text)
+    (tmp_path / "train.gin").write_text(TRAIN_GIN)
+    host = control_groups.ControlGroup(control_groups.place(), Limits(memory_bytes=SMALL_HOST_BYTES))
+    code = (
+        f"import os\nfor folder in {list(map(str, host.paths))!r}:\n"
+        "    with open(folder + '/cgroup.procs', 'w') as file: file.write(str(os.getpid()))\n"
+        "from a2perf.cli import launch_main; launch_main()"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, "--submission", entry, "--gin-config", "train.gin", "--sandbox", level,
+             "--root-dir", tmp_path / "root"],
+            capture_output=True, text=True, cwd=tmp_path,
+        )  # fmt: skip
+    finally:
+        for folder in host.paths:  # the group that the evaluator made for its participants
+            for inner in filter(Path.is_dir, folder.iterdir()):
+                inner.rmdir()
+        host.remove()
+    assert done.returncode == 1, done.stdout + done.stderr
+    manifest = read_json(tmp_path / "root" / "train" / "manifest.json")
+    assert (manifest["state"], manifest["failure"]["kind"]) == ("failed", "memory"), manifest["failure"]
+    assert manifest["sandbox"]["limits"]["memory_bytes"] == int(0.75 * SMALL_HOST_BYTES)
+    assert not [path for path in host.paths if path.exists()]
+    record_property("attack", ("use up the host's memory in many small processes", level, "memory"))
+
+
+@pytest.mark.parametrize("level", ["process", "bubblewrap"])
+def test_the_kernel_ends_a_participant_before_an_evaluator(level: str, participant) -> None:
+    process = participant(level)
+    assert {Path(f"/proc/{pid}/oom_score_adj").read_text().strip() for pid in tree_of(process)} == {"1000"}
+    assert Path("/proc/self/oom_score_adj").read_text().strip() != "1000"
+
+
+@pytest.mark.parametrize("level", CONFINED)
+def test_no_page_of_it_is_merged_with_those_of_others(level: str, participant, record_property) -> None:
+    process = participant(level)
+    code = "import mmap\nattempt(mmap.mmap(-1, 4096).madvise, 12)\nresult.append(kernel.prctl(67, 1, 0, 0, 0))"
+    assert ask(process, code) == ["EPERM", -1]
+    record_property("attack", ("have its pages merged with those of others", level, "stopped: PermissionError"))
 
 
 def test_levels_say_exactly_who_the_participant_is(available) -> None:

@@ -47,7 +47,7 @@ def test_every_refused_call_has_the_number_that_the_library_knows(machine: str) 
     tables = (
         seccomp.REFUSED, seccomp.ABSENT, seccomp._WITH_FLAGS, seccomp._SOCKETS, seccomp._CHANGES_OF_MODE,
         seccomp._CREATIONS, {"ioctl": seccomp._IOCTL, "fcntl": seccomp._FCNTL, "personality": seccomp._PERSONALITY,
-        "sched_setaffinity": seccomp._SCHED_SETAFFINITY},
+        "sched_setaffinity": seccomp._SCHED_SETAFFINITY, "prctl": seccomp._PRCTL, "madvise": seccomp._MADVISE},
     )  # fmt: skip
     too_new = ("open_tree_attr", "fchmodat2")  # for the library of some systems
     for call, numbers in ((call, numbers) for table in tables for call, numbers in table.items()):
@@ -112,6 +112,14 @@ def test_no_call_gives_a_file_a_set_id_bit(machine: str) -> None:
                 arguments[flags] = creates
             assert verdict(machine, numbers[column], *arguments) == error(errno.EPERM)
             assert verdict(machine, numbers[column], *arguments[:which], 0o644) == ALLOW
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES)
+def test_no_page_is_offered_to_be_merged_with_those_of_others(machine: str) -> None:
+    prctl, madvise = (numbers[list(ARCHITECTURES).index(machine)] for numbers in (seccomp._PRCTL, seccomp._MADVISE))
+    assert verdict(machine, prctl, 67, 1) == error(errno.EPERM)  # PR_SET_MEMORY_MERGE
+    assert verdict(machine, madvise, 0, 4096, 12) == error(errno.EPERM)  # MADV_MERGEABLE
+    assert [verdict(machine, prctl, 15), verdict(machine, madvise, 0, 4096, 4)] == [ALLOW, ALLOW]
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import a2perf
-from a2perf.sandbox import Limits, SandboxSpec
+from a2perf.sandbox import Limits, SandboxSpec, view
 from a2perf.sandbox.view import VisiblePath, installation, places
 
 
@@ -101,8 +101,12 @@ def test_temporary_folder_becomes_a_private_one_with_the_same_links(tmp_path: Pa
 
 
 def test_network_brings_the_names_of_the_network(tmp_path: Path) -> None:
-    assert seen(tmp_path)["/etc/hosts"].kind == "text"
-    assert seen(tmp_path, network=True)["/etc/hosts"].kind == "read"
+    alone, connected = (seen(tmp_path, network=given)["/etc/hosts"] for given in (False, True))
+    assert (alone.kind, connected.kind) == ("text", "text")
+    assert all("127.0.0.1" in place.source and view.HOST_NAME in place.source for place in (alone, connected))
+    assert connected.source.endswith(Path("/etc/hosts").read_text())
+    assert "/etc/resolv.conf" in seen(tmp_path, network=True)
+    assert "/etc/resolv.conf" not in seen(tmp_path)
 
 
 def test_folder_comes_before_what_lies_in_it(tmp_path: Path) -> None:

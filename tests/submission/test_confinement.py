@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from a2perf.errors import ConfigError, UserError
 from a2perf.sandbox import Level, ProcessSandbox, register_sandbox, strongest_level
 from a2perf.sandbox.interface import _levels
+from a2perf.sandbox.limits import LEAST_SHARE_BYTES, PARALLEL_RUNS_VARIABLE, participants_bytes
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.submission_util import Submission
 
@@ -55,6 +57,22 @@ def test_level_that_cannot_be_had_is_an_error_and_with_permission_a_line_in_the_
 def test_memory_limit_without_a_sandbox_is_an_error(settings) -> None:
     with pytest.raises(UserError, match="memory_bytes"):
         confinement(settings(sandbox="none", memory_limit_bytes=2**30), {})
+
+
+@pytest.mark.parametrize("level", ["process", pytest.param("bubblewrap", marks=pytest.mark.group("bwrap"))])
+def test_memory_is_limited_by_a_share_of_the_host_unless_the_organizer_says_otherwise(
+    settings, level: str, monkeypatch
+) -> None:
+    alone = confinement(settings(sandbox=level), {})
+    assert alone.limits.memory_bytes == participants_bytes() < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert alone.record.limits["memory_bytes"] == alone.limits.memory_bytes
+    monkeypatch.setenv(PARALLEL_RUNS_VARIABLE, "2")
+    shared = confinement(settings(sandbox=level, concurrent_episodes=2), {}).limits.memory_bytes
+    assert shared == max(LEAST_SHARE_BYTES, participants_bytes() // 4)
+    free = confinement(settings(sandbox=level, memory_limit_bytes=0, artifact_limit_bytes=None), {})
+    assert free.limits.memory_bytes is None
+    missing = " ".join(free.record.missing)
+    assert all(name in missing for name in ("memory_limit_bytes = 0", "cpu_limit is not", "artifact_limit_bytes is"))
 
 
 @pytest.mark.group("bwrap")

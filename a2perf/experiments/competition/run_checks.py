@@ -160,9 +160,9 @@ def _confinement(manifest: Manifest, entrant: Entrant, sealed: Round, promise: P
         found.append(f"it was confined at the level {_shown(sandbox.level)}, not {_shown(sealed.sandbox)}")
     if sandbox.network:
         found.append("it could reach the network")
-    memory = sandbox.limits.get("memory_bytes")
-    if memory != promise.terms.memory_limit_bytes:
-        found.append(f"its memory limit was {_shown(memory)}, committed {_shown(promise.terms.memory_limit_bytes)}")
+    memory, committed = sandbox.limits.get("memory_bytes"), promise.terms.memory_limit_bytes
+    if committed is not None and memory != committed:  # without a committed limit it is a share of the host's memory
+        found.append(f"its memory limit was {_shown(memory)}, committed {_shown(committed)}")
     return found
 
 

@@ -6,7 +6,7 @@ guard kills the rest of the tree and then exits.
 
 Wire (control socket): one ``marshal`` document from the evaluator, then the single byte ``K`` to kill. The guard
 answers with lines of text: ``started PID``, ``failed ERRNO WHERE``, ``limit NAME VALUE``,
-``exited STATUS MAX_RSS_KIB``, ``collecting``, ``collected REMOVED CHANGED FAILED``,
+``exited STATUS MAX_RSS_KIB``, ``ended WALL_S``, ``collecting``, ``collected REMOVED CHANGED FAILED``,
 ``done STDOUT_DROPPED STDERR_DROPPED CPU_S MAX_RSS_KIB PEAK_BYTES OOM_KILLS REFUSED``.
 """
 # ruff: noqa: SIM105
@@ -46,7 +46,7 @@ SAMPLE_INTERVAL_S = 0.25
 _RLIMITS = {
     "cpu_s": resource.RLIMIT_CPU,
     # Not RLIMIT_AS: it also counts address space that a runtime reserves without access to it.
-    "memory_bytes": resource.RLIMIT_DATA,
+    "private_bytes": resource.RLIMIT_DATA,
     "file_size_bytes": resource.RLIMIT_FSIZE,
 }
 _NEVER = float("inf")
@@ -96,6 +96,7 @@ class _Guard:
             self._watch()
         kill_descendants(os.getpid())
         self._reap_all()
+        self.report(f"ended {time.monotonic() - self.started_at:.6f}")
         if self.disk is not None and not self.over:
             self._over_disk(0)  # files written right before the end count too
         for log in self.logs:
@@ -128,6 +129,7 @@ class _Guard:
         # Both ends close on exec: an empty read means that the program runs, anything else is why it does not.
         failure, failure_end = os.pipe()
         parent = os.getpid()
+        self.started_at = time.monotonic()
         pid = os.fork()
         if pid == 0:
             try:
@@ -163,6 +165,7 @@ class _Guard:
                 signals.signal(number, signals.SIG_DFL)
         os.setsid()  # a terminal's Ctrl-C must not reach the participant
         os.umask(0o022)
+        self._volunteer()
         if self.spec["confined"]:
             self.accounts.join()
             # The kernel demands it for set_filter below from everyone without CAP_SYS_ADMIN.
@@ -189,6 +192,15 @@ class _Guard:
         if self.spec["filter"]:
             set_filter(self.spec["filter"])
         os.execve(self.spec["argv"][0], self.spec["argv"], self.spec["env"])
+
+    def _volunteer(self) -> None:
+        """Makes the kernel choose this tree, not an evaluator, if the host runs out of memory."""
+        _prctl(PR_SET_DUMPABLE, 1)  # the guard is not dumpable, and only root may write the files of such a process
+        try:
+            with open("/proc/self/oom_score_adj", "w") as file:
+                file.write("1000")
+        except OSError:
+            pass  # a container may forbid it; its engine sets the value
 
     def _set_limits(self) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

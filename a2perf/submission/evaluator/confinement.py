@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.records import SandboxRecord
 from a2perf.sandbox import Limits, Sandbox, choose_sandbox
+from a2perf.sandbox.limits import LEAST_SHARE_BYTES, PARALLEL_RUNS_VARIABLE, participants_bytes
 from a2perf.submission.evaluator import seed_secret
 from a2perf.submission.evaluator.folder_content import bundle_folder
 from a2perf.submission.given_paths import settled
@@ -50,11 +52,13 @@ class Confinement:
     @property
     def record(self) -> SandboxRecord:
         """The entry of the manifest."""
+        limits = asdict(self.limits)
+        del limits["memory_of_tree_only"]
         return SandboxRecord(
             level=self.sandbox.level,
             asked=self.asked or self.sandbox.level,
             network=self.network,
-            limits={name: value for name, value in asdict(self.limits).items() if value is not None},
+            limits={name: value for name, value in limits.items() if value is not None},
             guarantees=self.sandbox.guarantees(network=self.network),
             missing=[*self.lost, *self.sandbox.missing(network=self.network)],
         )
@@ -72,7 +76,7 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
     """
     limits = Limits(
         cpus=settings.cpu_limit,
-        memory_bytes=settings.memory_limit_bytes,
+        memory_bytes=settings.memory_limit_bytes or None,
         processes=settings.process_limit,
         file_size_bytes=settings.file_size_limit_bytes,
         artifact_bytes=settings.artifact_limit_bytes,
@@ -80,6 +84,11 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
         scratch_bytes=settings.scratch_limit_bytes,
     )
     sandbox, lost = choose_sandbox(settings.sandbox, limits, allow_weaker=settings.allow_weaker)
+    if settings.memory_limit_bytes is None and sandbox.level != "none":
+        # Not a requested limit: where no control group enforces it, the guard samples, and the record says so.
+        limits = replace(limits, memory_bytes=default_memory_bytes(settings), memory_of_tree_only=True)
+    if sandbox.level != "none":
+        lost += _unset(limits)
     return Confinement(
         sandbox=sandbox,
         limits=limits,
@@ -90,6 +99,29 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
         asked=settings.sandbox,
         lost=tuple(lost),
     )
+
+
+def default_memory_bytes(settings: Submission) -> int:
+    """Returns the memory limit of a run that sets none: an equal share for every participant of this host, in bytes."""
+    at_once = int(os.environ.get(PARALLEL_RUNS_VARIABLE) or 1) * settings.concurrent_episodes
+    if settings.mode is BenchmarkMode.GENERALIZATION:
+        at_once *= parallel_tasks(settings)
+    return max(LEAST_SHARE_BYTES, participants_bytes() // at_once)
+
+
+def parallel_tasks(settings: Submission) -> int:
+    """Returns how many tasks of a generalization run are evaluated at the same time."""
+    return settings.num_parallel_tasks or max(1, (os.cpu_count() or 1) // 2)
+
+
+def _unset(limits: Limits) -> list[str]:
+    names = {
+        "memory_bytes": "using all memory of the host (Submission.memory_limit_bytes = 0)",
+        "cpus": "using all processors that the evaluator may use (Submission.cpu_limit is not set)",
+        "processes": "starting any number of processes (Submission.process_limit is not set)",
+        "artifact_bytes": "filling the disk with artifacts (Submission.artifact_limit_bytes is not set)",
+    }
+    return [text for name, text in names.items() if getattr(limits, name) is None]
 
 
 def accelerators() -> tuple[Path, ...]:
