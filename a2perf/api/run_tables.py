@@ -24,7 +24,7 @@ MAIN_METRICS = (
 """Columns of the table of runs after the return."""
 _IDENTITY: dict[str, Kind] = {"run": "text", "algorithm": "text", "task": "text", "seed": "int"}
 _CALLS = {
-    "round_trip": "with transport, by the clock of the evaluator",
+    "round_trip": "of scored steps, with transport, by the clock of the evaluator",
     "infer_once": "infer_once only, by the clock of the participant",
     "preprocess_observation": "preprocess_observation only, by the clock of the participant",
     "processor_time": "processor time of the process tree per step, by the kernel",

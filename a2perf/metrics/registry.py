@@ -27,7 +27,7 @@ from a2perf.plugins import RejectedPlugin, load_plugins
 
 GROUP = "a2perf.metrics"
 # Version of the formulas. It is stored with scores; only scores of the same version are comparable.
-RULES = 2  # 2: intervals for few runs (Student, Hall) in place of percentile bootstrap intervals
+RULES = 3  # 3: latency of scored steps in place of timed calls; 2: intervals for few runs (Student, Hall)
 _OF_SYSTEM_ENUM = {
     SystemMetrics.INFERENCE_TIME: ("latency_",),
     SystemMetrics.TRAINING_TIME: ("wall_clock", "cpu_time"),

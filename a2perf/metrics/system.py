@@ -34,8 +34,8 @@ _LATENCY: dict[str, tuple[str, Callable[[Values], float]]] = {
 _COVERS = {
     "infer_once": "infer_once only; clock of the participant process",
     "preprocess_observation": "preprocess_observation only; clock of the participant process",
-    "round_trip": "with transport; clock of the evaluator",
-    "processor_time": "processor time of the whole process tree per step, the time between calls included; kernel",
+    "round_trip": "scored steps (in early records: timed calls), with transport; clock of the evaluator",
+    "processor_time": "scored steps (in early records: timed calls), whole process tree, also between calls; kernel",
 }
 
 

@@ -29,7 +29,7 @@ TERMS = {
     "Normalised score": "Mean return on a scale on which the random policy has 0 and the expert of the protocol 1.",
     "Worst 5 %, CVaR": "Conditional value at risk: the mean of the worst 5 % of the values.",
     "IQR, IQM": "Interquartile range, and mean of the middle half of the values.",
-    "round_trip": "Time per decision by the evaluator's clock, including transport to the submission's process.",
+    "round_trip": "Time per scored step by the evaluator's clock, including transport to the submission's process.",
     "infer_once": "The function of a submission that maps one observation to one action.",
     "RSS, PSS": "Resident and proportional set size: memory of a process; PSS divides shared pages.",
     "Gross, net energy": "With and without the energy that the idle host would have used.",

@@ -53,6 +53,7 @@ _LATENCY = {
     "infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip",
     "tree_cpu_ns": "processor_time",
 }  # fmt: skip
+_STEPS = {"round_trip_ns": "round_trip", "cpu_ns": "processor_time"}
 _MAX_CHANGES = 10
 _MAX_ARRAY_BYTES = 1 << 30  # of the arrays in a compressed file, after decompression
 _DAMAGE = (
@@ -100,6 +101,9 @@ def read(folder: RunFolder) -> Run:
     run.models = model_use(usage, calls or ())
     if mode == "inference":
         run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _latency_seconds(reader.files, name)) or {}
+        if run.latency_s:
+            # A policy can tell timed calls from scored ones, so what is ranked is the cost of the scored steps.
+            run.latency_s |= reader.tolerant(layout.STEPS, lambda name: _step_seconds(reader.files, name)) or {}
         latency = reader.record(layout.LATENCY, LatencyResults)
         for call in _LATENCY.values():
             summary = getattr(latency, call, None)
@@ -355,6 +359,11 @@ def _of_trace(reader: BundleReader) -> TrackingReport:
 def _latency_seconds(files: BundleFiles, name: str) -> dict[str, Values]:
     arrays = read_arrays(files, name, tuple(_LATENCY))
     return {_LATENCY[key]: np.asarray(array, np.float64) * 1e-9 for key, array in arrays.items() if array.size}
+
+
+def _step_seconds(files: BundleFiles, name: str) -> dict[str, Values]:
+    arrays = read_arrays(files, name, tuple(_STEPS))
+    return {_STEPS[key]: np.asarray(array, np.float64) * 1e-9 for key, array in arrays.items() if array.size}
 
 
 def read_arrays(files: BundleFiles, name: str, keys: Sequence[str]) -> dict[str, NDArray[Any]]:

@@ -167,7 +167,8 @@ class Run:
         curve: training returns; None if none were logged.
         returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
         successes: 0 or 1 per episode by mode and task, if the environment reports it.
-        latency_s: seconds per timed call without warm-up, by call.
+        latency_s: seconds per call, by call: ``"round_trip"`` and ``"processor_time"`` of the scored steps (in records
+            without steps: of the timed calls), ``"infer_once"`` and ``"preprocess_observation"`` of the timed calls.
         latency_first_s: seconds of the very first call, by call.
         tracking: costs measured by the trackers; for several tasks, their totals. Missing values are NaN.
         tracking_by_task: costs of each task in a run of several tasks.

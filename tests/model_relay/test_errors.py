@@ -201,7 +201,7 @@ def test_a_budget_refuses_calls_that_could_exceed_it(name: str, relay: Relays) -
 
 def test_a_budget_that_is_too_small_for_one_call_refuses_the_first(relay: Relays) -> None:
     through = relay([ScriptRule(answer="yes")], budgets={"tokens": 10})
-    with pytest.raises(openai.RateLimitError, match=r"0 of 10 used, and this call can need up to"):
+    with pytest.raises(openai.RateLimitError, match=r"the budget of tokens is exhausted, and this call can need up to"):
         through.ask("go")
     assert through.server is not None
     assert through.server.requests == []

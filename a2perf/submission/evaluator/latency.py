@@ -2,9 +2,10 @@
 
 The observations come from rollouts with separate seeds. Each observation is used once, nothing is scored, and the
 evaluator steps the environment outside of the timed calls. The participant process times ``preprocess_observation`` and
-``infer_once``. The evaluator times the round trip, which includes both and the transport; rank by this one. The
-processor time of the whole process tree per step is recorded too, see ``step_account``. Warm-up calls come first and
-are reported separately, as is the first call.
+``infer_once``. The evaluator times the round trip, which includes both and the transport. The processor time of the
+whole process tree per step is recorded too, see ``step_account``. Warm-up calls come first and are reported separately,
+as is the first call. A policy can tell these calls from scored steps: rankings use the round trip and the
+processor time of the scored steps.
 """
 
 from __future__ import annotations

@@ -115,12 +115,12 @@ class Exchanges:
 
     def refuse(self, error: RefusedRequest, scope: CallScope, sha256: str = "") -> None:
         """Records a refused request."""
-        self.last_error[scope] = (error.outcome, error.message)
+        self.last_error[scope] = (error.outcome, error.record)
         self._refusals += 1
         if self._refusals <= MAX_REFUSALS:
             self._write(
                 RefusedEntry(
-                    scope=scope, outcome=error.outcome.value, message=error.message[:1000], budget=error.budget,
+                    scope=scope, outcome=error.outcome.value, message=error.record[:1000], budget=error.budget,
                     sha256=sha256,
                 )
             )  # fmt: skip
@@ -170,11 +170,9 @@ class Exchanges:
         document, changes = requests.outgoing(request, bound_by, most)
         need = Amounts(calls=1, tokens=prompt + choices * most, cost=cost(price, prompt, choices * most))
         if (name := self._budget.exhausted(need)) is not None:
+            refused, (used, own) = f"the budget of {name} is exhausted", self._need(name, need)
             raise RefusedRequest(
-                CallOutcome.BUDGET,
-                f"the budget of {name} is exhausted: {self._need(name, need)}",
-                status=429,
-                budget=name,
+                CallOutcome.BUDGET, f"{refused}{own}", record=f"{refused}: {used}{own}", status=429, budget=name
             )
         number, self._next = self._next, self._next + 1
         self._budget.reserve(need)
@@ -187,13 +185,14 @@ class Exchanges:
         )  # fmt: skip
         return PendingCall(number, request, msgspec.json.encode(document), need, Reply())
 
-    def _need(self, name: str, need: Amounts) -> str:
+    def _need(self, name: str, need: Amounts) -> tuple[str, str]:
+        """Returns what the run has used of a budget, and what this call can need."""
         use, held = self._budget.use()[name], self._budget.reserved
         wanted = {"tokens": need.tokens, "calls": 1, "cost": need.cost}.get(name)
         text = f"{use.used:.6g} of {use.limit:.6g} used"
         if reserved := {"tokens": held.tokens, "calls": held.calls, "cost": held.cost}.get(name):
             text += f", {reserved:.6g} reserved by calls in flight"
-        return text if wanted is None else f"{text}, and this call can need up to {wanted:.6g}"
+        return text, "" if wanted is None else f", and this call can need up to {wanted:.6g}"
 
     async def _perform(self, call: PendingCall, scope: CallScope) -> None:
         self._in_flight[call.number] = (scope, call)
@@ -220,7 +219,7 @@ class Exchanges:
             if rest_s < limit_s:
                 self._budget.refuse("seconds")
                 outcome, status = CallOutcome.BUDGET, 429
-                message = f"the budget of seconds was exhausted during the call, which had {rest_s:.3g} s left"
+                message = "the budget of seconds was exhausted during the call"
         except _Failed as error:
             outcome, status, message, used = error.outcome, error.status, error.message, error.used
         fault_point("model relay: answer received")

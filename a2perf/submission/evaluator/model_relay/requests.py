@@ -35,14 +35,18 @@ class RefusedRequest(Exception):
 
     Args:
         outcome: the kind of error.
-        message: what was given and what is valid.
+        message: what was given and what is valid. The participant reads it, so it contains no number of the whole run.
+        record: the message of the record; by default the same.
         status: HTTP status of the answer.
         budget: name of the exhausted budget, if that is the reason.
     """
 
-    def __init__(self, outcome: CallOutcome, message: str, *, status: int = 400, budget: str = "") -> None:
+    def __init__(
+        self, outcome: CallOutcome, message: str, *, record: str = "", status: int = 400, budget: str = ""
+    ) -> None:
         super().__init__(message)
         self.outcome, self.message, self.status, self.budget = outcome, message, status, budget
+        self.record = record or message
 
 
 @dataclass(frozen=True)
