@@ -240,8 +240,11 @@ class TrainResults(Record, kw_only=True):
     """``metrics/train.json``: result of the training phase.
 
     Attributes:
-        wall_s: wall time of ``train()`` by the evaluator's clock, summed over the attempts of the bundle.
-        participant_wall_s: wall time from the start of the participant process to its end, in the last attempt.
+        wall_s: wall time of the participant's process tree, from its first instruction to the end of its last process,
+            summed over the attempts of the bundle. Earlier versions recorded ``train()`` alone.
+        participant_wall_s: the same in the last attempt.
+        call_wall_s: the part of it between the request to train and the answer: the import of train.py and ``train()``;
+            None in earlier versions.
         exit_reason: ``"returned"``, ``"time limit"``, ``"energy limit"`` or the failure's kind.
         artifact_bytes: total size of the files in ``artifacts/``.
         artifact_files: number of files in ``artifacts/``.
@@ -256,6 +259,7 @@ class TrainResults(Record, kw_only=True):
     artifact_bytes: int
     artifact_files: int
     training_files: int = 0
+    call_wall_s: float | None = None
 
 
 class Attempt(Record, kw_only=True):
@@ -273,7 +277,7 @@ class Attempt(Record, kw_only=True):
         participant_started_at: written before the participant's code runs for the first time; None if it never ran.
             Later events may be caused by the participant.
         wall_s: wall time by the evaluator's clock, up to its end or its last heartbeat.
-        train_s: wall time of ``train()``.
+        train_s: wall time of the participant's process tree in a training run.
         net_kwh: energy above idle of the participant's tree.
         gross_kwh: energy including idle; None if the attempt was killed.
         archived: folder in ``attic`` with its bundle; None for attempts of this bundle.

@@ -48,7 +48,7 @@ class Used:
     """The usage of a bundle's budgets by earlier attempts.
 
     Attributes:
-        train_s: wall time of ``train()`` by the evaluator's clock.
+        train_s: wall time of the process trees of training runs.
         net_kwh: energy above idle.
         gross_kwh: energy; of a killed attempt only the part above idle, because the rest is unknown.
         wall_s: wall time of the attempts.
@@ -181,11 +181,13 @@ class AttemptClock:
             self._descriptor = None
 
     def train_begins(self) -> None:
-        """Starts timing ``train()``."""
+        """Starts timing the process tree of a training run."""
         self._train_started, self._train_s = time.perf_counter(), None
 
-    def train_ends(self) -> float:
-        """Returns the wall time of ``train()`` in seconds."""
+    def train_ends(self, wall_s: float | None = None) -> float:
+        """Returns the wall time of the training run in seconds; ``wall_s``: as measured elsewhere."""
+        if self._train_s is None:
+            self._train_s = wall_s
         if self._train_s is None:
             self._train_s = 0.0 if self._train_started is None else time.perf_counter() - self._train_started
         return self._train_s

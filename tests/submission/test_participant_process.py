@@ -95,10 +95,10 @@ def failing_train(submission, process):
 
     def run(code: str, *, args: dict[str, str] | None = None, limit: float = 60.0, **settings):
         participant = process(submission(train=code), mode="train", **settings)
-        participant.start()
+        participant.start(time_limit_s=limit)
         pids = [participant.pid, participant.tree_root]
         with pytest.raises(ParticipantFailure) as caught:
-            participant.train(args or {}, time_limit_s=limit)
+            participant.train(args or {})
         assert not any(map(is_alive, pids))
         return caught.value.failure
 
@@ -253,7 +253,7 @@ def test_children_of_the_submission_work_and_hold_no_wire(submission, process) -
     participant = process(folder, mode="train")
     participant.start()
     with pytest.raises(ParticipantFailure, match="status 3"):
-        participant.train({}, time_limit_s=600)
+        participant.train({})
 
 
 # --- what fails -------------------------------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ class Sampler:
         self._sampled = threading.Condition(self._lock)
         self._stopping = False
         self._abandoned = False
+        self._thorough_now = False
         # append and popleft of a deque are atomic, so mark() never waits for the lock.
         self._marks: deque[tuple[float, str]] = deque()
         self._phase = ""
@@ -147,14 +148,26 @@ class Sampler:
         self._attached.set()
         self._wake.set()
 
-    def detach(self, pid: int) -> None:
-        """Takes the last sample of a process that is about to end; the others of the run continue.
+    def sample_now(self, timeout_s: float = 0.5) -> None:
+        """Takes a thorough sample, for a process that is about to end; waits for it at most that long."""
+        if self._thread is None or not self._thread.is_alive():
+            return
+        with self._sampled:
+            asked_s = time.perf_counter() - self._began_s
+            self._thorough_now = True
+            self._wake.set()
+            self._sampled.wait_for(lambda: self._recorder.elapsed_s >= asked_s, timeout_s)
+
+    def detach(self, pid: int, *, cpu_s: float = 0.0, memory_peak_bytes: int | None = None) -> None:
+        """Removes a process that has ended; the others of the run continue.
 
         Args:
             pid: the process, as it was named to ``attach`` or ``follow``.
+            cpu_s: processor time of its tree until the end, from the guard.
+            memory_peak_bytes: peak memory of its tree from its control group, if it had one.
         """
         if self._tree is not None:
-            self._tree.end(pid)
+            self._tree.end(pid, cpu_s=cpu_s, memory_peak_bytes=memory_peak_bytes)
 
     def follow(
         self,
@@ -292,7 +305,8 @@ class Sampler:
             # Read once and before the sample: a stop in the middle of one is still followed by a last one.
             last = self._stopping
             now_s = time.perf_counter() - self._began_s
-            thorough = now_s >= thorough_due_s
+            thorough = now_s >= thorough_due_s or self._thorough_now
+            self._thorough_now = False
             before = time.perf_counter()
             sample = self._read_tree(self._tree, thorough=thorough or last)
             if thorough:

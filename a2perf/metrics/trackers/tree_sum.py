@@ -30,15 +30,24 @@ class TreeSum:
         with self._lock:
             self._living[root] = tree
 
-    def end(self, root: int) -> None:
-        """Takes the last sample of a tree that is about to be killed."""
+    def end(self, root: int, *, cpu_s: float = 0.0, memory_peak_bytes: int | None = None) -> None:
+        """Removes a tree that has ended; what it used stays in the sum.
+
+        Args:
+            root: process id of its root.
+            cpu_s: processor time until its end, as its guard counted it; the last sample may be older.
+            memory_peak_bytes: its peak memory from its control group, if it had one.
+        """
         with self._lock:
             tree = self._living.pop(root, None)
             if tree is not None:
-                last = _sum([self._earlier, tree.sample()])
-                self._earlier = replace(
-                    last, pids=frozenset(), threads=0, rss_bytes=0, pss_bytes=None, memory_peak_bytes=None
-                )
+                last = tree.sample()
+                last = replace(
+                    last, cpu_seconds=max(last.cpu_seconds, cpu_s), pids=frozenset(), threads=0, rss_bytes=0,
+                    pss_bytes=None, memory_peak_bytes=memory_peak_bytes,
+                    memory_method=last.memory_method if memory_peak_bytes is None else "cgroup",
+                )  # fmt: skip
+                self._earlier = _sum([self._earlier, last])
 
     def sample(self, *, thorough: bool = False) -> TreeSample:
         """Reads the living trees; without one the counters stand still."""

@@ -195,7 +195,7 @@ class _Trial:
 
 
 def _train(opened: Participants, limit_s: float) -> None:
-    opened.start().train(opened.settings.participant_args, time_limit_s=limit_s)
+    opened.start(time_limit_s=limit_s).train(opened.settings.participant_args)
 
 
 def _finding(failure: Failure, hint: str | None) -> CheckFinding:

@@ -32,14 +32,15 @@ from a2perf.runs.layout import JOURNAL, METRICS, OUTCOME_FILE, TRACKING_FILE
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import artifacts, failure_diagnosis, results
-from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.confinement import confinement, parallel_tasks
 from a2perf.submission.evaluator.episode_records import completed_episodes
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
 from a2perf.submission.evaluator.model_relay.handle import RelayCaller, RunningRelay, model_relay
 from a2perf.submission.evaluator.participant_python import participant_python
-from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.participant_spec import RunLimit
+from a2perf.submission.evaluator.participants import ParticipantFolders, Participants, run_limit_of
 from a2perf.submission.evaluator.play import play
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import run_mode
@@ -73,6 +74,7 @@ class _TaskRun:
     folder: Path
     folders: ParticipantFolders
     level: str
+    run_limit: RunLimit
     model: RelayCaller | None = None
 
     def clear_outcome(self) -> None:
@@ -103,7 +105,8 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     manifest.env_kwargs = {"tasks": names}
 
     def body(bundle: Bundle) -> str:
-        runs = [_task_run(settings, task, stream, bundle) for stream, task in enumerate(tasks)]
+        limit = run_limit_of(settings, bundle.manifest)
+        runs = [_task_run(settings, task, stream, bundle, limit) for stream, task in enumerate(tasks)]
         with participant_python(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             bundle.manifest.sandbox = confinement(settings, {}).record
             participant_starts(bundle.path, bundle.manifest)
@@ -128,7 +131,7 @@ def task_folder(bundle: Path, task: str) -> Path:
     return bundle / METRICS / "tasks" / task
 
 
-def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) -> _TaskRun:
+def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle, run_limit: RunLimit) -> _TaskRun:
     manifest = new_manifest(settings, task, episodes=settings.num_generalization_episodes)
     manifest.seeds = bundle.manifest.seeds  # those of the first attempt; all tasks share one key
     return _TaskRun(
@@ -145,13 +148,14 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle) 
             bundle=bundle.path,
         ),
         level=confinement(settings, {}).record.level,
+        run_limit=run_limit,
     )
 
 
 def _run_all(
     settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress, relay: RunningRelay | None
 ) -> str:
-    limit = settings.num_parallel_tasks or max(1, (os.cpu_count() or 1) // 2)
+    limit = parallel_tasks(settings)
     waiting, outcomes = list(runs), []
     running: dict[Any, tuple[_TaskRun, Any]] = {}
     context = multiprocessing.get_context("spawn")
@@ -257,6 +261,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
         opened = Participants(
             item.settings, item.task, item.manifest, item.folders, mode="generalization",
             tracker=tracker_of(item.settings, item.folder, mode="generalization"), model=item.model,
+            run_limit=item.run_limit,
         )  # fmt: skip
         with opened as participants:
             participants.load()

@@ -7,6 +7,7 @@ with a record that names the cause, and leaves no process behind.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import socket
@@ -41,6 +42,7 @@ START_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
+_proven: set[tuple[str, str]] = set()
 T = TypeVar("T")
 
 
@@ -59,6 +61,8 @@ class ParticipantProcess:
         first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
         warnings: warnings for the record of the run.
         ending: how the process ended; ``None`` while it runs.
+        reached_time_limit: whether a limit on its time ended it.
+        exceeded_run_limit: whether the limit on the whole run ended it.
         reports_confidence: whether the loaded submission defines ``report_confidence``.
     """
 
@@ -74,6 +78,7 @@ class ParticipantProcess:
         self.first_inference: Answer | None = None
         self.warnings: list[str] = []
         self.ending: Ending | None = None
+        self.reached_time_limit = self.exceeded_run_limit = False
         self.reports_confidence = False
         self._spec = spec
         self._submission = spec.submission.absolute()
@@ -88,6 +93,8 @@ class ParticipantProcess:
         self._calls = 0
         self._cancelled = False
         self._oom_kills = 0
+        self._started_at: float | None = None
+        self._time_limit_s: float | None = None
         self._disk: DiskSpace | None = None
 
     @property
@@ -110,13 +117,27 @@ class ParticipantProcess:
         """Returns the processor time of the tree; ``None`` if a control group counts it or there is no clock."""
         return self._running().cpu_clock
 
-    def start(self) -> None:
+    @property
+    def wall_s(self) -> float:
+        """Wall time from the first instruction of the process to the end of the last one of its tree, or until now."""
+        if self._started_at is None:
+            return 0.0
+        if self.ending is not None and self.ending.wall_s is not None:
+            return self.ending.wall_s
+        return time.monotonic() - self._started_at
+
+    def start(self, *, time_limit_s: float | None = None, on_started: Callable[[], None] = lambda: None) -> None:
         """Starts the process and waits until it answers; nothing of the submission is imported yet.
+
+        Args:
+            time_limit_s: limit on the wall time of the process tree, from its start to its end; ``None`` for no limit.
+            on_started: called as soon as the process runs, before its first answer.
 
         Raises:
             ConfigError: the artifacts folder is a link.
             InfrastructureError: the interpreter could not be started, or a package of the worker is missing.
-            ParticipantFailure: the limits are too low to start an interpreter.
+            ParticipantFailure: the limits are too low to start an interpreter, or a package that the submission chose
+                ended it.
         """
         if not self._submission.is_dir():
             kind = "is not a folder" if self._submission.exists() else "does not exist"
@@ -125,9 +146,11 @@ class ParticipantProcess:
             raise ConfigError(
                 f"the artifacts folder {self._artifacts} is a link", hint="replace the link by the folder itself"
             )
+        self._logs.mkdir(parents=True, exist_ok=True)
+        if self._spec.has_own_packages:
+            self._prove_interpreter()
         if self._python != sys.executable or self._spec.python_files:
             self._before_code()
-        self._logs.mkdir(parents=True, exist_ok=True)
         self._oom_kills = failure_diagnosis.oom_kills()
         if self._artifacts is not None and self._artifacts.is_dir():
             self._disk = DiskSpace.before(self._artifacts)
@@ -148,17 +171,22 @@ class ParticipantProcess:
                 shutil.rmtree(home, ignore_errors=True)
                 raise
         self._connection = Connection(ours, self._confined, outgoing=region)
+        self._started_at, self._time_limit_s = time.monotonic(), time_limit_s
         if self._cancelled:
             self._connection.shut_down()
+        limit_s = START_TIMEOUT_S if time_limit_s is None else min(START_TIMEOUT_S, time_limit_s)
         try:
-            greeting = self._connection.receive(deadline=time.monotonic() + START_TIMEOUT_S)
+            on_started()
+            greeting = self._connection.receive(deadline=self._deadline(limit_s))
         except WireError as error:
-            self._raise_start_failure(error)
+            self._raise_start_failure(error, limit_s)
         except BaseException:
             self.kill()
             raise
         version = greeting[1] if answers.word_of(greeting) == "ready" and len(greeting) > 1 else None
         if type(version) is not int or version != PROTOCOL_VERSION:
+            if self._spec.has_own_packages:
+                self._refuse("start", "its first message is not that of the worker")
             self.kill()
             raise InfrastructureError(
                 f"the a2perf of {self._python} has another protocol version than the evaluator",
@@ -167,25 +195,21 @@ class ParticipantProcess:
         if channel is not None and serve_model is not None:
             self._read("start", lambda: channel.connect(serve_model))
 
-    def train(self, args: Mapping[str, str], time_limit_s: float | None = None) -> None:
-        """Runs ``train`` to its end.
-
-        Args:
-            args: the participant arguments.
-            time_limit_s: limit on the wall time, including the import of train.py; ``None`` for no limit.
+    def train(self, args: Mapping[str, str]) -> None:
+        """Runs ``train`` to its end, at most until the time limit of ``start``.
 
         Raises:
             ParticipantFailure: it failed, or did not return in time.
         """
-        self._ask("train", time_limit_s, dict(args))
+        self._ask("train", self._time_limit_s, dict(args), since_start=True)
 
     def load_policy(self, args: Mapping[str, str], timeout_s: float = LOAD_TIMEOUT_S) -> None:
-        """Imports inference.py and loads the policy.
+        """Imports inference.py and loads the policy; the limit counts from the start of the process.
 
         Raises:
             ParticipantFailure: it failed, or did not return in time.
         """
-        reply = self._ask("load_policy", timeout_s, dict(args))
+        reply = self._ask("load_policy", timeout_s, dict(args), since_start=True)
         self.reports_confidence = len(reply) > 2 and reply[2] is True
 
     def confidence(self, timeout_s: float | None = None) -> float | None:
@@ -213,7 +237,7 @@ class ParticipantProcess:
         if connection.has_unread():  # an answer prepared in advance would make the round trip look short
             self._refuse(where, "it sent an answer before the request")
         started = time.perf_counter_ns()
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = self._deadline(timeout_s, time.monotonic())
         try:
             connection.send(("infer", observation), deadline=deadline)
             reply = connection.receive(deadline=deadline)
@@ -237,16 +261,22 @@ class ParticipantProcess:
     def close(self) -> None:
         """Asks the process to end, which lets it run its exit handlers; kills it after ``CLOSE_GRACE_S``.
 
+        The time limit of ``start`` includes this time.
+
         Raises:
             ParticipantFailure: after the end the artifacts folder exceeds a limit.
         """
         if self._confined is None or self.ending is not None:
             return
         if self._connection is not None:
+            rest_s = CLOSE_GRACE_S
+            if self._time_limit_s is not None:
+                rest_s = max(0.0, min(rest_s, self._time_limit_s - self.wall_s))
             with contextlib.suppress(WireError):
-                self._connection.send(("close",), deadline=time.monotonic() + CLOSE_GRACE_S)
-            self._confined.wait(CLOSE_GRACE_S)
+                self._connection.send(("close",), deadline=time.monotonic() + rest_s)
+            self._confined.wait(rest_s)
         self.kill()
+        self.reached_time_limit = self._time_limit_s is not None and self.wall_s >= self._time_limit_s
         message = None if self.ending is None else failure_diagnosis.overfull(self.ending, self.confinement.limits)
         if message is not None:
             raise self._failed(Failure(kind=FailureKind.OUTPUT_LIMIT, where="end", message=message))
@@ -284,7 +314,39 @@ class ParticipantProcess:
             raise RuntimeError("the participant process was not started")
         return self._confined
 
-    def _ask(self, operation: str, timeout_s: float | None, *values: Any) -> tuple[Any, ...]:
+    def _prove_interpreter(self) -> None:
+        """Starts the interpreter once without any package: an end before the greeting is then not the host's fault.
+
+        Raises:
+            InfrastructureError: it does not start.
+        """
+        key = self._python, self.confinement.sandbox.level
+        if key in _proven:
+            return
+        spec = self._spec.confined(self.confinement, self._logs, ())
+        bare = dataclasses.replace(
+            spec, argv=(self._python, "-I", "-S", "-c", ""), writable=(), temporary=(), stdout=None, stderr=None
+        )
+        confined = self.confinement.sandbox.start(bare)
+        confined.wait(START_TIMEOUT_S)
+        ending = confined.kill_tree()
+        if ending.exit_code != 0:
+            raise InfrastructureError(
+                f"the interpreter {self._python} does not start in the sandbox {self.confinement.sandbox.level!r},"
+                " even without packages",
+                hint="choose another base interpreter with --participant-python; `a2perf doctor` checks this host",
+            )
+        _proven.add(key)
+
+    def _deadline(self, timeout_s: float | None, began: float | None = None) -> float | None:
+        """Returns the end of a wait that began then, by default at the start of the process, within the run's limit."""
+        ends = None if self._spec.run_limit is None else self._spec.run_limit.ends_at
+        if timeout_s is None:
+            return ends
+        own = (self._started_at or 0.0 if began is None else began) + timeout_s
+        return own if ends is None else min(own, ends)
+
+    def _ask(self, operation: str, timeout_s: float | None, *values: Any, since_start: bool = False) -> tuple[Any, ...]:
         """Sends one request and returns the reply, which begins with ``"ok"``."""
         connection = self._connection
         if connection is None:
@@ -293,7 +355,7 @@ class ParticipantProcess:
         if connection.has_unread():
             self._refuse(operation, "it sent an answer before the request")
         try:
-            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            deadline = self._deadline(timeout_s, None if since_start else time.monotonic())
             connection.send((operation, *values), deadline=deadline)
             reply = connection.receive(deadline=deadline)
         except WireError as error:
@@ -324,10 +386,14 @@ class ParticipantProcess:
             self._refuse(where, "its answer is not a valid message")
         raise self._failed(failure)
 
-    def _raise_start_failure(self, error: WireError) -> NoReturn:
-        failure = self._diagnosed(error, "start", START_TIMEOUT_S)
-        if failure.kind in (FailureKind.MEMORY, FailureKind.FORBIDDEN):
+    def _raise_start_failure(self, error: WireError, limit_s: float) -> NoReturn:
+        failure = self._diagnosed(error, "start", limit_s)
+        by_limit = failure.kind is FailureKind.TIMEOUT and (limit_s < START_TIMEOUT_S or self.exceeded_run_limit)
+        if by_limit or failure.kind in (FailureKind.MEMORY, FailureKind.FORBIDDEN):
             raise ParticipantFailure(failure) from error
+        if self._spec.has_own_packages:
+            failure.message += "; code of its packages runs while the interpreter starts"
+            raise self._failed(failure) from error
         tail = failure_diagnosis.tail(self._logs / "stderr.log")
         raise InfrastructureError(
             f"the participant process could not be started with {self._python}: {failure.message}"
@@ -346,8 +412,13 @@ class ParticipantProcess:
 
     def _diagnosed(self, error: WireError, where: str, timeout_s: float | None) -> Failure:
         if isinstance(error, WireTimeout):
+            of_run = self._spec.run_limit
+            self.exceeded_run_limit = of_run is not None and time.monotonic() >= of_run.ends_at
+            self.reached_time_limit = not self.exceeded_run_limit
             self.kill()
-            message = f"it did not return within the limit of {timeout_s:g} s and was killed"
+            message = f"it did not return within the limit of {timeout_s or 0.0:g} s and was killed"
+            if of_run is not None and self.exceeded_run_limit:
+                message = f"the run reached its limit of {of_run.seconds:g} s (Submission.run_time_limit_s)"
             return Failure(kind=FailureKind.TIMEOUT, where=where, message=message)
         if not isinstance(error, ConnectionClosed):
             self.kill()

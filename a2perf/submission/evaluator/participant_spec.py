@@ -19,6 +19,19 @@ _PLATFORM = Path(participant_home.__file__).parents[2]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class RunLimit:
+    """The limit on the wall time of a whole run.
+
+    Attributes:
+        seconds: the limit.
+        ends_at: when it is reached, on the clock of ``time.monotonic``, which all processes of the host share.
+    """
+
+    seconds: float
+    ends_at: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParticipantSpec:
     """What runs in a participant process.
@@ -36,6 +49,9 @@ class ParticipantSpec:
         task_files: files and folders that the arguments of the task name; the process may read them.
         serve_model: serves the socket at which the participant reaches a language model; None without a model.
         log_base: folder to which a failure's log path is relative; by default the parent of ``logs``.
+        has_own_packages: whether the interpreter loads packages that the submission chose: their code can run while the
+            interpreter starts.
+        run_limit: the limit on the whole run.
     """
 
     submission: Path
@@ -49,6 +65,8 @@ class ParticipantSpec:
     task_files: Sequence[Path] = ()
     serve_model: Callable[[socket.socket], None] | None = None
     log_base: Path | None = None
+    has_own_packages: bool = False
+    run_limit: RunLimit | None = None
 
     @property
     def interpreter(self) -> str:

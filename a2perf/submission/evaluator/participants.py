@@ -11,12 +11,13 @@ import dataclasses
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 
 from a2perf import assets
+from a2perf.constants import BenchmarkMode
 from a2perf.domains.registry import get_domain, load_attribute
 from a2perf.errors import SubmissionError
 from a2perf.fault_point import fault_point
@@ -30,11 +31,14 @@ from a2perf.submission.evaluator.identity import RunTask, participant_environmen
 from a2perf.submission.evaluator.model_relay.handle import RelayCaller, explain
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participant_python import participant_python
-from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.participant_spec import ParticipantSpec, RunLimit
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.tracking import attach
 from a2perf.submission.participant.forms import form_of
 from a2perf.submission.settings import Submission
+
+_TRAINING_DAYS = 7
+"""Default limit on a training run; on any other run it is one day."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,7 @@ class Participants:
         mode: ``"train"`` imports train.py, any other mode inference.py.
         tracker: yields the trackers to attach to the processes; none by default.
         model: the relay to a language model; none by default.
+        run_limit: the limit on the whole run; by default it counts from now.
 
     Attributes:
         settings: as given.
@@ -84,11 +89,12 @@ class Participants:
     def __init__(
         self, settings: Submission, task: RunTask, manifest: Manifest, folders: ParticipantFolders, *,
         mode: str, tracker: AbstractContextManager[Sampler] | None = None, model: RelayCaller | None = None,
+        run_limit: RunLimit | None = None,
     ) -> None:  # fmt: skip
         self.settings, self._task, self._manifest = settings, task, manifest
         self._folders, self._mode, self._tracker = folders, mode, tracker
         self._all, self._of_process = ExitStack(), ExitStack()
-        self._model = model
+        self._model, self._run_limit = model, run_limit or run_limit_of(settings, manifest)
         self._attached = self._is_cancelled = False
         self._prepared: ParticipantProcess | None = None
         self._tree_root: int | None = None
@@ -110,6 +116,7 @@ class Participants:
             self.sampler = stack.enter_context(tracker)
             if self._model is not None and self.sampler is not None:
                 stack.enter_context(self._model.reporting_energy(self._net_kwh))
+            stack.push(self._end_with)  # before the trackers end: exit handlers cost too
             self._all = stack.pop_all()
         return self
 
@@ -128,17 +135,27 @@ class Participants:
         if self._model is not None:
             self._model.enter(phase, task=self._task.name)
 
-    def start(self) -> ParticipantProcess:
-        """Starts the prepared process and attaches the trackers to it.
+    def start(
+        self, *, time_limit_s: float | None = None, on_started: Callable[[], None] = lambda: None
+    ) -> ParticipantProcess:
+        """Starts the prepared process; the trackers follow it from its first instruction to the end of its tree.
+
+        Args:
+            time_limit_s: see ``ParticipantProcess.start``.
+            on_started: called as soon as the process runs.
 
         Raises:
             ParticipantFailure: the process did not start.
         """
-        self.process.start()
-        if self.sampler is not None:
-            attach(self.sampler, self.process, again=self._attached)
-            self._attached = True
-        self._tree_root = self.process.tree_root
+
+        def follow() -> None:
+            on_started()
+            self._tree_root = self.process.tree_root
+            if self.sampler is not None:
+                attach(self.sampler, self.process, again=self._attached)
+                self._attached = True
+
+        self.process.start(time_limit_s=time_limit_s, on_started=follow)
         return self.process
 
     def end_process(self) -> None:
@@ -147,10 +164,25 @@ class Participants:
         Raises:
             ParticipantFailure: its artifacts exceed a limit.
         """
-        if self.sampler is not None and self._tree_root is not None:
-            self.sampler.detach(self._tree_root)
-        self._tree_root = None
-        self._of_process.close()
+        self._end_with(None, None, None)
+
+    def _end_with(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the current process with an exception, which kills it, or without, which lets it end by itself."""
+        root, self._tree_root = self._tree_root, None
+        if root is not None and self.sampler is not None and self.process.ending is None:
+            self.sampler.sample_now()
+        began_s = self.process.wall_s
+        try:
+            self._of_process.__exit__(kind, value, trace)
+        finally:
+            ending = self.process.ending
+            if root is not None and ending is not None:
+                self._manifest.timings_s["exit"] = self.process.wall_s - began_s
+                if self.sampler is not None:
+                    peak = ending.peak_memory_bytes if self.process.cgroups else None
+                    self.sampler.detach(root, cpu_s=ending.cpu_s, memory_peak_bytes=peak)
 
     def cancel(self) -> None:
         """Makes the current process, or the next one, fail; called from another thread."""
@@ -199,15 +231,13 @@ class Participants:
         return attempts.used(self._manifest.attempts[:-1]).net_kwh + self.sampler.net_kwh
 
     def _load(self) -> float:
-        began, again = time.perf_counter(), self._attached
-        if self._model is not None and not again:
-            self._model.enter("load", task=self._task.name)
-        process = self.start()
-        if not again:
+        if not self._attached:
             self.mark("load")
+        process = self.start()
+        self._manifest.timings_s["start"] = process.wall_s
         fault_point("evaluator: participant started")
         process.load_policy(self.settings.participant_args, timeout_s=self.settings.load_timeout_s)
-        return time.perf_counter() - began
+        return process.wall_s
 
     def _of_one_episode(self, name: str) -> ParticipantFolders:
         """Creates the folders of an episode's process; its artifacts are deleted when it ends."""
@@ -251,6 +281,8 @@ class Participants:
                 task_files=_task_files(task),
                 serve_model=None if self._model is None else self._model.listen,
                 log_base=folders.bundle,
+                has_own_packages=chosen.record.kind == "isolated",
+                run_limit=self._run_limit,
             )
             process = ParticipantProcess(
                 spec, confined,
@@ -270,7 +302,9 @@ class _ParticipantsBeside(Participants):
 
     def __init__(self, run: Participants) -> None:
         model = None if run._model is None else run._model.new_caller()
-        super().__init__(run.settings, run._task, run._manifest, run._folders, mode=run._mode, model=model)
+        super().__init__(
+            run.settings, run._task, run._manifest, run._folders, mode=run._mode, model=model, run_limit=run._run_limit
+        )
         self.sampler, self._attached = run.sampler, run._attached
         self._preparing, self._episodes_s = run._preparing, run._episodes_s
 
@@ -286,6 +320,13 @@ class _ParticipantsBeside(Participants):
             ending.callback(self.end_process)
             if self._model is not None:  # without a model, the run itself explains the failure
                 explain(value, self._model)
+
+
+def run_limit_of(settings: Submission, manifest: Manifest) -> RunLimit:
+    """Returns the limit on a run that starts now; earlier attempts have used a part of it."""
+    days = _TRAINING_DAYS if settings.mode is BenchmarkMode.TRAIN else 1
+    seconds = days * 86_400.0 if settings.run_time_limit_s is None else settings.run_time_limit_s
+    return RunLimit(seconds, time.monotonic() + seconds - attempts.used(manifest.attempts[:-1]).wall_s)
 
 
 def _warn_of_open_network(manifest: Manifest, confined: Confinement) -> None:

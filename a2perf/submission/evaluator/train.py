@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from a2perf.records import Failure, FailureKind, TrainResults
 from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import TRAIN_FILE
 from a2perf.storage import write_record
 from a2perf.submission.evaluator import artifacts, results
-from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, energy_budget
+from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, EnergyBudget, energy_budget
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.model_relay.handle import RelayCaller, model_relay
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.settings import Submission
+
+_MOST_OUTSIDE_S, _MOST_OUTSIDE = 2.0, 0.1
+"""Time outside of ``train()`` without a warning, in seconds and as a share of the whole."""
 
 RETURNED = "returned"
 TIME_LIMIT = "time limit"
@@ -36,12 +42,26 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     return run_mode(settings, manifest, progress, lambda bundle: _train(settings, task, bundle, progress), force=force)
 
 
+class _Call:
+    """The wall time of ``train()`` alone, with the import of train.py, in seconds."""
+
+    wall_s = 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Measures its content."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.wall_s = time.perf_counter() - began
+
+
 def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
-    started = time.perf_counter()
-    reason = "failed"
+    reason, call = "failed", _Call()
     try:
         with model_relay(settings, bundle, progress.say) as relay:
-            reason = _trained(settings, task, bundle, progress, None if relay is None else relay.caller)
+            reason = _trained(settings, task, bundle, progress, None if relay is None else relay.caller, call)
         left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
         if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:
             raise ParticipantFailure(_left_nothing(settings, bundle, reason))
@@ -52,27 +72,38 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
         left = _whatever_left(bundle)
         raise
     finally:
-        wall_s = bundle.earlier().train_s + bundle.clock.train_ends()
+        own_s = bundle.clock.train_ends()
+        wall_s = bundle.earlier().train_s + own_s
+        outside_s = max(0.0, own_s - call.wall_s)
         bundle.manifest.timings_s["train"] = wall_s
+        bundle.manifest.timings_s["train_call"] = call.wall_s
+        if outside_s > _MOST_OUTSIDE_S + _MOST_OUTSIDE * own_s:
+            bundle.manifest.warnings.append(
+                f"{outside_s:.1f} of {own_s:.1f} s of training passed outside of train(): while the interpreter started"
+                " or after train() had returned; all of it counts"
+            )
         write_record(
             bundle.metrics / TRAIN_FILE,
             TrainResults(
                 wall_s=wall_s,
-                participant_wall_s=time.perf_counter() - started,
+                participant_wall_s=own_s,
+                call_wall_s=call.wall_s,
                 exit_reason=reason,
                 artifact_bytes=left.size_bytes,
                 artifact_files=left.files,
             ),
         )
         results.publish(bundle, settings)
-    progress.say(f"train(): {reason} after {wall_s:.1f} s")
+    progress.say(f"train(): {reason} after {wall_s:.1f} s, {outside_s:.1f} s of them outside of train()")
     return reason
 
 
 def _trained(
-    settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, model: RelayCaller | None
+    settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, model: RelayCaller | None, call: _Call
 ) -> str:
     """Runs ``train()`` with the budgets that earlier attempts left; returns the exit reason.
+
+    Time and energy are those of the participant's process tree, from its first instruction to its last.
 
     Raises:
         ParticipantFailure: ``train()`` failed for another reason than a limit.
@@ -89,26 +120,36 @@ def _trained(
     tracker = tracking(settings, bundle)
     opened = Participants(settings, task, bundle.manifest, folders, mode="train", tracker=tracker, model=model)
     with opened as participants:
-        participant, sampler = participants.start(), participants.sampler
+        process, sampler = participants.process, participants.sampler
         assert sampler is not None
         limit = "" if limit_s is None else f" (at most {limit_s:g} s)"
         progress.phase(f"training {settings.folder.name} on {task.name}{limit}")
         participants.mark("train")
-        bundle.clock.train_begins()
         budget = None
         try:
-            with energy_budget(sampler, participant.pid, limit_kwh) as budget:
-                participant.train(settings.participant_args, time_limit_s=limit_s)
-                return RETURNED
+            participants.start(time_limit_s=limit_s, on_started=bundle.clock.train_begins)
+            bundle.manifest.timings_s["start"] = process.wall_s
+            with energy_budget(sampler, process.pid, limit_kwh) as budget:
+                with call.timed():
+                    process.train(settings.participant_args)
+                participants.mark("end")
+                participants.end_process()
+            return _reason_of_end(process, budget)
         except ParticipantFailure as error:
-            if budget is not None and budget.reached:
-                return ENERGY_LIMIT
-            if error.failure.kind is FailureKind.TIMEOUT:
-                return TIME_LIMIT
+            if error.failure.kind is FailureKind.TIMEOUT and process.exceeded_run_limit:
+                raise
+            if error.failure.kind is FailureKind.TIMEOUT or (budget is not None and budget.reached):
+                return _reason_of_end(process, budget)
             raise
         finally:
-            bundle.clock.train_ends()
-            participants.mark("end")
+            participants.end_process()
+            bundle.clock.train_ends(process.wall_s)
+
+
+def _reason_of_end(process: ParticipantProcess, budget: EnergyBudget | None) -> str:
+    if budget is not None and budget.reached:
+        return ENERGY_LIMIT
+    return TIME_LIMIT if process.reached_time_limit else RETURNED
 
 
 def _rest(limit: float | None, used: float) -> float | None:
