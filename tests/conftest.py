@@ -251,6 +251,8 @@ GROUPS: dict[str, Group] = {
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "openenv": Group(_openenv, "`make openenv`, or name a Python that has the package with A2PERF_OPENENV_PYTHON"),
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
+    "pybullet": Group(_module("pybullet"), "CPython 3.11 and `pip install -e '.[quadruped-locomotion]'`"),
+    "mujoco": Group(_module("mujoco"), "`pip install -e '.[mujoco]'`"),
     "mtkahypar": Group(_module("mtkahypar"), "`pip install -e '.[netlists]'`"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
     "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),
@@ -316,8 +318,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    from a2perf.errors import MissingDependency
+
     report: pytest.TestReport = yield
+    error = call.excinfo and call.excinfo.value
+    if isinstance(error, MissingDependency) and "need PyBullet" in str(error) and _lacking("pybullet"):
+        # any test may use an id of the quadruped, and only CPython 3.11 has PyBullet
+        item.add_marker(pytest.mark.group("pybullet"))
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {_lacking('pybullet')}")
     if report.skipped and not hasattr(report, "wasxfail"):
         groups = _groups_of(item)
         lacking = [name for name in groups if _lacking(name) is not None] or groups

@@ -9,17 +9,15 @@ from a2perf.domains.registry import Domain, Environment
 from a2perf.errors import AssetUnavailable, install_hint
 
 
-def missing_modules(domain: Domain) -> list[str]:
-    """Returns the modules that a domain needs and that are not installed; imports none of them."""
-    return [name for name in domain.requires if importlib.util.find_spec(name) is None]
+def missing_modules(domain: Domain, environment: Environment) -> list[str]:
+    """Returns the modules that an environment needs and that are not installed; imports none of them."""
+    return [name for name in (*domain.requires, *environment.requires) if importlib.util.find_spec(name) is None]
 
 
 def needed_command(domain: Domain, environment: Environment) -> str:
-    """Returns the command that installs or fetches what an environment is missing; "" if it can be made."""
-    if missing_modules(domain):
-        return install_hint(domain.extra)
-    if missing := [name for name in environment.requires if importlib.util.find_spec(name) is None]:
-        return f"pip install {' '.join(missing)}"
+    """Returns what installs or fetches the missing parts of an environment; "" if it can be made."""
+    if missing_modules(domain, environment):
+        return environment.install or install_hint(domain.extra)
     try:
         here = assets.available(one for one in domain.assets if one.name in environment.assets)
     except AssetUnavailable:  # a damaged file in the data folder; the fetch command explains it

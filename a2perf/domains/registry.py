@@ -38,6 +38,7 @@ class Environment:
         title: name for people, ``"Dog, pace"``.
         summary: one line for listings.
         requires: importable modules that it needs beside those of its domain.
+        install: how to get them, where the extra of the domain does not install them.
         assets: names of the data files that it cannot be made without.
         ranking: ids with different values are never ranked in one table (the physics engine, the compat rules).
         vector_entry_point: ``"module:callable"`` that makes a vector environment, if the domain has one.
@@ -51,6 +52,7 @@ class Environment:
     title: str = ""
     summary: str = ""
     requires: tuple[str, ...] = ()
+    install: str = ""
     assets: tuple[str, ...] = ()
     ranking: str = ""
     vector_entry_point: str | None = None

@@ -26,7 +26,7 @@ from a2perf.domains.registry import (
     load_attribute,
     register_environments,
 )
-from a2perf.errors import UserError
+from a2perf.errors import UserError, install_hint
 from a2perf.metrics.protocol import LATEST, Protocol, ProtocolTask, load
 from docs.building.markdown import cell, code, described_with_bases, table
 from docs.building.pictures import Filmed, film
@@ -179,8 +179,7 @@ def _page(
 def _facts(domain: Domain, environment: Environment, env: gymnasium.Env[Any, Any] | None) -> list[list[str]]:
     example = "".join(f", {key}={value!r}" for key, value in environment.example.items())
     needs = [
-        code(f"pip install -e '.[{domain.extra}]'"),
-        *(code(f"pip install {one}") for one in environment.requires),
+        code(environment.install or install_hint(domain.extra)),
     ]
     needs += [code(f"a2perf data fetch {domain.name}")] if environment.assets else []
     task = next((task.name for task in domain.tasks if task.env_id == environment.id), None)
@@ -309,7 +308,7 @@ def refreshed(domain: Domain, page: str) -> str:
 def _ids(domain: Domain) -> str:
     rows = []
     for environment in domain.environments:
-        needs = [*(code(f"pip install {one}") for one in environment.requires)]
+        needs = [code(environment.install)] if environment.install else []
         needs += [code(f"a2perf data fetch {domain.name}")] if environment.assets else []
         rows.append([code(environment.id), environment.title, environment.summary, ", ".join(needs)])
     if not any(row[-1] for row in rows):

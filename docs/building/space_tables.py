@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from docs.building.markdown import code, table
 
@@ -65,8 +66,7 @@ def space_text(space: spaces.Space[Any]) -> str:
     if isinstance(space, spaces.Dict):
         return f"Dict of {len(space)} arrays"
     if isinstance(space, spaces.Box):
-        low, high = number(float(space.low.min())), number(float(space.high.max()))
-        return f"Box({low}, {high}, {space.shape}, {space.dtype})"
+        return f"Box({', '.join((*bounds(space.low, space.high), str(space.shape)))}, {space.dtype})"
     return str(space)
 
 
@@ -75,13 +75,22 @@ def number(value: float) -> str:
     return f"{value:.4g}" if abs(value) > 1e-9 else "0"
 
 
+def bounds(low: NDArray[Any], high: NDArray[Any]) -> tuple[str, str]:
+    """Returns the smallest and the largest bound; empty texts for an array without numbers."""
+    if not low.size:
+        return "", ""
+    if np.issubdtype(low.dtype, np.integer):
+        return str(int(low.min())), str(int(high.max()))
+    return number(float(low.min())), number(float(high.max()))
+
+
 def _box_table(space: spaces.Box, parts: list[Part]) -> str:
     rows = []
     low, high = space.low.ravel(), space.high.ravel()
     for part in parts:
         name = str(part.start) if part.stop == part.start + 1 else f"{part.start}-{part.stop - 1}"
-        bounds = number(float(low[part.start : part.stop].min())), number(float(high[part.start : part.stop].max()))
-        rows.append([name, part.text, *bounds, part.unit])
+        here = slice(part.start, part.stop)
+        rows.append([name, part.text, *bounds(low[here], high[here]), part.unit])
     return table(["num", "meaning", "min", "max", "unit"], rows)
 
 
@@ -92,7 +101,7 @@ def _dict_table(space: spaces.Dict, texts: Mapping[str, tuple[str, str]]) -> str
         shape, kind, low, high = "", "", "", ""
         if isinstance(part, spaces.Box):
             shape, kind = str(part.shape), str(part.dtype)
-            low, high = str(int(part.low.min())), str(int(part.high.max()))
+            low, high = bounds(part.low, part.high)
         rows.append([code(key), text, shape, kind, low, high, unit])
     return table(["key", "meaning", "shape", "dtype", "min", "max", "unit"], rows)
 

@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.domains.registry import domains, register_environments
+from a2perf.domains.availability import needed_command
+from a2perf.domains.registry import Environment, domains, register_environments
 from a2perf.metrics.protocol import LATEST, load
 from docs.building import environments, space_tables
 from docs.building.strips import MAX_BYTES, SIZE, STRIPS
@@ -54,6 +55,21 @@ def test_rows_of_the_quadruped_cover_each_space_once_with_its_bounds() -> None:
     table = space_tables.observation_table("quadruped_locomotion", env)
     assert "| 0 | roll, now | -6.283 | 6.283 | rad |" in table
     assert "| 84-86 | reference 1 step ahead: root position from the robot's, x y z | -inf | inf | m |" in table
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [pytest.param(one, id=one.id) for domain in domains().values() for one in domain.environments
+     if not needed_command(domain, one)],
+)  # fmt: skip
+def test_spaces_of_every_environment_have_tables(environment: Environment) -> None:
+    env = gymnasium.make(environment.id, disable_env_checker=True, **environment.example)
+    domain = next(domain.name for domain in domains().values() if environment in domain.environments)
+    assert space_tables.action_table(domain, env)
+    rows = space_tables.observation_table(domain, env).count("\n")
+    assert rows >= (len(env.observation_space) if isinstance(env.observation_space, gymnasium.spaces.Dict) else 1)
+    assert space_tables.space_text(env.observation_space)
     env.close()
 
 

@@ -54,7 +54,7 @@ def test_plain_sentences_pass(text: str) -> None:
     assert not [phrase.name for phrase in words.PHRASES if list(phrase.places(text))]
 
 
-_FROM_INDEX = re.compile(r"pip install[^`\n|&;]*?[ '\"]a2perf(?:\[[^\]]*\])?(?=[ '\"`\n]|$)(?! @)")
+_FROM_INDEX = re.compile(r"pip install (?:[^`\n|&;]*?[ '\"])?['\"]?a2perf(?:\[[^\]]*\])?(?=[ '\"`\n]|$)(?! @)")
 
 
 def test_no_text_installs_the_foreign_project_that_has_this_name_on_the_index() -> None:

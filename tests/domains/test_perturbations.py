@@ -17,7 +17,15 @@ from a2perf.domains.web_navigation.vocabulary import built_in_words, tokenize
 from a2perf.errors import ConfigError, UserError
 
 STEPS = 15
-GAIT = ("QuadrupedLocomotion-SyntheticTrot-v0", {"mode": "test"})
+GAITS = (
+    pytest.param(
+        ("QuadrupedLocomotion-SyntheticTrot-v0", {"mode": "test"}), id="PyBullet", marks=pytest.mark.group("pybullet")
+    ),
+    pytest.param(
+        ("QuadrupedLocomotionMuJoCo-DogPace-v0", {"mode": "test", "clip": "synthetic_trot"}), id="MuJoCo",
+        marks=pytest.mark.group("mujoco"),
+    ),
+)  # fmt: skip
 SITES = ("WebNavigation-Difficulty-02-v0", {"num_websites": 5})
 
 
@@ -121,8 +129,9 @@ def test_wordings_use_words_that_a_policy_can_read_and_stay_distinct():
 # --- The quadruped
 
 
-def test_noise_is_bounded_hits_measurements_only_and_moves_with_them_through_the_stack():
-    plain, noisy = make_environment(*GAIT), make_perturbed(*GAIT, "sensor_noise")
+@pytest.mark.parametrize("gait", GAITS)
+def test_noise_is_bounded_hits_measurements_only_and_moves_with_them_through_the_stack(gait):
+    plain, noisy = make_environment(*gait), make_perturbed(*gait, "sensor_noise")
     differences = []
     for env in (plain, noisy):
         rows = [env.reset(seed=1)[0]]
@@ -147,8 +156,9 @@ def test_noise_is_bounded_hits_measurements_only_and_moves_with_them_through_the
         ("sensor_delay", lambda env: env.latency, 0.002, 0.02, 0.04),
     ],
 )
-def test_dynamics_lie_in_their_ranges_and_differ_between_episodes(name, reading, nominal, low, high):
-    env = make_perturbed(*GAIT, name)
+@pytest.mark.parametrize("gait", GAITS)
+def test_dynamics_lie_in_their_ranges_and_differ_between_episodes(gait, name, reading, nominal, low, high):
+    env = make_perturbed(*gait, name)
     found = []
     for seed in range(4):
         env.reset(seed=seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from a2perf import assets
 from a2perf.api.host import engine_probes, isolation_probes
 from a2perf.api.host.finding import Finding, version_of
+from a2perf.domains.availability import missing_modules
 from a2perf.domains.host_support import EVERY, Support, wheels_on_linux
 from a2perf.domains.registry import Domain, domains
 from a2perf.errors import AssetUnavailable, install_hint
@@ -55,7 +55,7 @@ def every_finding() -> list[Finding]:
 
 def _domains() -> Iterator[Finding]:
     for domain in domains().values():
-        missing = [name for name in domain.requires if importlib.util.find_spec(name) is None]
+        missing = min((missing_modules(domain, one) for one in domain.environments), key=len)
         yield Finding(
             "domains",
             domain.title,

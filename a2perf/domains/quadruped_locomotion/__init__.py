@@ -6,9 +6,12 @@ This file only describes the domain: its ids, tasks and data files. Importing it
 
 from __future__ import annotations
 
+import sys
+
 from a2perf.assets import Asset, SourceArchiveMember
 from a2perf.domains.host_support import EVERY, NEWER, Support, tested_here
 from a2perf.domains.registry import Domain, Environment, Perturbation, Task
+from a2perf.errors import install_hint
 
 _ARCHIVE_SHA256 = "117da3105cb1d3fe39f5bc2ef257bd12f57bb93b0206d3ee3f2241fe1f6d4d9f"
 _MOTION_TERMS = "derived from motion capture labelled CC BY-NC 4.0; fetched by the user, never shipped"
@@ -24,6 +27,14 @@ _CHECKSUMS = {
 _ENTRY_POINT = "a2perf.domains.quadruped_locomotion.environment:build_imitation_env"
 _VECTOR_ENTRY_POINT = "a2perf.domains.quadruped_locomotion.vector:make_vector_env"
 _GAITS = ("pace", "trot", "spin")
+_EXTRA = "quadruped-locomotion"
+MUJOCO_HINT = install_hint(_EXTRA, "mujoco")
+PYBULLET_HINT = (
+    install_hint(_EXTRA)
+    if sys.version_info < (3, 12)
+    else "use CPython 3.11, because PyBullet has no wheel for newer ones, or a MuJoCo task such as mujoco_dog_pace"
+)
+_BULLET_INSTALL = "" if sys.version_info < (3, 12) else PYBULLET_HINT
 
 
 def _asset(member: str) -> Asset:
@@ -53,6 +64,8 @@ _DOG = tuple(
         title=f"Dog, {gait}",
         summary=f"imitate a dog's {gait} from motion capture (PyBullet)",
         assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
+        requires=("pybullet",),
+        install=_BULLET_INSTALL,
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
@@ -68,6 +81,8 @@ _SYNTHETIC = tuple(
         kwargs={"clip": f"synthetic_{gait}"},
         title=f"Synthetic {gait}",
         summary=f"imitate a generated {_PHRASES.get(gait, gait)} (PyBullet, no data file)",
+        requires=("pybullet",),
+        install=_BULLET_INSTALL,
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
@@ -80,6 +95,8 @@ _VARIED = tuple(
         kwargs={"clip": f"varied_{gait}"},
         title=f"Varied {gait}",
         summary=f"imitate a generated {_PHRASES.get(gait, gait)} with random speed, heading and rhythm (PyBullet)",
+        requires=("pybullet",),
+        install=_BULLET_INSTALL,
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
@@ -93,6 +110,7 @@ _MUJOCO = tuple(
         title=f"Dog, {gait} (MuJoCo)",
         summary=f"imitate a dog's {gait} from motion capture (MuJoCo instead of PyBullet)",
         requires=("mujoco",),
+        install=MUJOCO_HINT,
         assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
         ranking="mujoco",
         vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_mujoco_vector_env",
@@ -120,7 +138,7 @@ DOMAIN = Domain(
     name="quadruped_locomotion",
     title="Quadruped locomotion",
     summary="A simulated Laikago robot imitates a reference motion; a fall ends the episode.",
-    extra="quadruped-locomotion",
+    extra=_EXTRA,
     environments=(*_DOG, *_SYNTHETIC, *_VARIED, *_MUJOCO),
     tasks=(
         *(
@@ -131,14 +149,13 @@ DOMAIN = Domain(
     ),
     generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
     assets=tuple(ASSETS.values()),
-    requires=("pybullet",),
     held_out="a2perf.domains.quadruped_locomotion.held_out:held_out_tasks",
     support=(
         tested_here("quadruped_locomotion"),
+        Support("Linux", "x86_64", NEWER, "quadruped_locomotion", "tested", "the MuJoCo ids; PyBullet has no wheel"),
         *(
             Support(system, machine, versions, "quadruped_locomotion", "not", note)
             for system, machine, versions, note in (
-                ("Linux", "x86_64", NEWER, _NO_WHEEL),
                 ("Linux", "aarch64", EVERY, _NO_WHEEL),
                 ("Darwin", "any", EVERY, _NO_WHEEL),
                 ("Windows", "any", EVERY, f"{_NO_WHEEL}: use WSL"),

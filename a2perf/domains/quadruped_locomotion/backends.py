@@ -11,7 +11,7 @@ from typing import Protocol
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
 from a2perf.domains.quadruped_locomotion.robot import FloatArray, urdf_path
 from a2perf.domains.quadruped_locomotion.task import ImitationTask
-from a2perf.errors import MissingDependency, install_hint
+from a2perf.errors import MissingDependency
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def make_physics(physics_loop: str) -> PhysicsBackend:
         if physics_loop == "native":
             raise MissingDependency(
                 f"the native physics loop cannot be used: {problem}",
-                hint=f"{install_hint('quadruped-locomotion')}, or use physics_loop='python'",
+                hint="use physics_loop='python'",
             )
         _notice(problem)
     from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend

@@ -24,7 +24,6 @@ from a2perf.domains.quadruped_locomotion.robot import (
 )
 from a2perf.domains.quadruped_locomotion.sensors import clear, push_joints, write_base
 from a2perf.domains.quadruped_locomotion.task import OUTCOME_TOUCH, ImitationTask, after_physics, before_physics
-from a2perf.errors import MissingDependency, install_hint
 
 FORGETTING_PLACE = (0.0, 0.0, 100.0)  # m, out of reach of the ground
 
@@ -39,10 +38,7 @@ def import_pybullet() -> Any:
         with _native_stderr_silenced():
             import pybullet
     except ImportError as error:
-        raise MissingDependency(
-            "quadruped locomotion needs PyBullet, which is not installed",
-            hint=install_hint("quadruped-locomotion"),
-        ) from error
+        raise robot.missing_pybullet() from error
     return pybullet
 
 

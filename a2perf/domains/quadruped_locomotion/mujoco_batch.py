@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,7 +146,7 @@ class MuJoCoBatch:
             target_times=np.array([CONTROL_STEP * step for step in TARGET_STEPS]),
             body_points=points,
             body_radii=radii,
-            step=step_address(str(Path(mujoco.__file__).parent)),
+            step=step_address(),
             models=self._addresses,
             substeps=physics.substeps,
             implicit_damping=physics.implicit_damping,

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from a2perf.domains.arguments import completed_by_gin
 from a2perf.domains.compilation import NUMBA_AVAILABLE
-from a2perf.domains.quadruped_locomotion import mujoco_loop, mujoco_model
+from a2perf.domains.quadruped_locomotion import MUJOCO_HINT, mujoco_loop, mujoco_model
 from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend
 from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
 from a2perf.domains.quadruped_locomotion.mujoco_model import DEFAULT_PHYSICS, TwinPhysics
@@ -35,7 +34,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
 from a2perf.domains.quadruped_locomotion.rotations import rotate
 from a2perf.domains.quadruped_locomotion.sensors import clear
 from a2perf.domains.quadruped_locomotion.task import ImitationTask
-from a2perf.errors import MissingDependency, install_hint
+from a2perf.errors import MissingDependency
 
 _FIRST_BODY = 2  # of link 0; the world is 0, the chassis 1
 
@@ -51,16 +50,29 @@ def import_mujoco() -> Any:
     except ImportError as error:
         raise MissingDependency(
             "the MuJoCo ids of quadruped locomotion need MuJoCo, which is not installed",
-            hint=install_hint("mujoco"),
+            hint=MUJOCO_HINT,
         ) from error
     return mujoco
 
 
 @functools.cache
-def step_address(folder: str) -> int:
-    """Address of ``mj_step`` in the library that the module has loaded."""
-    library = next(Path(folder).glob("libmujoco*"))
-    address = ctypes.cast(ctypes.CDLL(str(library)).mj_step, ctypes.c_void_p).value
+def step_address() -> int:
+    """Returns the address of ``mj_step`` in the library that the Python module is linked with.
+
+    Raises:
+        MissingDependency: that library is of another version than the module, which would end in a segmentation fault.
+    """
+    mujoco = import_mujoco()
+    # Found through the extension module: the folder may hold the libraries of several versions.
+    library = ctypes.CDLL(mujoco._functions.__file__)
+    library.mj_versionString.restype = ctypes.c_char_p
+    version = library.mj_versionString().decode()
+    if version != mujoco.__version__:
+        raise MissingDependency(
+            f"the installed MuJoCo is a mix of versions: module {mujoco.__version__}, library {version}",
+            hint="pip uninstall mujoco mujoco-core, then install it again",
+        )
+    address = ctypes.cast(library.mj_step, ctypes.c_void_p).value
     assert address is not None
     return address
 
@@ -76,7 +88,7 @@ class MuJoCoBackend:
         self._compiled = NUMBA_AVAILABLE and physics_loop != "python"
         points, radii = mujoco_model.body_points()
         self._simulation = mujoco_loop.Simulation(
-            step=step_address(str(Path(mujoco.__file__).parent)) if self._compiled else 0,
+            step=step_address() if self._compiled else 0,
             model=self._model._address,
             data=self._data._address,
             qpos=self._data.qpos,

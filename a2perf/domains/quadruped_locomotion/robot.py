@@ -1,8 +1,8 @@
-"""The Laikago robot: its links, motors, gains, conventions, and forward kinematics from its URDF.
+"""The Laikago robot: its links, masses, motors, gains, conventions, and forward kinematics.
 
-Facts of the robot and of the control task are constants here. A motor angle and a joint angle of the URDF are related
-by ``motor = (urdf - MOTOR_OFFSET) * MOTOR_DIRECTION``. Every 12-vector is ordered FR, FL, RR, RL (front/rear,
-right/left), each abduction, hip, knee.
+Facts of the robot and of the control task are constants here. PyBullet loads the URDF of its wheel, and a test compares
+both. A motor angle and a joint angle of the URDF are related by ``motor = (urdf - MOTOR_OFFSET) * MOTOR_DIRECTION``.
+Every 12-vector is ordered FR, FL, RR, RL (front/rear, right/left), each abduction, hip, knee.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import math
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled
+from a2perf.domains.quadruped_locomotion import PYBULLET_HINT
 from a2perf.domains.quadruped_locomotion.rotations import product, rotate
-from a2perf.errors import MissingDependency, install_hint
+from a2perf.errors import MissingDependency
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -50,6 +50,16 @@ KD: FloatArray = np.array([0.3, 2.0, 2.0] * 4)  # N m s / rad
 DEFAULT_POSITION: FloatArray = np.array([0.0, 0.0, 0.48])  # m, of the base's centre of mass
 DEFAULT_ORIENTATION: FloatArray = np.array([0.5, 0.5, 0.5, 0.5])
 
+# Positions in the frame of the parent link (m; x: left, y: up, z: forward) and masses (kg).
+_BASE_INERTIAL = (0.0, 0.03, 0.043794)  # centre of mass of the chassis
+_HIP_X, _FRONT_HIP_Z, _REAR_HIP_Z = 0.0817145, 0.242889, -0.194401  # hip motors
+_RIGHT_UPPER_X, _LEFT_UPPER_X = -0.053565, 0.055855  # upper legs
+_KNEE = (-0.02069, -0.20833, -0.1422)  # lower leg of a left leg; x is mirrored for a right one
+_TOE = (0.0, -0.25, -0.022)
+_HIP_INERTIAL_X, _UPPER_INERTIAL, _LOWER_INERTIAL = 0.02, (0.0, -0.04, -0.04), (0.0, -0.16, -0.02)  # centres of mass
+_CHASSIS_MASS = 13.715
+_LEG_MASSES = (1.095, 1.527, 0.241, 0.1)  # hip motor, upper leg, lower leg, toe
+
 TIME_STEP = 0.001  # s
 SUBSTEPS = 33
 CONTROL_STEP = 0.033  # s
@@ -74,11 +84,15 @@ def urdf_path(name: str = URDF) -> Path:
     """
     spec = importlib.util.find_spec("pybullet_data")
     if spec is None or spec.origin is None:
-        raise MissingDependency(
-            "quadruped locomotion needs PyBullet, which is not installed",
-            hint=install_hint("quadruped-locomotion"),
-        )
+        raise missing_pybullet()
     return Path(spec.origin).parent / name
+
+
+def missing_pybullet() -> MissingDependency:
+    """Returns the error of an environment in PyBullet if that package is missing."""
+    return MissingDependency(
+        "the PyBullet ids of quadruped locomotion need PyBullet, which is not installed", hint=PYBULLET_HINT
+    )
 
 
 class KinematicTree(NamedTuple):
@@ -105,50 +119,28 @@ class KinematicTree(NamedTuple):
     feet: IntArray
 
 
-def _attribute(element: ElementTree.Element, path: str, attribute: str) -> str:
-    found = element.find(path)
-    if found is None:
-        raise ValueError(f"the URDF has no <{path}> in <{element.tag} name={element.get('name')!r}>")
-    return found.attrib[attribute]
-
-
-def _vector(element: ElementTree.Element, path: str) -> list[float]:
-    if element.find(path) is None:  # the file omits a zero vector
-        return [0.0, 0.0, 0.0]
-    return [float(part) for part in _attribute(element, path, "xyz").split()]
-
-
 @functools.cache
 def kinematic_tree() -> KinematicTree:
-    """Reads the geometry from the URDF of the PyBullet wheel."""
-    root = ElementTree.parse(urdf_path()).getroot()
-    links = {link.attrib["name"]: link for link in root.findall("link")}
-    children: dict[str, list[ElementTree.Element]] = {}
-    for joint in root.findall("joint"):
-        children.setdefault(_attribute(joint, "parent", "link"), []).append(joint)
-    below = {_attribute(joint, "child", "link") for joints in children.values() for joint in joints}
-    order = [name for name in links if name not in below][:1]
-    joints: list[ElementTree.Element] = []
-
-    # Depth first, as Bullet numbers links; the link constants above are such numbers.
-    def descend(parent: str) -> None:
-        for joint in children.get(parent, []):
-            order.append(_attribute(joint, "child", "link"))
-            joints.append(joint)
-            descend(order[-1])
-
-    descend(order[0])
-    index = {name: number - 1 for number, name in enumerate(order)}
+    """Returns the geometry of the robot."""
+    parent, origin, axis, inertial = [], [], [], []
+    for leg in range(4):
+        side = -1.0 if leg % 2 == 0 else 1.0  # right legs are at negative x
+        motor_z = _FRONT_HIP_Z if leg < 2 else _REAR_HIP_Z
+        upper_x = _RIGHT_UPPER_X if side < 0 else _LEFT_UPPER_X
+        parent += [-1, 4 * leg, 4 * leg + 1, 4 * leg + 2]
+        origin += [(side * _HIP_X, 0.0, motor_z), (upper_x, 0.0, 0.0), (side * _KNEE[0], *_KNEE[1:]), _TOE]
+        axis += [(0.0, 0.0, side), (1.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)]
+        inertial += [(-side * _HIP_INERTIAL_X, 0.0, 0.0), _UPPER_INERTIAL, _LOWER_INERTIAL, (0.0, 0.0, 0.0)]
     motor = np.full(LINK_COUNT, -1, dtype=np.int64)
     motor[list(MOTOR_LINKS)] = np.arange(12)
     return KinematicTree(
-        base_inertial=np.array(_vector(links[order[0]], "inertial/origin")),
-        parent=np.array([index[_attribute(joint, "parent", "link")] for joint in joints]),
-        origin=np.array([_vector(joint, "origin") for joint in joints]),
-        axis=np.array([[0.0] * 3 if joint.get("type") == "fixed" else _vector(joint, "axis") for joint in joints]),
+        base_inertial=np.array(_BASE_INERTIAL),
+        parent=np.array(parent),
+        origin=np.array(origin),
+        axis=np.array(axis),
         motor=motor,
-        inertial=np.array([_vector(links[name], "inertial/origin") for name in order[1:]]),
-        mass=np.array([float(_attribute(links[name], "inertial/mass", "value")) for name in order]),
+        inertial=np.array(inertial),
+        mass=np.array([_CHASSIS_MASS, *(_LEG_MASSES * 4)]),
         feet=np.array(FOOT_LINKS, dtype=np.int64),
     )
 

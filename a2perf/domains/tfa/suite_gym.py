@@ -298,7 +298,7 @@ def _explained(env_id: str, env_kwargs: Mapping[str, Any]) -> Iterator[Any]:
             raise
         raise MissingDependency(
             f"{env_id} needs the package {error.name!r}, which is not installed",
-            hint=f"pip install {top}" if top in environment.requires else install_hint(domain.extra),
+            hint=environment.install or install_hint(domain.extra),
         ) from error
 
 

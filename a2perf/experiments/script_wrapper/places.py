@@ -22,6 +22,7 @@ ROLES = (TRAINING, UNNAMED, EVALUATION)
 _EVALUATION = re.compile(r"eval(uat(e|es|ed|ion|ing|or))?|test(s|ing|er)?|valid(ate|ation)?|val")
 _TRAINING = re.compile(r"(train(ing)?_?)?((v|vec_?)?envs?|environments?)|train(ing)?")
 _PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PICKLED = "<dynamic-code>"  # file name of functions that cloudpickle 3.1.3 and later has sent to another process
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -45,7 +46,7 @@ def place_here(folder: str) -> Place:
     frames = list(_frames(folder))
     if not frames:
         return Place("", "outside the script's folder", UNNAMED)
-    trail = [(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lasti) for frame in frames]
+    trail = [(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno, frame.f_lasti) for frame in frames]
     first = frames[0]
     name = "the script" if first.f_code.co_name == "<module>" else first.f_code.co_name
     return Place(
@@ -59,7 +60,7 @@ def _frames(folder: str) -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if path.startswith(folder) and "site-packages" not in path:
+        if path == _PICKLED or (path.startswith(folder) and "site-packages" not in path):
             yield frame
         frame = frame.f_back
 

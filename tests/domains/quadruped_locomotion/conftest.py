@@ -5,8 +5,6 @@ import pytest
 from a2perf import assets
 from a2perf.domains.quadruped_locomotion import ASSETS
 
-pytest.importorskip("pybullet", reason="needs the extra quadruped-locomotion")
-
 
 @pytest.fixture(scope="session")
 def golden(dog_clip):

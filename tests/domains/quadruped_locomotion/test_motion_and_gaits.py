@@ -2,14 +2,14 @@
 
 import math
 import pickle
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
-import pybullet
 import pytest
 
 from a2perf import assets
 from a2perf.domains.quadruped_locomotion import ASSETS
-from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
+from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend, import_pybullet
 from a2perf.domains.quadruped_locomotion.gaits import (
     BOUND,
     GAITS,
@@ -31,6 +31,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     foot_positions,
     kinematic_tree,
     link_frames,
+    urdf_path,
 )
 from a2perf.domains.quadruped_locomotion.rotations import euler, heading
 from a2perf.domains.quadruped_locomotion.single_precision import inverse_rotate_single, product_single
@@ -42,6 +43,30 @@ def frames_of(pose):
     frames = np.zeros((17, 7))
     link_frames(tree, pose[:3], pose[3:7], pose[7:], frames)
     return frames
+
+
+def test_geometry_and_masses_are_those_of_the_file_that_pybullet_loads():
+    root = ElementTree.parse(urdf_path()).getroot()
+
+    def numbers(element, path, attribute="xyz"):
+        found = element.find(path)
+        return [0.0] * 3 if found is None else [float(part) for part in found.get(attribute).split()]
+
+    links = {link.get("name"): link for link in root.findall("link")}
+    joints = {joint.find("child").get("link"): joint for joint in root.findall("joint")}
+    chassis = next(name for name in links if name not in joints)
+    # a leg is a chain, so the file's order of joints is that of the links
+    order = [chassis, *joints]
+    tree = kinematic_tree()
+    assert tree.base_inertial.tolist() == numbers(links[chassis], "inertial/origin")
+    assert tree.mass.tolist() == [numbers(links[name], "inertial/mass", "value")[0] for name in order]
+    for number, (name, joint) in enumerate(joints.items()):
+        fixed = joint.get("type") == "fixed"
+        assert order[tree.parent[number] + 1] == joint.find("parent").get("link")
+        assert tree.origin[number].tolist() == numbers(joint, "origin")
+        assert tree.axis[number].tolist() == ([0.0] * 3 if fixed else numbers(joint, "axis"))
+        assert (tree.motor[number] < 0) == fixed
+        assert tree.inertial[number].tolist() == numbers(links[name], "inertial/origin")
 
 
 def toes(pose):
@@ -118,6 +143,7 @@ def test_clip_file_round_trips(tmp_path):
 
 
 def test_euler_angles_are_those_of_bullet():
+    pybullet = import_pybullet()
     generator = np.random.default_rng(0)
     for _ in range(500):
         quaternion = generator.normal(size=4)
@@ -126,6 +152,7 @@ def test_euler_angles_are_those_of_bullet():
 
 
 def test_single_precision_transforms_are_those_of_bullet():
+    pybullet = import_pybullet()
     generator = np.random.default_rng(1)
     for _ in range(500):
         first, second = generator.normal(size=(2, 4))

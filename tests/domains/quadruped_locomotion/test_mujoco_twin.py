@@ -18,7 +18,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     kinematic_tree,
 )
 from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv, make_mujoco_vector_env
-from a2perf.errors import MissingDependency
+from a2perf.errors import MissingDependency, install_hint
 
 mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
 
@@ -166,7 +166,7 @@ def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatc
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(MissingDependency, match="which is not installed") as error:
         gymnasium.make("QuadrupedLocomotionMuJoCo-DogPace-v0", clip="synthetic_trot")
-    assert "a2perf[mujoco]" in str(error.value)
+    assert install_hint("quadruped-locomotion", "mujoco") in str(error.value)
 
 
 def test_hard_random_actions_end_episodes_and_leave_every_number_finite(twin, monkeypatch, tmp_path):
