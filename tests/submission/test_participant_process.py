@@ -346,8 +346,8 @@ GOOD_ENDS = {
 @pytest.mark.parametrize("case", GOOD_ENDS)
 def test_training_that_ends_like_a_script_has_finished(process, submission, case: str) -> None:
     participant = process(submission(train=GOOD_ENDS[case]), mode="train")
-    participant.start()
-    participant.train({}, time_limit_s=60)
+    participant.start(time_limit_s=60)
+    participant.train({})
 
 
 @pytest.mark.parametrize("case", BAD_TRAIN)

@@ -140,7 +140,7 @@ class Sampler:
         if not own and procfs.read_cgroup(self._cgroup).cpu_seconds is None:
             self._recorder.bound_unaccounted(pid)
         started_s = started_ago_s(pid)
-        if own or started_s > MAX_SPAWN_S:
+        if own or (started_s > MAX_SPAWN_S and not root_is_guard):
             # What a process did long before is not the run's.
             self._recorder.ignore(self._tree.sample())
         # Set before the event: the thread takes a start of 0 for a run that was never attached.

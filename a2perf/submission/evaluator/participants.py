@@ -171,18 +171,21 @@ class Participants:
     ) -> None:
         """Ends the current process with an exception, which kills it, or without, which lets it end by itself."""
         root, self._tree_root = self._tree_root, None
-        if root is not None and self.sampler is not None and self.process.ending is None:
+        if root is None:  # none was started
+            self._of_process.__exit__(kind, value, trace)
+            return
+        process = self.process
+        lives, began_s = process.ending is None, process.wall_s
+        if lives and self.sampler is not None:
             self.sampler.sample_now()
-        began_s = self.process.wall_s
         try:
             self._of_process.__exit__(kind, value, trace)
         finally:
-            ending = self.process.ending
-            if root is not None and ending is not None:
-                self._manifest.timings_s["exit"] = self.process.wall_s - began_s
-                if self.sampler is not None:
-                    peak = ending.peak_memory_bytes if self.process.cgroups else None
-                    self.sampler.detach(root, cpu_s=ending.cpu_s, memory_peak_bytes=peak)
+            if lives:
+                self._manifest.timings_s["exit"] = process.wall_s - began_s
+            if self.sampler is not None and process.ending is not None:
+                peak = process.ending.peak_memory_bytes if process.cgroups else None
+                self.sampler.detach(root, cpu_s=process.ending.cpu_s, memory_peak_bytes=peak)
 
     def cancel(self) -> None:
         """Makes the current process, or the next one, fail; called from another thread."""
