@@ -16,6 +16,7 @@ from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.numbers_text import row_scale
 from a2perf.runs.run import Run
+from a2perf.runs.seed_groups import seed_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -65,7 +66,7 @@ def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
     by_task: dict[str, list[tuple[str, MetricValue]]] = {}
     rows_of = [
         _Row(group.domain, group.task, group.mode, group.fingerprint, str(group.entry["env_kwargs"]), group.view,
-             group.algorithm, group.version)
+             group.algorithm, group.version, "" if group.task or group.domain else group.runs[0])
         for group in groups
     ]  # fmt: skip
     for group, (title, name) in zip(groups, _titles_and_names(rows_of), strict=True):
@@ -102,7 +103,8 @@ def _return_panels(runs: Sequence[Run]) -> list[ChartPanel]:
                 if finite.size:
                     known = task or identity.task
                     where = (identity.domain, known, mode, identity.fingerprint, identity.env_kwargs, identity.view)
-                    rows_of.append(_Row(*where, run.algorithm, identity.version))
+                    alone = seed_key(identity, run.folder).alone
+                    rows_of.append(_Row(*where, run.algorithm, identity.version, alone))
                     drawn.append(finite)
     found: dict[str, dict[str, list[Values]]] = {}
     for finite, (title, name) in zip(drawn, _titles_and_names(rows_of), strict=True):
@@ -163,6 +165,7 @@ class _Row(NamedTuple):
     view: str
     algorithm: str
     version: str
+    alone: str
 
 
 def _titles_and_names(rows: Sequence[_Row]) -> list[tuple[str, str]]:

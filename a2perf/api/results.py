@@ -16,6 +16,8 @@ from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
+from a2perf.runs.foreign_identity import UNKNOWN_ENVIRONMENT
+from a2perf.runs.seed_groups import seed_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -175,7 +177,7 @@ class Runs(Sequence[Result], Tabular):
         """Mean return of each run with episodes, float64, shape ``(runs,)``; the runs must be of one task.
 
         Raises:
-            UserError: the runs are of several tasks; their returns have different scales.
+            UserError: the runs are of several or unknown tasks; their returns have different scales.
         """
         tasks = sorted({result.task or result.domain or "unknown" for result in self._results})
         if len(tasks) > 1:
@@ -184,6 +186,8 @@ class Runs(Sequence[Result], Tabular):
                 "their returns have different scales",
                 hint=f"select one: runs.where(task={tasks[0]!r})",
             )
+        if len(self._results) > 1 and any(seed_key(found.run.identity, found.folder).alone for found in self._results):
+            raise UserError("the environment of a run is unknown", hint=UNKNOWN_ENVIRONMENT.partition("; ")[2])
         means = (result.mean_return for result in self._results)
         return np.array([mean for mean in means if mean is not None], np.float64)
 

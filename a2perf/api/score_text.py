@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from a2perf.api.table_text import ESTIMATED_MARK, WIDTH, counted
+from a2perf.plain_text import plain_text
 
 _MOST_CONDITIONS = 20
+_DIGITS = 8
 MODE_NAMES = {"train": "training", "inference": "inference", "generalization": "generalization"}
 
 
@@ -70,7 +73,15 @@ def document_text(document: Mapping[str, Any], *, every: bool = False, further: 
         every: list all metrics instead of the main ones.
         further: where the conditions are that are not listed.
     """
-    lines = [line for group in document["groups"] for line in (*group_lines(group, every=every), "")]
+    titles = Counter(map(group_title, document["groups"]))
+    lines: list[str] = []
+    for group in document["groups"]:
+        first, *rest = group_lines(group, every=every)
+        # other arguments of the environment, another version, or no environment
+        told = group["runs"][0] if not group["task"] else group["env_kwargs"] or group["version"][:_DIGITS]
+        if titles[group_title(group)] > 1 and told:
+            first = f"{first} ({plain_text(told)})"
+        lines += [first, *rest, ""]
     found = [(run["run"], condition) for run in document["runs"] for condition in run["conditions"]]
     if found:
         lines.append(f"Conditions of {counted(len({run for run, _ in found}), 'run')}:")

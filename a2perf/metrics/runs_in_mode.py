@@ -11,6 +11,7 @@ from a2perf.arrays import Values
 from a2perf.metrics import protocol
 from a2perf.metrics.values import Profile
 from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import nothing_tracked
 
 T = TypeVar("T")
 
@@ -91,6 +92,8 @@ def in_mode(run: Run, mode: str) -> Run:
         curve=run.curve if trained else None,
         datasets=run.datasets if trained else [],
         wall_clock_s=run.wall_clock_s if trained else None,
+        # the costs of a program are not split by mode
+        tracking=run.tracking if trained or "train" not in run.modes() else nothing_tracked(),
         latency_s=run.latency_s if evaluated else {},
         latency_first_s=run.latency_first_s if evaluated else {},
     )

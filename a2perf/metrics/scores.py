@@ -24,10 +24,11 @@ from a2perf.metrics import application, registry
 from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.runs.finding import find_runs, fingerprint_of
+from a2perf.runs.foreign_identity import UNKNOWN_ENVIRONMENT
 from a2perf.runs.layout import MODES
 from a2perf.runs.reading import identify, read_run
 from a2perf.runs.run import Run, RunFolder, RunIdentity
-from a2perf.runs.seed_groups import grouped, seed_key
+from a2perf.runs.seed_groups import grouped, is_environment_known, seed_key
 from a2perf.worker_pool import worker_pool
 
 SCHEMA = 1
@@ -111,7 +112,7 @@ def score_found(
 
 def conditions_of(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
     """Returns what a reader of the scores of these runs, seeds of one another, should know, in words."""
-    conditions = []
+    conditions = [] if is_environment_known(runs[0].identity, runs[0].folder) else [UNKNOWN_ENVIRONMENT]
     known = [run.identity.seed for run in runs if run.identity.seed is not None]
     if len(set(known)) < len(known):
         conditions.append("two runs share a seed; they are not independent")

@@ -148,7 +148,8 @@ def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
     names: dict[SeedKey, str] = {}
     taken: set[tuple[str, str]] = set()
     for key in keys:
-        name = plain_text(key.algorithm) or "unnamed"
+        # a group of one run that is never averaged with others: its path is its name
+        name = plain_text(key.alone or key.algorithm) or "unnamed"
         if key.view:
             name += f" ({plain_text(key.view)})"
         if len(layouts[key.algorithm]) > 1:

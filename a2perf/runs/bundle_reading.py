@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,14 +29,15 @@ from a2perf.records import (
 from a2perf.runs import inventory, layout
 from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.emissions_tables import read_emissions
-from a2perf.runs.files import BundleFiles, FileStatus
-from a2perf.runs.log_files import find_logs
+from a2perf.runs.files import BundleFiles, FileStatus, files_of
+from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.model_record import ModelUsage
 from a2perf.runs.model_use import entries_without_contents, model_use
 from a2perf.runs.reproduction import mark_of
 from a2perf.runs.run import Run, RunFolder, RunIdentity
+from a2perf.runs.run_record import RUN_FILE, ExperimentRun
 from a2perf.runs.seed_groups import ranked_task
-from a2perf.runs.series import read_returns
+from a2perf.runs.series import SeriesReader, returns_of
 from a2perf.runs.series_cache import SeriesCache
 from a2perf.runs.tables import table_of
 from a2perf.runs.task_totals import summed
@@ -81,7 +84,10 @@ def read(folder: RunFolder) -> Run:
         run.conditions += [*changes[:_MAX_CHANGES], *(["more was changed"] if len(changes) > _MAX_CHANGES else [])]
         run.conditions += [*_how_it_ended(manifest), *_earlier_attempts(manifest)]
     mode = run.identity.mode
+    is_program = folder.path.name in layout.PROGRAM_MODES
     tracking = reader.tracking(layout.TRACKING)
+    if tracking is None and is_program and manifest is not None and manifest.tracking:
+        tracking = read_tracking(manifest.tracking, [])
     if tracking is None:
         run.tracking_by_task = _tracked_tasks(reader)
         tracking = summed(list(run.tracking_by_task.values())) or _of_trace(reader)
@@ -112,17 +118,30 @@ def read(folder: RunFolder) -> Run:
     if reader.is_there(layout.emissions(mode)):
         run.emissions[mode], conditions = read_emissions(reader.files, [layout.emissions(mode)])
         run.conditions += conditions
-    if mode == "train":
+    if mode == "train" or is_program:
         results = reader.record(layout.TRAIN, TrainResults)
         run.wall_clock_s = None if results is None else results.wall_s
         artifacts = reader.files.status(layout.ARTIFACTS)
         if artifacts is None or artifacts.kind is not Kind.LINK:
             logs = find_logs(reader.files, is_listed=lambda name: inventory.is_listed(manifest, name))
-            run.curve, conditions = read_returns(logs, SeriesCache())
+            series = SeriesReader(logs, SeriesCache())
+            run.curve, conditions = returns_of(series)
             run.conditions += conditions
             run.datasets, conditions = read_notes(reader.files)
             run.conditions += conditions
+            if is_program and manifest is not None:
+                _add_program(run, manifest, series)
     return run
+
+
+def _add_program(run: Run, manifest: Manifest, series: SeriesReader) -> None:
+    """Adds what only the bundle of a program holds: its wall time, and the test episodes of a wrapped script."""
+    record = _program_record(run.folder)
+    wall_s = manifest.timings_s.get("train", manifest.timings_s.get(run.folder.path.name))
+    run.wall_clock_s = record.wall_s if wall_s is None and record is not None else wall_s
+    tested = series.series(layout.TEST_REWARDS, LogKind.EVENTS)
+    if tested is not None:
+        run.returns["inference"] = {run.identity.task: tested.values}
 
 
 class BundleReader:
@@ -238,11 +257,12 @@ class BundleReader:
 
 def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
     """Returns the identity of the run with this manifest; None stands for an unreadable manifest."""
-    mode = folder.path.name
+    is_program = folder.path.name in layout.PROGRAM_MODES
+    mode = "" if is_program else folder.path.name  # the bundle of a program holds its training and its test
     if manifest is None:
         return RunIdentity(algorithm=folder.label, mode=mode, state="unreadable")
     ranked = ranked_task(manifest)
-    return RunIdentity(
+    identity = RunIdentity(
         domain=manifest.domain,
         task=ranked.task,
         algorithm=_algorithm(manifest),
@@ -254,6 +274,44 @@ def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
         env_kwargs=ranked.env_kwargs,
         view=ranked.view,
     )
+    return _program_identity(folder, manifest, identity) if is_program else identity
+
+
+def _program_identity(folder: RunFolder, manifest: Manifest, identity: RunIdentity) -> RunIdentity:
+    """Returns the identity of a program's run; the record of its store counts before its manifest.
+
+    The version covers the arguments of the program: with others it is another algorithm.
+    """
+    record = _program_record(folder)
+    if record is not None:
+        identity = replace(identity, algorithm=record.experiment, task=record.env_id or identity.task)
+    if folder.path.name == "imported":
+        seed = identity.seed if record is None else record.seed
+        return replace(identity, version="" if record is None else record.version, seed=seed)
+    words = "\0".join([manifest.submission.sha256, *program_arguments(manifest.command)])
+    return replace(identity, version=hashlib.sha256(words.encode()).hexdigest())
+
+
+def program_arguments(command: Sequence[str]) -> list[str]:
+    """Returns the arguments of a recorded program without environment and seed.
+
+    ``a2perf wrap SCRIPT ... -- ARGUMENTS`` and ``COMMAND... --env-id ENV --seed N`` are the two forms.
+    """
+    words = list(command)
+    if words[:2] == ["a2perf", "wrap"]:
+        return words[words.index("--") + 1 :] if "--" in words else []
+    return words[:-4] if words[-4:-3] == ["--env-id"] and words[-2:-1] == ["--seed"] else words
+
+
+def _program_record(folder: RunFolder) -> ExperimentRun | None:
+    """Returns the record of the store beside a program's bundle; None if it is missing or unreadable."""
+    files = files_of(folder.path.parent)
+    try:
+        if files.status(RUN_FILE) is None:
+            return None
+        return parse_record(files.read(RUN_FILE, MAX_RECORD_BYTES), ExperimentRun, RUN_FILE)
+    except (UserError, OSError):
+        return None
 
 
 def _algorithm(manifest: Manifest) -> str:

@@ -14,16 +14,20 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text
 from a2perf.runs import formats
 from a2perf.runs.files import files_of, folders_of
-from a2perf.runs.inventory import is_archived, is_bundle
-from a2perf.runs.layout import EARLIER_FILES, LOCK, METRICS, MODES, SCORES
+from a2perf.runs.foreign_layouts import own_logs
+from a2perf.runs.inventory import hash_files, is_archived, is_bundle, read_manifest
+from a2perf.runs.layout import EARLIER_FILES, LOCK, METRICS, MODES, PROGRAM_MODES, SCORES, WRITTEN_ELSEWHERE
 from a2perf.runs.log_files import is_trainer_log
 from a2perf.runs.packed_archive import packed_place, packed_top, unpacked_path
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, RunFolder
+from a2perf.runs.writer_children import writer_children
+from a2perf.storage import MAX_JSON_BYTES, parse_json
 from a2perf.stranger_files import Kind
 
 
@@ -39,6 +43,8 @@ def find_runs(paths: Sequence[Path]) -> list[RunFolder]:
             raise UserError(f"{given} does not exist", hint="give a run, or a folder that holds runs")
         for run in _find(given):
             found.setdefault(os.path.abspath(run.path), run)
+    for path in _copied(found.values()):
+        del found[path]
     if not found:
         failed = formats.problems().items()
         broken = "".join(f"; the run format {name} could not be loaded ({why})" for name, why in failed)
@@ -61,6 +67,9 @@ def named_uniquely(found: Iterable[RunFolder]) -> list[RunFolder]:
 def fingerprint_of(run: RunFolder) -> str:
     """Returns a hash over the names, sizes and times of a run's files; their content is not read."""
     digest = hashlib.sha256(f"{run.layout}\0{os.path.abspath(run.path)}\0{run.label}\0{run.links}".encode())
+    if run.layout in (LOGS, TABLE):  # also files in other folders, of children of a writer
+        states = [run.files().status(log) for log in own_logs(run)]
+        digest.update(str([(state.path, state.size, state.stamp) for state in states if state is not None]).encode())
     if run.is_file:
         status = run.path.stat()
         digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
@@ -75,6 +84,40 @@ def fingerprint_of(run: RunFolder) -> str:
     return digest.hexdigest()
 
 
+def _copied(found: Iterable[RunFolder]) -> list[str]:
+    """Returns the paths of a program's own logs of which the bundle of the program holds a copy: they are one run."""
+    runs = list(found)
+    programs = [run for run in runs if run.layout == BUNDLE and run.path.name in PROGRAM_MODES]
+    logs = [run for run in runs if run.layout in (LOGS, TABLE)] if programs else []
+    if not logs:
+        return []
+    held: set[tuple[str, str]] = set()
+    for program in programs:
+        try:
+            files = program.files()
+            hashes = read_manifest(program.path).files or hash_files(program.path)
+            if files.status(WRITTEN_ELSEWHERE) is not None:
+                written = parse_json(files.read(WRITTEN_ELSEWHERE, MAX_JSON_BYTES), WRITTEN_ELSEWHERE)
+                hashes = hashes | written if isinstance(written, dict) else hashes
+        except (UserError, OSError, ValueError):
+            continue
+        held |= {(name.rpartition("/")[2], value) for name, value in hashes.items() if isinstance(value, str)}
+    names = {name for name, _ in held}
+
+    def is_held(run: RunFolder, log: str) -> bool:
+        name = log.rpartition("/")[2]
+        if name not in names:
+            return False
+        try:
+            with run.files().open(log) as stream:
+                return (name, hashlib.file_digest(cast("Any", stream), "sha256").hexdigest()) in held
+        except (UserError, OSError):
+            return False
+
+    copied = [run for run in logs if all(is_held(run, log) for log in own_logs(run))]
+    return [os.path.abspath(run.path) for run in copied]
+
+
 def _find(given: Path) -> Iterator[RunFolder]:
     if packed_place(given) is None and given.is_file():
         if (found := formats.format_of_file(given.name)) is not None:
@@ -86,7 +129,9 @@ def _find(given: Path) -> Iterator[RunFolder]:
             raise UserError(
                 f"{given} is not a recorded run", hint="give a folder, an event file or a file that ends in .csv"
             )
-        yield RunFolder(TABLE, given, label, is_file=True)
+        run = RunFolder(TABLE, given, label, is_file=True)
+        # a trainer's log stands for all of its kind in its folder, such as 0.monitor.csv and 1.monitor.csv: one run
+        yield dataclasses.replace(run, path=given.parent / next(iter(own_logs(run)), given.name))
         return
     top = packed_top(Path(os.path.abspath(given)))
     shown_top = unpacked_path(top)
@@ -101,7 +146,7 @@ def _find(given: Path) -> Iterator[RunFolder]:
             others.clear()
             yield RunFolder(BUNDLE, path, label)
             continue
-        modes = [name for name in MODES if name in names and is_bundle(path / name)]
+        modes = [name for name in (*MODES, *PROGRAM_MODES) if name in names and is_bundle(path / name)]
         if modes:
             # the files in metrics/ of a run root duplicate its bundles
             names[:] = [name for name in names if name != METRICS]
@@ -122,6 +167,8 @@ def _find(given: Path) -> Iterator[RunFolder]:
             others.clear()
             yield RunFolder(EARLIER, path, label, links)
         elif any(is_trainer_log(name) for name in others):
+            children = writer_children(path, names, others)
+            names[:] = [name for name in names if name not in children]
             yield RunFolder(LOGS, path, label, links)
 
 

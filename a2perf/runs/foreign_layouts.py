@@ -20,16 +20,19 @@ from a2perf.constants import BenchmarkDomain
 from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.files import BundleFiles, folders_of
+from a2perf.runs.foreign_identity import folders_above, identity_of, monitor_config, monitor_head, runs_in_table
 from a2perf.runs.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
-from a2perf.runs.log_files import TRAINER_KINDS, find_logs, given_logs, is_trainer_log
+from a2perf.runs.log_files import TRAINER_KINDS, LogKind, find_logs, given_logs, is_trainer_log, log_kind
 from a2perf.runs.packed_archive import unpacked_path
-from a2perf.runs.run import EARLIER, LOGS, Run, RunFolder, RunIdentity
+from a2perf.runs.run import EARLIER, TABLE, Run, RunFolder, RunIdentity
+from a2perf.runs.seed_groups import env_arguments
 from a2perf.runs.series import read_returns
 from a2perf.runs.series_cache import SeriesCache
+from a2perf.runs.tables import table_of
+from a2perf.runs.writer_children import writer_children
 from a2perf.stranger_files import Kind, StrangerFileError
 
 _SEED = re.compile(r"(?:^|[_\-])seed[_\-=]?(\d+)", re.IGNORECASE)
-_RUN_NUMBER = re.compile(r"^(.*?)[_\-](\d+)$")
 _DOMAINS = tuple(member.value for member in BenchmarkDomain)
 
 
@@ -43,18 +46,36 @@ def identify(run: RunFolder) -> RunIdentity:
         domain = next((part for part in reversed(parts[:index]) if part in _DOMAINS), parts[index - 4])
         return RunIdentity(domain=domain, task=parts[index - 2], algorithm=parts[index - 1], seed=_seed(parts[index]))
     domain = next((part for part in reversed(parts) if part in _DOMAINS), "")
-    if seeded:
-        part = parts[seeded[-1]]
-        rest = _SEED.sub("", part).strip("_-")
-        return RunIdentity(domain=domain, algorithm=rest or parts[seeded[-1] - 1], seed=_seed(part), mode=_mode(run))
-    name = path.stem if path.is_file() and not is_trainer_log(path.name) else path.name
-    if path.is_file() and is_trainer_log(path.name):
-        name = path.parent.name
-    numbered = _RUN_NUMBER.match(name)
-    if numbered is not None and run.layout != EARLIER:
-        # Stable-Baselines3 numbers the runs of one algorithm: PPO_1, PPO_2
-        return RunIdentity(domain=domain, algorithm=numbered[1], seed=int(numbered[2]), mode=_mode(run))
-    return RunIdentity(domain=domain, algorithm=name, mode=_mode(run))
+    name = path.name
+    if run.is_file:
+        name = path.parent.name if is_trainer_log(path.name) else path.stem
+        path = path.parent if is_trainer_log(path.name) else path
+    config = {}
+    if run.layout != EARLIER:
+        files = run.files()
+        monitors = [log for log in own_logs(run) if log_kind(log) is LogKind.MONITOR]
+        config = monitor_config(monitor_head(files, log) for log in monitors)
+        if run.layout == TABLE and not is_trainer_log(run.path.name):
+            runs = runs_in_table(table_of(files, run.path.name))
+            config = dict(runs[0][0]) if len(runs) == 1 else {}
+    found = identity_of(name, folders_above(path), config)
+    return RunIdentity(
+        domain=domain, task=found.env_id, algorithm=found.experiment, seed=found.seed, mode=_mode(run),
+        env_kwargs=env_arguments(found.env_kwargs),
+    )  # fmt: skip
+
+
+def own_logs(run: RunFolder) -> list[str]:
+    """Returns the files of a run of a trainer: its own logs and those of its writer's children; not of other runs."""
+    if run.is_file and not is_trainer_log(run.path.name):
+        return [run.path.name]
+    folder = run.path.parent if run.is_file else run.path
+    _, inner, names = next(folders_of(folder), ("", [], []))
+    if run.is_file:  # a file stands for all files of its kind in its folder
+        return sorted(name for name in names if log_kind(name) is log_kind(run.path.name))
+    children = writer_children(folder, inner, names)
+    below = [f"{child}/{log}" for child, logs in children.items() for log in logs]
+    return sorted([*(name for name in names if is_trainer_log(name)), *below])
 
 
 def read(folder: RunFolder) -> Run:
@@ -62,13 +83,14 @@ def read(folder: RunFolder) -> Run:
     if folder.layout == EARLIER:
         return _earlier(folder)
     run = Run(identify(folder), folder)
-    if folder.layout == LOGS:
-        # only the logs of this folder: a folder below it that holds logs is another run
-        _, _, names = next(folders_of(folder.path))
-        logs = given_logs(folder.files(), sorted(name for name in names if is_trainer_log(name)))
-    else:
-        logs = given_logs(folder.files(), [folder.path.name])
-        logs.is_chosen = True
+    if folder.layout == TABLE and not is_trainer_log(folder.path.name):
+        runs = runs_in_table(table_of(folder.files(), folder.path.name))
+        if len(runs) > 1:  # one curve over all of them would average environments and seeds
+            columns = ", ".join(runs[0][0])
+            run.conditions = [f"{len(runs)} runs in one file (columns {columns}); `a2perf rlops import` separates them"]
+            return run
+    logs = given_logs(folder.files(), own_logs(folder))
+    logs.is_chosen = folder.layout == TABLE
     run.curve, run.conditions = read_returns(logs, SeriesCache())
     if run.curve is None:
         run.conditions.append("no returns in these files")

@@ -1,14 +1,13 @@
 """Logs of other tools that can be imported: TensorBoard folders, CSV, offline tracker runs, Stable-Baselines3 logs.
 
-The identity of a run comes from its configuration or, without one, from the name of its folder:
-``<env>__<experiment>__<seed>__<time>`` as single-file trainers name their folders, ``.../seed_3/...``, ``PPO_2``.
+``foreign_identity`` finds the identity of a run, from its configuration or the names of its folders.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,25 +17,27 @@ from typing import Any
 import numpy as np
 
 from a2perf.errors import UserError, did_you_mean
+from a2perf.runs.files import files_of
+from a2perf.runs.foreign_identity import (
+    CONFIG_KEYS,
+    ForeignIdentity,
+    folders_above,
+    identity_of,
+    monitor_config,
+    monitor_head,
+    runs_in_table,
+)
 from a2perf.runs.log_files import LogKind, is_trainer_log, log_kind
 from a2perf.runs.run_record import folder_name
 from a2perf.runs.series import STEP_COLUMNS
-from a2perf.runs.tables import CsvTable, read_table
+from a2perf.runs.tables import CsvTable, plain_cell, read_table
 from a2perf.runs.tracker_tables import TableSeries, chart_curves, history_series, kept_run
 from a2perf.runs.wandb_log import MAX_BYTES, WandbLog, read_wandb_log
+from a2perf.runs.writer_children import writer_children
 from a2perf.storage import read_json
 from a2perf.stranger_files import Bounds, folders
 
-_MOST_CHARACTERS = 1 << 20  # of the line of JSON at the head of a Monitor file
 FORMATS = ("tensorboard", "csv", "wandb", "sb3")
-_NAMED = re.compile(r"^(?P<env>.+?)__(?P<exp>.+?)__(?P<seed>\d+)(?:__\d+)?$")
-_SEEDED = re.compile(r"(?:^|[_\-])seed[_\-=]?(?P<seed>\d+)(?:$|[_\-])", re.IGNORECASE)
-_NUMBERED = re.compile(r"^(?P<exp>.*?)[_\-](?P<seed>\d+)$")
-_IDENTITY = {
-    "env_id": ("env_id", "env", "environment", "gym_id"),
-    "experiment": ("exp_name", "experiment", "algo", "algorithm"),
-    "seed": ("seed",),
-}
 
 
 @dataclass
@@ -54,6 +55,7 @@ class ForeignRun:
         user: the user who ran it; ``""`` if unknown.
         started_s: seconds since the epoch, 0 when unknown.
         finished: whether it finished, according to its files.
+        run_id: identifier that all pieces of a run share; ``""`` without one.
     """
 
     source: str
@@ -66,6 +68,11 @@ class ForeignRun:
     user: str = ""
     started_s: float = 0.0
     finished: bool = True
+    run_id: str = ""
+
+    def identity(self) -> ForeignIdentity:
+        """Returns experiment, environment and seed, as far as the configuration or the names contain them."""
+        return identity_of(self.name, folders_above(Path(os.path.abspath(self.path))), self.config)
 
 
 def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[ForeignRun]:
@@ -87,34 +94,42 @@ def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[Foreign
         if not path.exists():
             raise UserError(f"{path} does not exist", hint="give a folder or file of logs")
         found += _of_file(path) if path.is_file() else _below(path)
-    found = [item for item in found if kind is None or item.source == kind]
+    found = list({(item.path, item.name, *item.files): item for item in found}.values())  # a path may be given twice
+    found = [item for item in _joined(found) if kind is None or item.source == kind]
     if not found:
         wanted = f"{kind} logs" if kind is not None else "event files, progress.csv, monitor.csv, *.wandb or CSV files"
         raise UserError(f"no {wanted} in {', '.join(map(str, paths))}", hint="give the folder that holds them")
     return found
 
 
-def guess_identity(item: ForeignRun) -> dict[str, Any]:
-    """Returns ``experiment``, ``env_id`` and ``seed``, as far as the configuration or the name contain them."""
-    found: dict[str, Any] = {"experiment": "", "env_id": "", "seed": None}
-    named = _NAMED.match(item.name)
-    seeded = next((match for part in reversed(item.path.parts) if (match := _SEEDED.search(part))), None)
-    numbered = _NUMBERED.match(item.name)
-    if named is not None:
-        found = {"experiment": named["exp"], "env_id": named["env"], "seed": int(named["seed"])}
-    elif seeded is not None:
-        found["seed"] = int(seeded["seed"])
-        rest = _SEEDED.sub("", item.name).strip("_-")
-        found["experiment"] = rest or item.path.parent.name
-    elif numbered is not None:
-        found["experiment"], found["seed"] = numbered["exp"], int(numbered["seed"])
-    else:
-        found["experiment"] = item.name
-    for name, keys in _IDENTITY.items():
-        value = next((item.config[key] for key in keys if item.config.get(key) not in (None, "")), None)
-        if value is not None:
-            found[name] = int(value) if name == "seed" else str(value)
-    return found
+def _joined(found: Sequence[ForeignRun]) -> list[ForeignRun]:
+    """Joins the pieces of a run: files of a tracker with one run id, tables of one folder that continue each other."""
+    by_id: dict[tuple[str, ...], ForeignRun] = {}
+    for number, item in enumerate(sorted(found, key=lambda item: (item.started_s, _first_step(item)))):
+        key: tuple[str, ...] = (item.source, item.run_id) if item.run_id else (str(number),)
+        if item.source == "csv" and len(item.config) == len(CONFIG_KEYS):
+            header = item.tables["curve.csv"][0]
+            key = (item.source, str(item.path.parent), *map(str, (*sorted(item.config.items()), *header)))
+        known = by_id.get(key)
+        if known is None:
+            by_id[key] = item
+        elif item.run_id:
+            known.files += [file for file in item.files if file not in known.files]
+            known.config |= item.config
+            known.tags = list(dict.fromkeys([*known.tags, *item.tags]))
+            known.finished = item.finished
+        elif _first_step(item) > _first_step(known):
+            known.tables["curve.csv"] += item.tables["curve.csv"][1:]
+        else:  # another run of the same seed
+            by_id[*key, str(number)] = item
+    order = {id(item): place for place, item in enumerate(found)}
+    return sorted(by_id.values(), key=lambda item: order[id(item)])
+
+
+def _first_step(item: ForeignRun) -> float:
+    rows = item.tables.get("curve.csv", [])
+    step = next((rows[0].index(name) for name in STEP_COLUMNS if rows and name in rows[0]), None)
+    return float("-inf") if step is None else next((float(str(row[step])) for row in rows[1:] if row[step] != ""), 0.0)
 
 
 def _below(top: Path) -> Iterator[ForeignRun]:
@@ -129,7 +144,9 @@ def _below(top: Path) -> Iterator[ForeignRun]:
             continue
         known = [file for file in here if is_trainer_log(file.name)]
         if known:
-            yield _of_folder(path, known)
+            children = writer_children(path, names, [file.name for file in here])
+            names[:] = [name for name in names if name not in children]
+            yield _of_folder(path, [*known, *(path / child / log for child, logs in children.items() for log in logs)])
         for file in here:
             if file not in known and file.suffix in (".csv", ".jsonl"):
                 yield from _of_file(file)
@@ -139,7 +156,9 @@ def _of_file(path: Path) -> Iterable[ForeignRun]:
     if path.suffix == ".wandb":
         return [_of_wandb(path)]
     if is_trainer_log(path.name):
-        return [_of_folder(path.parent, [path])]
+        # a file stands for all files of its kind in its folder: parts of one run
+        kind = log_kind(path.name)
+        return [_of_folder(path.parent, sorted(f for f in path.parent.iterdir() if log_kind(f.name) is kind))]
     if path.suffix == ".jsonl":
         return _of_history(path)
     return _of_csv(path)
@@ -149,18 +168,9 @@ def _of_folder(folder: Path, files: list[Path]) -> ForeignRun:
     kinds = {log_kind(file.name) for file in files}
     name = os.path.basename(os.path.abspath(folder))
     item = ForeignRun("tensorboard" if kinds == {LogKind.EVENTS} else "sb3", folder, files, name=name)
-    for file in files:
-        if log_kind(file.name) is LogKind.MONITOR:
-            with file.open(encoding="utf-8", errors="replace") as stream:
-                first = stream.readline(_MOST_CHARACTERS)
-            try:
-                head = json.loads(first.removeprefix("#"))
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(head, dict):
-                item.started_s = float(head.get("t_start") or 0)
-                if isinstance(head.get("env_id"), str) and head["env_id"] != "None":
-                    item.config["env_id"] = head["env_id"]
+    heads = [monitor_head(files_of(folder), file.name) for file in files if log_kind(file.name) is LogKind.MONITOR]
+    item.started_s = min((_number(head.get("t_start")) for head in heads), default=0.0)
+    item.config |= monitor_config(heads)
     return item
 
 
@@ -171,6 +181,7 @@ def _of_wandb(path: Path) -> ForeignRun:
     item = ForeignRun("wandb", path, [path], name=log.name or log.run_id or path.stem, config=dict(log.config))
     item.tags, item.user, item.started_s = list(log.tags), log.entity, log.started_s
     item.finished = log.exit_code == 0
+    item.run_id = "/".join((log.entity, log.project, log.run_id)) if log.run_id else ""
     return item
 
 
@@ -203,7 +214,7 @@ def _of_history(path: Path) -> list[ForeignRun]:
 def _tables(series: TableSeries) -> dict[str, list[list[object]]]:
     tables: dict[str, list[list[object]]] = {}
     for name, (steps, values, times) in series.items():
-        rows = [[_plain(cell) for cell in row] for row in zip(steps, values, times, strict=True)]
+        rows = [[plain_cell(cell) for cell in row] for row in zip(steps, values, times, strict=True)]
         file = folder_name(name)
         while f"{file}.csv" in tables:  # another metric has the same name as a file
             file += "_"
@@ -235,21 +246,13 @@ def _of_csv(path: Path) -> list[ForeignRun]:
         return exported
     if not any(table.numbers(name) is not None for name in STEP_COLUMNS):
         return []
-    keys = {
-        name: next((column for column in columns if column in table.columns), None)
-        for name, columns in _IDENTITY.items()
-    }
-    telling = [column for column in keys.values() if column is not None]
-    if not telling:
+    runs = runs_in_table(table)
+    if not runs:
         return [ForeignRun("csv", path, [path], name=path.stem)]
     found = []
-    cells = list(zip(*([str(_plain(cell)) for cell in table.columns[column]] for column in telling), strict=True))
-    for group in dict.fromkeys(cells):
-        rows = np.array([cell == group for cell in cells])
-        item = ForeignRun(
-            "csv", path, name="_".join([path.stem, *group]), config=dict(zip(telling, group, strict=True))
-        )
-        item.tables["curve.csv"] = _rows(table, rows, leave_out=telling)
+    for config, rows in runs:
+        item = ForeignRun("csv", path, name="_".join([path.stem, *config.values()]), config=dict(config))
+        item.tables["curve.csv"] = _rows(table, rows, leave_out=list(config))
         found.append(item)
     return found
 
@@ -257,10 +260,8 @@ def _of_csv(path: Path) -> list[ForeignRun]:
 def _rows(table: CsvTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], leave_out: Sequence[str]) -> list[list[object]]:
     names = [name for name in table.columns if name not in leave_out and table.numbers(name) is not None]
     columns = [np.asarray(table.columns[name])[chosen] for name in names]
-    return [list(names), *([_plain(cell) for cell in row] for row in zip(*columns, strict=True))]
+    return [list(names), *([plain_cell(cell) for cell in row] for row in zip(*columns, strict=True))]
 
 
-def _plain(cell: Any) -> Any:
-    if isinstance(cell, float | np.floating):
-        return "" if np.isnan(cell) else int(cell) if float(cell).is_integer() else float(cell)
-    return cell
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0

@@ -1,18 +1,21 @@
 """Imports of logs of other tools: each run is copied into a bundle ``R/imported`` of the store.
 
-The identity of a run is the one that the caller states, otherwise the one that ``foreign_logs`` found. A run is written
-to a temporary folder of the store and renamed into its place; importing it again changes nothing.
+The identity of a run is the one that the caller states, otherwise the one that ``foreign_identity`` finds. A run is
+written to a temporary folder of the store and renamed into its place; importing it again changes nothing.
 """
 
 from __future__ import annotations
 
 import csv
 import datetime
+import glob
 import hashlib
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +24,8 @@ from a2perf.errors import UserError
 from a2perf.records import Attempt, Manifest, RunState, SubmissionIdentity
 from a2perf.runs.bundle import record_files, write_manifest
 from a2perf.runs.files import files_of
-from a2perf.runs.foreign_logs import ForeignRun, guess_identity
+from a2perf.runs.foreign_logs import ForeignRun
+from a2perf.runs.inventory import read_manifest
 from a2perf.runs.layout import ARTIFACTS, MANIFEST
 from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.process_identity import left_behind, mark
@@ -67,22 +71,26 @@ def import_run(
     Raises:
         UserError: its experiment or environment is unknown, or it holds no numbers.
     """
-    guessed = guess_identity(item)
-    experiment = experiment or guessed["experiment"]
-    env_id = env_id or guessed["env_id"]
-    seed = guessed["seed"] if seed is None else seed
+    guessed = item.identity()
+    experiment = experiment or guessed.experiment
+    env_id = env_id or guessed.env_id
+    seed = guessed.seed if seed is None else seed
     if not experiment or not env_id:
         missing = "experiment" if not experiment else "environment"
         raise UserError(
-            f"the {missing} of {item.path} is unknown",
+            f"the {missing} of {item.path} is unknown{f' ({guessed.notice})' if guessed.notice else ''}",
             hint=f"add {'--exp-name NAME' if not experiment else '--env-id ENV'}",
         )
     version = f"imported-{item.source}"
     leaf = f"{folder_name(item.name)}-{_content(item)[:8]}"
     run_id = f"{folder_name(experiment)}/{folder_name(env_id)}/{version}/{leaf}"
     target = store / run_id
-    if (target / "imported" / MANIFEST).exists():
-        return ImportedRun(run_id, item.source, False, len(_logged(target / "imported")))
+    content = _content(item)
+    earlier = [run for run in sorted(target.parent.glob(f"{folder_name(item.name)}-*")) if _is_import(run)]
+    for run in earlier:
+        if read_manifest(run / "imported").submission.sha256 == content:
+            known = run.relative_to(store).as_posix()
+            return ImportedRun(known, item.source, False, len(_logged(run / "imported")))
     for left in store.glob(".importing-*"):
         if left_behind(left.name.removeprefix(".importing-")):  # its process was killed
             shutil.rmtree(left, ignore_errors=True)
@@ -90,6 +98,8 @@ def import_run(
     shutil.rmtree(made, ignore_errors=True)
     try:
         metrics, wall_s = _write_files(made, item)
+        # a log that has grown, or a resumed run: the same run, under its name and with its tags
+        target = next((run for run in earlier if _continues(made / "imported", run / "imported")), target)
         record = ExperimentRun(
             experiment=experiment,
             env_id=env_id,
@@ -104,7 +114,7 @@ def import_run(
             notes=[f"imported from {item.path.name}"],
         )
         write_record(made / RUN_FILE, record)
-        manifest = _manifest(record, item)
+        manifest = _manifest(record, item, guessed.env_kwargs)
         record_files(made / "imported", manifest)
         write_manifest(made / "imported", manifest)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,14 +122,37 @@ def import_run(
         made.replace(target)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-    return ImportedRun(run_id, item.source, True, metrics)
+    return ImportedRun(target.relative_to(store).as_posix(), item.source, True, metrics)
+
+
+def _is_import(run: Path) -> bool:
+    return (run / "imported" / MANIFEST).exists()
+
+
+def _continues(new: Path, old: Path) -> bool:
+    """Returns whether each log of an imported run is the beginning of one of a new import."""
+    logs = [file for file in (old / ARTIFACTS).rglob("*") if file.is_file()]
+    return bool(logs) and all(
+        any(_begins_with(file, log) for file in (new / ARTIFACTS).rglob(glob.escape(log.name))) for log in logs
+    )
+
+
+def _begins_with(file: Path, beginning: Path) -> bool:
+    with file.open("rb") as long, beginning.open("rb") as short:
+        while piece := short.read(1 << 20):
+            if long.read(len(piece)) != piece:
+                return False
+    return True
 
 
 def _write_files(made: Path, item: ForeignRun) -> tuple[int, float | None]:
     artifacts = made / "imported" / ARTIFACTS
     artifacts.mkdir(parents=True)
+    top = os.path.commonpath([file.parent for file in item.files]) if item.files else ""
     for file in item.files:
-        shutil.copy2(file, artifacts / file.name)
+        copy = artifacts / os.path.relpath(file, top)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, copy)
     for name, rows in item.tables.items():
         with (artifacts / name).open("w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows(rows)
@@ -160,14 +193,14 @@ def _iso(item: ForeignRun) -> str:
     return datetime.datetime.fromtimestamp(began, datetime.UTC).isoformat(timespec="milliseconds")
 
 
-def _manifest(record: ExperimentRun, item: ForeignRun) -> Manifest:
+def _manifest(record: ExperimentRun, item: ForeignRun, env_kwargs: dict[str, Any]) -> Manifest:
     return Manifest(
         a2perf_version=__version__,
         mode="imported",
         domain="",
         task=record.env_id,
         env_id=record.env_id,
-        env_kwargs={},
+        env_kwargs=env_kwargs,
         env_fingerprint=None,
         submission=SubmissionIdentity(name=record.experiment, path=str(item.path), sha256=_content(item)),
         root_seed=record.seed or 0,

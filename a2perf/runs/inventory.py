@@ -18,7 +18,18 @@ from typing import Any
 from a2perf.errors import UserError
 from a2perf.records import InventoryItem, Manifest, RunState
 from a2perf.runs.files import RUN_BOUNDS, BundleFile, BundleFiles, FileStatus, files_of, folders_of
-from a2perf.runs.layout import CONFIG, FOLDERS, JOURNAL, LOCK, LOGS, MANIFEST, MODES, SIGNATURE, is_archived_name
+from a2perf.runs.layout import (
+    CONFIG,
+    FOLDERS,
+    JOURNAL,
+    LOCK,
+    LOGS,
+    MANIFEST,
+    MODES,
+    PROGRAM_MODES,
+    SIGNATURE,
+    is_archived_name,
+)
 from a2perf.runs.packed_archive import packed_place, packed_top
 from a2perf.storage import json_text, parse_record
 from a2perf.stranger_files import BoundExceeded, Kind, StrangerFileError, printable
@@ -151,7 +162,12 @@ def checksum(data: dict[str, Any]) -> str:
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a folder is a bundle: named after a mode, with at least one of the evaluator's files."""
+    """Whether a folder is a bundle: named after a mode, with at least one of the evaluator's files.
+
+    The bundle of a program needs a manifest: the names of its modes are common names of folders.
+    """
+    if folder.name in PROGRAM_MODES:
+        return _holds(folder, MANIFEST)
     return folder.name in MODES and any(_holds(folder, name) for name in _PARTS)
 
 

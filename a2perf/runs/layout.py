@@ -12,6 +12,9 @@ from pathlib import Path
 
 # Modes of a submission; each names its bundle's folder.
 MODES = ("train", "inference", "generalization")
+# Modes of a program, with one bundle for all of it: `a2perf wrap` and `benchmark --command`; `a2perf rlops import`.
+PROGRAM_MODES = ("command", "imported")
+TEST_REWARDS = "test_time_rewards"  # series of a wrapped script's test episodes
 
 # At the top of a bundle.
 MANIFEST = "manifest.json"
@@ -49,6 +52,7 @@ STEPS = f"{METRICS}/{STEPS_FILE}"
 TRAIN = f"{METRICS}/{TRAIN_FILE}"
 TRACE = f"{METRICS}/{TRACE_FILE}"
 MODEL_USAGE = f"{METRICS}/{MODEL_USAGE_FILE}"
+WRITTEN_ELSEWHERE = f"{ARTIFACTS}/written.json"  # hashes of the logs that a wrapped script wrote outside of its bundle
 DATASET_NOTES = "a2perf_datasets"  # below ``artifacts``
 
 # Beside or above bundles.
@@ -63,7 +67,7 @@ REPRODUCTION_SUFFIX = ".reproduction.json"  # after the name of the bundle
 INFERENCE_RESULTS_FILE = "inference_metrics_results.json"
 GENERALIZATION_RESULTS_FILE = "generalization_rollouts.json"
 
-_ARCHIVED = re.compile(rf"({'|'.join(MODES)})-\d{{8}}T\d{{6}}\.\d+")
+_ARCHIVED = re.compile(rf"({'|'.join((*MODES, *PROGRAM_MODES))})-\d{{8}}T\d{{6}}\.\d+")
 
 
 def emissions_file(mode: str) -> str:

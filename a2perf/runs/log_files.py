@@ -160,7 +160,7 @@ def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
     def tracker(start: int) -> LogContent:
         log = parse_wandb_log(files.read(name, MAX_TRACKER_BYTES))
         return LogContent(
-            {metric: np.stack(columns) for metric, columns in log.series().items()},
+            {metric: np.stack((*columns[:2], columns[2] + log.began_s)) for metric, columns in log.series().items()},
             [(-1, problem) for problem in log.problems],
         )
 

@@ -242,7 +242,7 @@ class Run:
         if self.identity.mode:
             return [self.identity.mode]
         held = {*self.emissions, *self.returns}
-        if self.curve is not None:
+        if self.curve is not None or self.manifest is not None:  # a program without a curve still has costs and an end
             held.add("train")
         if self.latency_s:
             held.add("inference")

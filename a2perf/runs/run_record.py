@@ -19,7 +19,7 @@ from a2perf.runs import layout
 
 RUN_FILE = layout.RUN_RECORD
 TAGS_FILE = layout.TAG_JOURNAL
-MODES = ("command", *layout.MODES, "imported")
+MODES = (layout.PROGRAM_MODES[0], *layout.MODES, layout.PROGRAM_MODES[1])
 """Bundles of a run in a store: of a submission, of a plain command, of an import."""
 
 

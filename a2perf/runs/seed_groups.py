@@ -2,17 +2,18 @@
 
 Runs are seeds of one another if they agree in every field of ``SeedKey``: the same version of the same algorithm on the
 same task and view of it in the same mode, in environments with the same behaviour and arguments. An unknown value
-equals only another unknown one. Seed, host, time and outcome do not count.
+equals only another unknown one, and an unknown environment none. Seed, host, time and outcome do not count.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from a2perf.records import Manifest
-from a2perf.runs.run import RunFolder, RunIdentity
+from a2perf.runs.run import BUNDLE, IN_MEMORY, RunFolder, RunIdentity
 
 T = TypeVar("T")
 
@@ -30,7 +31,8 @@ class SeedKey(NamedTuple):
         layout: layout on disk; numbers of different recorders are not pooled.
         env_kwargs: arguments of the environment, as ``env_arguments`` writes them; ``""`` when unknown or none.
         view: the form in which the participant saw the task; ``""`` for the default of its domain.
-        alone: path of a run with an unreadable manifest, which forms a separate group; otherwise ``""``.
+        alone: path of a run with an unreadable manifest or an unknown environment, which forms a separate group;
+            otherwise ``""``.
     """
 
     domain: str
@@ -57,8 +59,16 @@ def seed_key(identity: RunIdentity, folder: RunFolder) -> SeedKey:
         layout=folder.layout,
         env_kwargs=identity.env_kwargs,
         view=identity.view,
-        alone=folder.label if identity.state == "unreadable" else "",
+        alone=folder.label if identity.state == "unreadable" or not is_environment_known(identity, folder) else "",
     )
+
+
+def is_environment_known(identity: RunIdentity, folder: RunFolder) -> bool:
+    """Returns whether a run names its task or environment; without one it is never averaged with other runs.
+
+    Bundles and runs in memory know it: a bundle without one task is that of a domain.
+    """
+    return bool(identity.task) or folder.layout in (BUNDLE, IN_MEMORY.layout)
 
 
 class RankedTask(NamedTuple):
@@ -82,6 +92,16 @@ def ranked_task(manifest: Manifest) -> RankedTask:
         return RankedTask(manifest.task, env_arguments(manifest.env_kwargs), "")
     arguments = {name: value for name, value in manifest.env_kwargs.items() if name not in view.arguments}
     return RankedTask(view.task, env_arguments(arguments), view.name)
+
+
+def environment_names(groups: Iterable[Iterable[tuple[str, str]]]) -> dict[tuple[str, str], str]:
+    """Returns a name for each environment and its arguments, which are part of it if a group of runs has several."""
+    distinct = [set(group) for group in groups]
+    several = {name for group in distinct for name, count in Counter(name for name, _ in group).items() if count > 1}
+    return {
+        (name, kwargs): f"{name} {kwargs or '{}'}" if name in several else name
+        for name, kwargs in set().union(*distinct)
+    }
 
 
 def differing(keys: Iterable[SeedKey]) -> dict[str, set[str]]:

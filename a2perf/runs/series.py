@@ -6,7 +6,10 @@ Scores, reports and verdicts read the same points, by these rules:
   ``LogKind`` counts. The return is the metric with the first name of ``RETURN_TAGS`` in the first kind that has any.
 * If a restart wrote a step again, the earlier point is discarded (``kept_points``). Event files of one folder that
   follow one another in time are sessions of one writer.
-* Values that several writers logged for the same step are averaged, as in the earlier platform.
+* Files of one tracker run, ``run-<id>.wandb``, are its sessions; so are the rows of a Monitor file behind a restart of
+  its clock.
+* Values that several writers logged for the same step are averaged, as in the earlier platform. The curves of one
+  ``add_scalars`` are separate metrics.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from a2perf.errors import UserError
 from a2perf.runs.files import FileStatus
 from a2perf.runs.log_files import LogFiles, LogKind, reader_of
 from a2perf.runs.series_cache import CachedLog, Columns, SeriesCache
+from a2perf.runs.writer_children import child_name, is_hparams_folder
 from a2perf.stranger_files import StrangerFileError
 
 RETURN_TAGS = (
@@ -160,6 +164,8 @@ class SeriesReader:
             return [f"{self._mode}/{name}" for _, log in logs for name in log.names]
         if kind in _TABLES:
             return dict.fromkeys(name for _, log in logs for name in self._table_names(kind, log))
+        if kind is LogKind.EVENTS:
+            return self._event_pieces()
         return dict.fromkeys(name for _, log in logs for name in log.names)
 
     def series(self, name: str, kind: LogKind) -> Series | None:
@@ -170,6 +176,8 @@ class SeriesReader:
             return self._event_series(name)
         if kind is LogKind.MONITOR:
             return self._monitor_series(name)
+        if kind is LogKind.TRACKER:
+            return self._tracker_series(name)
         key = name.removeprefix(f"{self._mode}/") if kind is LogKind.ROLLOUTS else name
         for status, log in self._of(kind):
             if kind in _TABLES and name in self._table_names(kind, log):
@@ -245,19 +253,49 @@ class SeriesReader:
             found = fresh.read(name) if fresh is not None and name in fresh.names else None
         return np.empty((3, 0)) if found is None else found
 
-    def _event_series(self, tag: str) -> Series:
+    def _event_pieces(self) -> dict[str, list[tuple[FileStatus, CachedLog, str]]]:
+        """Returns files and tag of each metric: curves of ``add_scalars`` have one tag and differ by their folder."""
+        logs = self._of(LogKind.EVENTS)
+        folders = {status.path.rpartition("/")[0] for status, _ in logs}
+        found: dict[str, dict[str, list[tuple[FileStatus, CachedLog, str]]]] = {}
+        for status, log in logs:
+            folder = status.path.rpartition("/")[0]
+            above, _, name = folder.rpartition("/")
+            if is_hparams_folder(name) and above in folders:
+                continue
+            for tag in log.names:
+                child = child_name(name, tag) if above in folders else None
+                found.setdefault(tag, {}).setdefault(child or "", []).append((status, log, tag))
+        pieces = {}
+        for tag, curves in found.items():
+            for child, files in curves.items():
+                pieces[f"{tag}/{child}" if child and len(curves) > 1 else tag] = files
+        return pieces
+
+    def _event_series(self, name: str) -> Series:
         pieces: list[tuple[str, Columns]] = []
-        began = np.inf
-        for status, log in self._of(LogKind.EVENTS):
-            if log.began_s is not None:
-                began = min(began, log.began_s)
-            if tag in log.names:
-                columns = self._columns(LogKind.EVENTS, status, log, tag)
-                if np.any(np.diff(columns[2]) < 0):
-                    self.notes.append(f"{status.path}: the clock runs backwards in {tag}")
-                pieces.append((status.path.rpartition("/")[0], columns))
-        series = _of_writers(tag, f"{LogKind.EVENTS}: {tag}", pieces)
-        return replace(series, times_since="epoch", began_s=float(began) if np.isfinite(began) else 0.0)
+        began = min((log.began_s for _, log in self._of(LogKind.EVENTS) if log.began_s is not None), default=0.0)
+        for status, log, tag in self._event_pieces()[name]:
+            columns = self._columns(LogKind.EVENTS, status, log, tag)
+            if np.any(np.diff(columns[2]) < 0):
+                self.notes.append(f"{status.path}: the clock runs backwards in {tag}")
+            pieces.append((status.path.rpartition("/")[0], columns))
+        series = _of_writers(name, f"{LogKind.EVENTS}: {name}", pieces)
+        return replace(series, times_since="epoch", began_s=float(began))
+
+    def _tracker_series(self, name: str) -> Series:
+        """Joins the files of one run; a resumed run continues in another file of the same name, ``run-<id>.wandb``."""
+        held = [(status, log) for status, log in self._of(LogKind.TRACKER) if name in log.names]
+        run = held[0][0].name
+        pieces = sorted(
+            ((log.began_s or 0.0, status.path, status, log) for status, log in held if status.name == run),
+            key=lambda piece: piece[:2],
+        )
+        columns = [self._columns(LogKind.TRACKER, status, log, name) for _, _, status, log in pieces]
+        begins = np.cumsum([piece.shape[1] for piece in columns[:-1]], dtype=int).tolist()
+        steps, values, times = np.concatenate(columns, axis=1)
+        series = _of_one_writer(name, f"{LogKind.TRACKER}: {name}", steps, values, times, begins)
+        return replace(series, times_since="epoch", began_s=pieces[0][0])
 
     def _table_names(self, kind: LogKind, log: CachedLog) -> list[str]:
         """Returns the metrics of a table: all columns over the step column, or the returns by row if it has none."""
@@ -289,20 +327,27 @@ class SeriesReader:
         )
 
     def _monitor_series(self, name: str) -> Series:
-        """Joins Monitor files: a column over the summed steps of all environments, in order of time."""
+        """Joins Monitor files: a column over the summed steps of all environments, in order of time.
+
+        A resumed run appends to its files, and their clock begins again at 0: another session of the run.
+        """
         held = [(status, log) for status, log in self._of(LogKind.MONITOR) if _is_monitor(log)]
         columns = []
         for status, log in held:
             table = [self._columns(LogKind.MONITOR, status, log, column)[0] for column in (name, "l", "t")]
             if len({column.size for column in table}) > 1:
                 continue
-            if np.any(np.diff(table[2]) < 0):
-                self.notes.append(f"{status.path}: the clock runs backwards")
-            columns.append(table)
-        values, lengths, times = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-        order = np.argsort(times, kind="stable")
+            back = np.diff(table[2], prepend=table[2][:1]) < 0
+            if back.any():
+                self.notes.append(f"{status.path}: the run was resumed {int(back.sum())} time(s)")
+            columns.append([*table, np.cumsum(back)])
+        values, lengths, times, sessions = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        order = np.lexsort((times, sessions))
         steps = np.cumsum(lengths[order], dtype=np.float64)
-        return Series(name, f"{LogKind.MONITOR}: {name}", steps, values[order], times[order])
+        ends = np.zeros(int(sessions.max(initial=0)) + 1)
+        np.maximum.at(ends, sessions, times)
+        elapsed = (times + (np.cumsum(ends) - ends)[sessions])[order]
+        return Series(name, f"{LogKind.MONITOR}: {name}", steps, values[order], elapsed)
 
 
 def read_returns(
@@ -315,7 +360,11 @@ def read_returns(
         cache: of log files; None reads them directly.
         kinds: which of them count.
     """
-    reader = SeriesReader(logs, cache)
+    return returns_of(SeriesReader(logs, cache), kinds)
+
+
+def returns_of(reader: SeriesReader, kinds: Collection[LogKind] = _ALL) -> tuple[Series | None, list[str]]:
+    """Reads the return of a training run with an open reader, and the remarks about it and its files."""
     series = reader.returns(kinds)
     if series is None:
         return None, reader.notes

@@ -34,7 +34,7 @@ Problem = tuple[int, str]
 """Byte offset in an event file (-1 for other files), and the problem."""
 
 _HEAD = struct.Struct("<8sIQI")  # magic and version, bytes of JSON, bytes of columns, checksum of the JSON
-_MAGIC = b"a2ser\x00\x00\x01"
+_MAGIC = b"a2ser\x00\x00\x02"
 _FIRST_READ = 8192  # bytes; holds the head of most cache files
 _MOST_SEGMENTS = 16
 _UNUSED_S = 90 * 86_400

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from a2perf.runs.run import RunFolder, RunIdentity
 from a2perf.runs.run_record import AutotagRecord
-from a2perf.runs.seed_groups import SeedKey
+from a2perf.runs.seed_groups import SeedKey, seed_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,15 +82,14 @@ class StoredRun:
     @property
     def seed_key(self) -> SeedKey:
         """The values that the run shares with its seeds; all modes of a stored run count as one."""
-        return SeedKey(
+        identity = RunIdentity(
             domain=str(self.config.get("domain") or ""),
             task=str(self.config.get("task") or self.env_id),
             algorithm=self.experiment,
             version=self.version,
             fingerprint=self.fingerprint,
-            mode="",
-            layout=self.source,
+            state=self.state,
             env_kwargs=self.env_kwargs,
             view=self.view,
-            alone=self.run_id if self.state == "unreadable" else "",
         )
+        return seed_key(identity, RunFolder(self.source, self.path, self.run_id))

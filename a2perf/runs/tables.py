@@ -110,6 +110,13 @@ def stacked(tables: Sequence[CsvTable]) -> CsvTable:
     return result
 
 
+def plain_cell(cell: object) -> object:
+    """Returns a cell for people and files: whole numbers as integers, ``""`` for NaN."""
+    if isinstance(cell, float | np.floating):
+        return "" if np.isnan(cell) else int(cell) if float(cell).is_integer() else float(cell)
+    return cell
+
+
 def _table(text: str, needs: Sequence[str]) -> CsvTable:
     conditions: list[str] = []
     try:

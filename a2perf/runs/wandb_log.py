@@ -2,13 +2,15 @@
 
 After a header of 7 bytes (``:W&B``, a magic number, a version) the file is a log in the format of LevelDB: blocks of
 32 KiB, in them chunks of checksum (CRC-32 of type and payload), length, type (whole, first, middle, last) and payload.
-Each record is a protocol buffer; of its fields these are used: ``Record`` 2 history, 5 configuration, 17 run, 18 exit;
+Each record is a protocol buffer; of its fields these are used: ``Record`` 2 history, 5 configuration, 12 metric,
+17 run, 18 exit; ``MetricRecord`` 1 name, 2 pattern, 4 step;
 ``HistoryRecord`` 1 item, 2 step; items 1 key, 2 nested key, 16 value as JSON; ``RunRecord`` 1 id, 2 entity,
 3 project, 4 configuration, 8 name, 10 tags, 13 host, 17 start.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import struct
 import zlib
@@ -32,7 +34,7 @@ _STEP_KEYS = ("global_step", "_step")
 # The file may come from another person: reading is bounded in memory and time.
 MAX_BYTES, MAX_RECORD_BYTES = 512 << 20, 64 << 20
 MAX_RECORDS, MAX_VALUES = 4_000_000, 10_000_000
-MAX_PROBLEMS = 100
+MAX_PROBLEMS, MAX_AXES = 100, 1000
 _MOST_BITS = 63  # of a varint, less its last group
 _NOT_METRICS = ("_step", "_timestamp", "_runtime", "_wandb")
 
@@ -52,6 +54,7 @@ class WandbLog:
         started_s: seconds since the epoch, 0 when unknown.
         exit_code: exit code; None if the run did not end.
         rows: one mapping per logging call, nested names joined by dots.
+        axes: the step that ``define_metric`` gave to a metric, or to all that a pattern such as ``train/*`` matches.
         problems: problems of the file, one sentence each.
     """
 
@@ -65,23 +68,44 @@ class WandbLog:
     started_s: float = 0.0
     exit_code: int | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
+    axes: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def began_s(self) -> float:
+        """When the first row was logged, in seconds since the epoch; the start of the run if no row has a time."""
+        return next((_number(row.get("_timestamp")) for row in self.rows if "_timestamp" in row), self.started_s)
 
     def series(self) -> dict[str, tuple[Column, Column, Column]]:
         """Returns steps, values and seconds since the first row of every number that was logged.
 
-        The step is ``global_step`` if the row has it, as in the tracker's charts, otherwise the tracker's step.
+        The step of a metric is the one that its run defined for it, else ``global_step`` if the run logs that anywhere,
+        else the tracker's own. A row without its step, from a separate call, has the last one that was logged.
         """
         found: dict[str, list[tuple[float, float, float]]] = {}
-        began = next((_number(row.get("_timestamp")) for row in self.rows if "_timestamp" in row), np.nan)
+        held: dict[str, float] = {}
+        for row in reversed(self.rows):  # rows before the first step have that step
+            held |= {axis: _number(row[axis]) for axis in (*_STEP_KEYS, *self.axes.values()) if axis in row}
+        usual = next((axis for axis in _STEP_KEYS if axis in held), "_step")
+        axes: dict[str, str] = {}
+        began = self.began_s
         for index, row in enumerate(self.rows):
-            step = next((_number(row[key]) for key in _STEP_KEYS if key in row), float(index))
+            held |= {axis: _number(row.get(axis, index if axis == "_step" else held[axis])) for axis in held}
             seconds = _number(row.get("_timestamp")) - began
             for name, value in row.items():
                 if name not in _NOT_METRICS and (isinstance(value, int | float | bool) or value in _SPECIAL):
-                    found.setdefault(name, []).append((step, _number(value), seconds))
+                    if name not in axes:
+                        axis = self._axis(name)
+                        axes[name] = axis if axis in held else usual
+                    found.setdefault(name, []).append((held.get(axes[name], float(index)), _number(value), seconds))
         columns = {name: np.array(points, np.float64).T for name, points in found.items()}
         return {name: (table[0].copy(), table[1].copy(), table[2].copy()) for name, table in columns.items()}
+
+    def _axis(self, name: str) -> str:
+        """Returns the step that the run defined for a metric; ``""`` without one."""
+        if name in self.axes:
+            return self.axes[name]
+        return next((axis for glob, axis in self.axes.items() if "*" in glob and fnmatch.fnmatchcase(name, glob)), "")
 
 
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
@@ -176,6 +200,10 @@ def _take(record: bytes, log: WandbLog) -> None:
                 log.rows.append(row)
         elif number == 5:
             _take_config(value, log)
+        elif number == 12 and len(log.axes) < MAX_AXES:
+            texts = {key: text.decode("utf-8", "replace") for key, text in _fields(value) if isinstance(text, bytes)}
+            if (texts.get(1) or texts.get(2)) and texts.get(4):
+                log.axes[texts.get(1) or texts[2]] = texts[4]
         elif number == 17:
             _take_run(value, log)
         elif number == 18:

@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import a2perf
 from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
-from a2perf.runs.foreign_logs import find_imports, guess_identity
+from a2perf.runs.foreign_logs import find_imports
 from a2perf.runs.importers import import_run
 from a2perf.runs.stored_run import StoredRun
 from a2perf.runs.wandb_log import read_wandb_log
+from tests.metrics.event_bytes import message
 from tests.rlops import wandb_bytes
 from tests.rlops.made_runs import METRIC, events
 
@@ -63,7 +65,7 @@ def test_tensorboard_folders_are_named_by_their_trainers(tmp_path: Path) -> None
     assert validate(runs[0].path / "imported") == []
 
 
-def test_importing_again_changes_nothing_and_new_points_make_a_new_run(tmp_path: Path) -> None:
+def test_importing_again_changes_nothing_and_a_log_that_has_grown_stays_one_run(tmp_path: Path) -> None:
     folder = tmp_path / "E-v0__ppo__1__17"
     folder.mkdir()
     log = folder / "events.out.tfevents.17.h.1.0"
@@ -72,6 +74,14 @@ def test_importing_again_changes_nothing_and_new_points_make_a_new_run(tmp_path:
     again = import_run(tmp_path / "store", find_imports([folder])[0])
     assert (first.new, again.new, first.run_id) == (True, False, again.run_id)
     log.write_bytes(events({METRIC: [(0, 1.0), (1, 2.0)]}))
+    grown = import_run(tmp_path / "store", find_imports([folder])[0])
+    assert (grown.new, grown.run_id) == (True, first.run_id)
+    assert not import_run(tmp_path / "store", find_imports([folder])[0]).new
+    (run,) = Store(tmp_path / "store").runs()
+    curve = Store(tmp_path / "store").curve(run)
+    assert curve is not None
+    assert curve.values.tolist() == [1, 2]
+    log.write_bytes(events({METRIC: [(0, 5.0), (1, 2.0)]}))  # another run
     assert import_run(tmp_path / "store", find_imports([folder])[0]).new
     assert len(Store(tmp_path / "store").runs()) == 2
     assert not [path for path in (tmp_path / "store").iterdir() if path.name.startswith(".importing")]
@@ -240,7 +250,8 @@ def test_names_tell_what_a_run_is(tmp_path: Path, path: str, experiment: str, en
     folder.mkdir(parents=True)
     (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
     (item,) = find_imports([folder])
-    assert guess_identity(item) == {"experiment": experiment, "env_id": env, "seed": seed}
+    found = item.identity()
+    assert (found.experiment, found.env_id, found.seed) == (experiment, env, seed)
 
 
 def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
@@ -271,3 +282,123 @@ def test_real_offline_run_where_the_package_is_installed(tmp_path: Path) -> None
     curve = Store(tmp_path / "store").curve(run)
     assert curve is not None
     assert curve.steps.tolist() == list(range(0, 400, 10))
+
+
+# --- runs in pieces ---------------------------------------------------------------------------------------------------
+
+
+def points(store: Path, run: StoredRun, metric: str | None = None) -> tuple[list[float], list[float]]:
+    curve = Store(store).curve(run, metric)
+    assert curve is not None
+    return curve.steps.tolist(), curve.values.tolist()
+
+
+def tracker_log(folder: Path, piece: int, rows: list[dict[str, object]], *more: bytes, **config: object) -> Path:
+    path = folder / "wandb" / f"offline-run-20261120_{piece}-abc" / "run-abc.wandb"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(wandb_bytes.log([wandb_bytes.run("abc", "n", {**CONFIG, **config}), *more,
+                                      *map(wandb_bytes.history, rows)]))  # fmt: skip
+    return path
+
+
+def piece_of(steps: range, value: float, began: float) -> list[dict[str, object]]:
+    return [{METRIC: value, "global_step": step, "_step": place, "_timestamp": began + place}
+            for place, step in enumerate(steps)]  # fmt: skip
+
+
+def test_a_resumed_tracker_run_is_one_run_and_the_later_piece_wins(tmp_path: Path) -> None:
+    tracker_log(tmp_path, 1, piece_of(range(0, 50, 10), 1.0, 1.7e9))
+    (alone,) = brought(tmp_path / "store", tmp_path / "wandb")
+    tracker_log(tmp_path, 2, piece_of(range(30, 80, 10), 2.0, 1.7e9 + 100))
+    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
+    assert run.run_id == alone.run_id
+    assert points(tmp_path / "store", run) == ([0, 10, 20, 30, 40, 50, 60, 70], [1, 1, 1, 2, 2, 2, 2, 2])
+    assert run.wall_s == 104.0
+
+
+@pytest.mark.parametrize("defined", [True, False])
+def test_a_step_that_is_logged_in_a_separate_call_is_the_axis(tmp_path: Path, defined: bool) -> None:
+    axis = "train/frames" if defined else "global_step"
+    rows: list[dict[str, object]] = []
+    for place in range(4):
+        rows += [{axis: 100 * place, "_step": 2 * place}, {METRIC: float(place), "_step": 2 * place + 1}]
+    metric = message(12, message(2, b"charts/*") + message(4, axis.encode())) if defined else b""
+    tracker_log(tmp_path, 1, rows, *([metric] if defined else []))
+    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
+    assert points(tmp_path / "store", run) == ([0, 100, 200, 300], [0, 1, 2, 3])
+
+
+def test_the_environment_of_a_nested_configuration(tmp_path: Path) -> None:
+    tracker_log(tmp_path, 1, ROWS[:2], env_id=None, env={"id": "Acrobot-v1", "frame_skip": 4})
+    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
+    assert (run.env_id, run.env_kwargs) == ("Acrobot-v1", '{"frame_skip": 4}')
+
+
+def test_a_configuration_that_names_no_environment_is_said(tmp_path: Path) -> None:
+    tracker_log(tmp_path, 1, ROWS[:2], env_id=None, env={"size": 4})
+    with pytest.raises(UserError, match=r"unknown \(its configuration describes the environment by size\)") as caught:
+        brought(tmp_path / "store", tmp_path / "wandb")
+    assert caught.value.hint == "add --env-id ENV"
+
+
+def test_children_of_a_tensorboard_writer_belong_to_its_run(tmp_path: Path) -> None:
+    run_folder = tmp_path / "tb" / "CartPole-v1__ppo__3__17"
+    for name, series in {
+        ".": {"loss": [(0, 9.0)], METRIC: [(0, 1.0), (1, 2.0)]},
+        "loss_policy": {"loss": [(0, 0.5)]},
+        "loss_value": {"loss": [(0, 0.25)]},
+        "1700000000.1234567": {METRIC: [(0, 99.0)]},
+        "1700000001.1234567": {},
+    }.items():
+        (run_folder / name).mkdir(parents=True, exist_ok=True)
+        (run_folder / name / "events.out.tfevents.17.h.1.0").write_bytes(events(series))
+    (run,) = brought(tmp_path / "store", tmp_path / "tb")
+    assert (run.experiment, run.env_id, run.seed) == ("ppo", "CartPole-v1", 3)
+    assert points(tmp_path / "store", run) == ([0, 1], [1, 2])
+    assert Store(tmp_path / "store").metric_names([run]) == {"loss": 1, "loss/policy": 1, "loss/value": 1, METRIC: 1}
+    assert points(tmp_path / "store", run, "loss/value") == ([0], [0.25])
+    (read,) = a2perf.read_runs(tmp_path / "tb")
+    assert (read.name, read.task, read.seed, read.curve.steps.tolist()) == ("ppo", "CartPole-v1", 3, [0, 1])
+
+
+def test_runs_below_a_folder_with_event_files_stay_runs(tmp_path: Path) -> None:
+    for name in (".", "PPO_1", "PPO_2"):
+        folder = tmp_path / "CartPole-v1" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+    assert len(a2perf.read_runs(tmp_path)) == len(find_imports([tmp_path])) == 3
+
+
+def test_monitor_files_of_a_run_are_one_run_also_when_they_are_named_one_by_one(tmp_path: Path) -> None:
+    files = [tmp_path / f"{place}.monitor.csv" for place in (0, 1)]
+    for place, file in enumerate(files):
+        file.write_text(
+            '#{"t_start": 17.0, "env_id": "CartPole-v1"}\nr,l,t\n'
+            f"1.0,10,{1 + place}.0\n2.0,10,{3 + place}.0\n"
+            f"3.0,10,{0.5 + place}\n"  # resumed: the clock began again
+        )
+    (run,) = brought(tmp_path / "store", *files, experiment="ppo")
+    assert points(tmp_path / "store", run) == ([10, 20, 30, 40, 50, 60], [1, 1, 2, 2, 3, 3])
+    assert run.wall_s == 5.5
+    (read,) = a2perf.read_runs(*files)
+    assert read.task == "CartPole-v1"
+    assert read.curve.values.tolist() == [1, 1, 2, 2, 3, 3]
+
+
+def test_tables_that_continue_each_other_are_one_run_and_repeats_are_not(tmp_path: Path) -> None:
+    head = "env_id,exp_name,seed,step,return\n"
+    for folder, starts in (("parts", (0, 20)), ("repeats", (0, 0))):
+        (tmp_path / folder).mkdir()
+        for place, start in enumerate(starts):
+            rows = "".join(f"Pong,dqn,1,{step},{place}\n" for step in range(start, start + 40, 10))
+            (tmp_path / folder / f"{place}.csv").write_text(head + rows)
+    (run,) = brought(tmp_path / "store", tmp_path / "parts")
+    assert points(tmp_path / "store", run) == ([0, 10, 20, 30, 40, 50], [0, 0, 1, 1, 1, 1])
+    assert len(find_imports([tmp_path / "repeats"])) == 2
+
+
+def test_a_table_of_several_runs_is_not_read_as_one_curve(tmp_path: Path) -> None:
+    (tmp_path / "all.csv").write_text("env_id,seed,step,return\nPong,1,0,1\nPong,2,0,2\n")
+    run = a2perf.read_run(tmp_path / "all.csv")
+    assert run.curve is None
+    assert run.conditions == ("2 runs in one file (columns env_id, seed); `a2perf rlops import` separates them",)

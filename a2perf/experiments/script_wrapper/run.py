@@ -24,8 +24,10 @@ from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, 
 from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.event_writer import EventWriter
+from a2perf.runs.layout import WRITTEN_ELSEWHERE
+from a2perf.runs.written_files import WrittenFiles, descendants
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
-from a2perf.storage import sha256_of, write_record
+from a2perf.storage import sha256_of, write_json, write_record
 from a2perf.submission.evaluator import failure_diagnosis
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_home import THREAD_VARIABLES
@@ -128,23 +130,28 @@ def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None
         stdout=bundle.logs / "stdout.log",
         stderr=bundle.logs / "stderr.log",
     )
+    written = WrittenFiles(Path.cwd(), wanted.env, wanted.seed)
     kills = failure_diagnosis.oom_kills()
     with tracker(bundle.metrics, mode=MODE) as sampler:
         confined = sandbox.start(spec)
         try:
             attach(sampler, confined)
             sampler.mark("script")
-            ending = _wait(confined, bundle.logs / "stdout.log", echo)
+            ending = _wait(confined, written, bundle.logs / "stdout.log", echo)
         finally:
             confined.kill_tree()
             record_tracking(bundle.manifest, msgspec.to_builtins(sampler.stop()))
+    # The script's own logs stay where they are; their hashes tell readers that they belong to this run.
+    own = {os.path.relpath(path, written.folder): sha256_of(path) for path in written.found() if path.is_file()}
+    write_json(bundle.path / WRITTEN_ELSEWHERE, own)
     return _judge(ending, bundle, limits, oom_killed=failure_diagnosis.oom_kills() > kills)
 
 
-def _wait(confined: Confined, log: Path, echo: TextIO | None) -> Ending:
-    """Waits for the end and copies the growing log to ``echo``."""
+def _wait(confined: Confined, written: WrittenFiles, log: Path, echo: TextIO | None) -> Ending:
+    """Waits for the end, observes the open files of the script, and copies the growing log to ``echo``."""
     position = 0
     while True:
+        written.look(descendants(os.getpid()))
         ending = confined.wait(_POLL_S)
         if echo is not None and log.exists():
             with log.open("rb") as stream:

@@ -204,7 +204,7 @@ def find_entries(
     terms = TermsReader(folder)
     for run in find_runs([folder]):
         label = plain(run.label)
-        if run.layout != BUNDLE:
+        if run.layout != BUNDLE or run.path.name not in MODES:
             others.append(label)
             continue
         try:

@@ -27,11 +27,11 @@ from a2perf.rlops.compare.selection import (
     shared_runs,
     short_runs,
 )
-from a2perf.runs import layout
-from a2perf.runs.run_record import MODES
+from a2perf.runs.foreign_identity import UNKNOWN_ENVIRONMENT
+from a2perf.runs.seed_groups import environment_names, is_environment_known
 from a2perf.runs.stored_run import StoredRun
 
-MODE_ORDER = ("inference", "generalization", *(mode for mode in MODES if mode not in layout.MODES), "train")
+MODE_ORDER = ("inference", "generalization", "train")
 """Which mode is compared if the groups have several: an evaluation before the returns during training."""
 _DONE = ("finished", "recorded")
 _UNNAMED = "unnamed task"
@@ -87,7 +87,10 @@ def panels_of(
             are the same runs.
     """
     groups = [_in_mode(runs, mode) for runs in members]
-    by_task = [_by_task(runs, mode) for runs in groups]
+    names = environment_names([(one.task, one.stored.env_kwargs) for one in runs] for runs in groups)
+    by_task = [_by_task(runs, mode, names) for runs in groups]
+    if tasks is not None:  # a task with several arguments of its environment stands for all of them
+        tasks = [name for task in tasks for name in sorted({n for (of, _), n in names.items() if of == task}) or [task]]
     chosen, notices = _chosen_tasks(request.groups, by_task, tasks)
     finished = [
         {task: [one.stored for one in found.get(task, ()) if one.state in _DONE] for task in chosen}
@@ -123,12 +126,21 @@ def _in_mode(runs: Sequence[RecordedRun], mode: str) -> list[RecordedRun]:
     ]
 
 
-def _by_task(runs: Sequence[RecordedRun], mode: str) -> dict[str, list[RecordedRun]]:
-    """Returns runs by task; one of several tasks counts for each, a failed one without tasks for all of its domain."""
+def _by_task(
+    runs: Sequence[RecordedRun], mode: str, names: Mapping[tuple[str, str], str]
+) -> dict[str, list[RecordedRun]]:
+    """Returns runs by task; one of several tasks counts for each, a failed one without tasks for all of its domain.
+
+    Raises:
+        UserError: the environment of a run is unknown: it cannot be averaged or compared with others.
+    """
     found: dict[str, list[RecordedRun]] = {}
     without: list[RecordedRun] = []
     for one in runs:
-        tasks = [one.task] if one.task else list(one.run.returns.get(mode, {}))
+        if not is_environment_known(one.run.identity, one.run.folder):
+            unknown, _, hint = UNKNOWN_ENVIRONMENT.partition(", ")
+            raise UserError(f"{one.stored.run_id}: {unknown}", hint=hint.partition("; ")[2])
+        tasks = [names[one.task, one.stored.env_kwargs]] if one.task else list(one.run.returns.get(mode, {}))
         if not tasks and mode == "generalization":
             without.append(one)
         for task in tasks or ([] if mode == "generalization" else [_UNNAMED]):
@@ -180,7 +192,7 @@ def _cell(
     unfinished = [one.stored for one in ordered if one.state not in _DONE]
     held, curves, scores, kinds = [], [], [], []
     for one in done:
-        score = score_of(one, metric, mode, task, last)
+        score = score_of(one, metric, mode, one.task or task, last)
         if score is not None:
             held.append(one.stored)
             curves.append(score.curve)

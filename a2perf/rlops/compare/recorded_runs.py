@@ -11,17 +11,11 @@ from pathlib import Path
 from a2perf.errors import UserError, did_you_mean
 from a2perf.plain_text import plain_text
 from a2perf.rlops.tags import TagJournal
-from a2perf.runs import layout
-from a2perf.runs.files import files_of
 from a2perf.runs.index import read_run_folder
 from a2perf.runs.run import BUNDLE, Run
-from a2perf.runs.run_record import MODES, RUN_FILE, TAGS_FILE
+from a2perf.runs.run_record import TAGS_FILE
 from a2perf.runs.stored_run import StoredRun
 
-_OF_STORES = tuple(mode for mode in MODES if mode not in layout.MODES)
-"""Modes of programs that a store ran or imported; the record of the store describes them."""
-_LOG_DEPTH = 5
-"""A log lies at most so many folders below its run: the bundle, its artifacts, and folders of the program."""
 _STORE_DEPTH = 8
 """A run lies at most so many folders below the journal of its store."""
 _FEWEST_HASH_DIGITS = 4
@@ -36,12 +30,10 @@ class RecordedRun:
     Attributes:
         run: the run with its data.
         stored: identity, conditions and tags.
-        is_program: whether a store ran or imported a program; the record of the store then describes the run.
     """
 
     run: Run
     stored: StoredRun
-    is_program: bool = False
 
     @property
     def algorithm(self) -> str:
@@ -51,7 +43,7 @@ class RecordedRun:
     @property
     def state(self) -> str:
         """How the run ended."""
-        return self.stored.state if self.is_program else self.run.state
+        return self.run.state
 
     @property
     def task(self) -> str:
@@ -85,26 +77,16 @@ class NamedRuns:
 
 
 def recorded_runs(runs: Sequence[Run]) -> list[RecordedRun]:
-    """Returns runs with their records; a run without a bundle gets a record of what is known.
-
-    A program can write several logs. They are one run, and stay one here.
-    """
+    """Returns runs with their records; a run without a bundle gets a record of what is known."""
     labels = Counter(run.folder.label for run in runs)
     found: list[RecordedRun] = []
-    programs: set[Path] = set()
     for place, run in enumerate(runs):
         label = run.folder.label
         if not label:
             label = f"run {place}"
         elif labels[label] > 1:
             label = str(run.folder.path)
-        root = _program_root(run)
-        if root is None:
-            found.append(RecordedRun(run, _record(run, label)))
-        elif root not in programs:
-            programs.add(root)
-            modes = tuple(mode for mode in _OF_STORES if files_of(root).status(f"{mode}/{layout.MANIFEST}") is not None)
-            found.append(RecordedRun(run, read_run_folder(root, label, modes), is_program=True))
+        found.append(RecordedRun(run, _record(run, label)))
     tags = _current_tags([one.stored for one in found])
     return [replace(one, stored=replace(one.stored, tags=of)) for one, of in zip(found, tags, strict=True)]
 
@@ -219,16 +201,6 @@ def _split(runs: Sequence[RecordedRun], key: Callable[[RecordedRun], str], kind:
     for one in runs:
         found.setdefault(key(one), []).append(one)
     return [NamedRuns(name, f"{kind} {name}", tuple(found[name])) for name in sorted(found)]
-
-
-def _program_root(run: Run) -> Path | None:
-    """Returns the folder of the run of a program in a store, from its bundle or from a log in it; else None."""
-    if run.folder.layout == BUNDLE:
-        return run.folder.path.parent if run.mode in _OF_STORES else None
-    if not run.folder.label:
-        return None
-    folders = [run.folder.path, *run.folder.path.parents[:_LOG_DEPTH]]
-    return next((folder for folder in folders if files_of(folder).status(RUN_FILE) is not None), None)
 
 
 def _record(run: Run, label: str) -> StoredRun:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +13,7 @@ from a2perf.metrics.definition import Metric
 from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.rlops.compare.recorded_runs import RecordedRun
 from a2perf.rlops.compare.references import EPISODE_RETURN
-from a2perf.runs.store import RunCurve, RunStore
-from a2perf.runs.stored_run import StoredRun
+from a2perf.runs.store import RunCurve
 
 
 def metric_named(name: str) -> Metric:
@@ -34,14 +32,6 @@ def metric_named(name: str) -> Metric:
             f"the metric {name!r} has no better or worse", hint="compare energy_gross, latency_infer_once_median, ..."
         )
     return found[0]
-
-
-_OF_RECORD: dict[str, Callable[[StoredRun], tuple[float | None, str]]] = {
-    "energy_gross": lambda run: (run.energy_kwh, run.energy_quality or "estimated"),
-    "memory_rss_peak": lambda run: (run.memory_bytes, "measured"),
-    "wall_clock": lambda run: (run.wall_s, "measured"),
-}
-"""Costs of programs that a store ran, from their records; their logs hold none."""
 
 
 @dataclass(frozen=True)
@@ -71,20 +61,16 @@ def score_of(one: RecordedRun, metric: Metric, mode: str, task: str, last: int) 
         last: number of last values of a training curve.
     """
     if is_curve(metric, mode):
-        curve = _training_curve(one)
-        if curve is None:
+        series = one.run.curve
+        if series is None or not series.values.size:
             return None
+        curve = RunCurve(series.name, series.steps, series.values, series.elapsed_s())
         return RunScore(curve, float(np.mean(curve.values[-last:])), "recorded")
     if metric.name == EPISODE_RETURN:
         returns = one.run.returns.get(mode, {}).get(task)
         if returns is None or not returns.size:
             return None
         return RunScore(_over_episodes(metric.name, returns), float(np.mean(returns)), "recorded")
-    if one.is_program and metric.name in _OF_RECORD:
-        number, provenance = _OF_RECORD[metric.name](one.stored)
-        if number is None:
-            return None
-        return RunScore(_over_episodes(metric.name, np.array([number])), number, provenance)
     value = registry.score(scored_runs([one.run], mode), names=[metric.name])[metric.name]
     if value.value is None:
         return None
@@ -96,17 +82,6 @@ def is_curve(metric: Metric, mode: str) -> bool:
     return metric.name == EPISODE_RETURN and mode not in ("inference", "generalization")
 
 
-def _training_curve(one: RecordedRun) -> RunCurve | None:
-    if not one.is_program:
-        series = one.run.curve
-        if series is None or not series.values.size:
-            return None
-        return RunCurve(series.name, series.steps, series.values, series.elapsed_s())
-    # the store's reader knows the logs of programs, and gives the same curve as a2perf rlops
-    curve = RunStore(one.stored.path.parent).curve(one.stored)
-    return curve if curve is not None and curve.values.size else None
-
-
 def _over_episodes(name: str, values: Values) -> RunCurve:
     return RunCurve(name, np.arange(1.0, values.size + 1.0), values, np.full(values.size, np.nan))
 
@@ -115,7 +90,5 @@ def metrics_of(one: RecordedRun, mode: str) -> list[str]:
     """Returns the names of the metrics that a run has in a mode, without those that have no better or worse."""
     scores = registry.score(scored_runs([one.run], mode))
     known = [name for name, value in scores.items() if value.value is not None and value.direction != "none"]
-    if one.is_program:
-        known = [name for name, read in _OF_RECORD.items() if read(one.stored)[0] is not None] + known
     returns = [EPISODE_RETURN] if mode == "train" and EPISODE_RETURN not in known else []
     return list(dict.fromkeys([*returns, *known]))

@@ -6,7 +6,7 @@ Notices report what is left out or doubtful: unfinished runs, runs without the m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.filters import env_of
 from a2perf.rlops.store import Store
 from a2perf.runs.conditions import ADVICE, differences
-from a2perf.runs.seed_groups import differing
+from a2perf.runs.seed_groups import differing, environment_names
 from a2perf.runs.store import RunCurve
 from a2perf.runs.stored_run import StoredRun
 
@@ -99,16 +99,19 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
     notices: list[str] = []
     finished: list[dict[str, list[StoredRun]]] = []
     lost: list[dict[str, list[StoredRun]]] = []
-    for group in request.groups:
-        anyhow = replace(group.query, states=())
-        meant = [run for run in known if anyhow.matches(run)]
+    every = [[run for run in known if replace(group.query, states=()).matches(run)] for group in request.groups]
+    names = environment_names(
+        [(env_of(run, group.query.env_key), run.env_kwargs) for run in runs]
+        for group, runs in zip(request.groups, every, strict=True)
+    )
+    for group, meant in zip(request.groups, every, strict=True):
         if not any(run.state in group.query.states for run in meant):
             store.select(group.query, as_of=request.as_of)  # raises and lists what exists
-        finished.append(_by_env(group, [run for run in meant if run.state in group.query.states]))
-        lost.append(_by_env(group, [run for run in meant if run.state not in group.query.states]))
+        finished.append(_by_env(group, names, [run for run in meant if run.state in group.query.states]))
+        lost.append(_by_env(group, names, [run for run in meant if run.state not in group.query.states]))
     notices += shared_runs(request, finished)
     notices += changed_conditions(request, finished)
-    env_lists = _paired(request.groups, finished)
+    env_lists = _paired(request.groups, finished, names)
     pairs = Counter(zip(*env_lists, strict=True))
     twice = [" / ".join(dict.fromkeys(envs)) for envs, count in pairs.items() if count > 1]
     if twice:
@@ -171,23 +174,49 @@ def changed_conditions(request: Request, finished: Sequence[dict[str, list[Store
         if seen and before and seen != before:
             views = f"{', '.join(sorted(seen))} against {', '.join(sorted(before))}"
             said.append(f"{names}: different views of a task ({views}). Episodes and rewards are the same")
+        for env in sorted(set(finished[at]) & set(finished[request.baseline])):
+            kwargs = [
+                {run.env_kwargs for run in found[env]} - {""} for found in (finished[at], finished[request.baseline])
+            ]
+            if all(kwargs) and kwargs[0] != kwargs[1]:
+                said.append(f"{names} on {env}: different arguments of the environment ({_named(kwargs)})")
         if differ := differences(runs[at], runs[request.baseline]):
             said.append(f"{names}: {'; '.join(differ)}. Scores cannot show what this changes: {ADVICE}")
     return said
 
 
-def _by_env(group: Group, runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
+def _named(values: Sequence[set[str]]) -> str:
+    return " against ".join(", ".join(sorted(of_group)) for of_group in values)
+
+
+def _by_env(
+    group: Group, names: Mapping[tuple[str, str], str], runs: Sequence[StoredRun]
+) -> dict[str, list[StoredRun]]:
     found: dict[str, list[StoredRun]] = {}
     for run in runs:
-        found.setdefault(env_of(run, group.query.env_key), []).append(run)
+        found.setdefault(names[env_of(run, group.query.env_key), run.env_kwargs], []).append(run)
     return found
 
 
-def _paired(groups: Sequence[Group], finished: Sequence[dict[str, list[StoredRun]]]) -> list[tuple[str, ...]]:
-    """Returns the environments of each group; where none are named, every one that any group has runs on."""
+def _paired(
+    groups: Sequence[Group], finished: Sequence[dict[str, list[StoredRun]]], names: Mapping[tuple[str, str], str]
+) -> list[tuple[str, ...]]:
+    """Returns the environments of each group; where none are named, every one that any group has runs on.
+
+    Raises:
+        UserError: the groups name different environments, and one of them has runs with several arguments.
+    """
     every = tuple(sorted({env for found in finished for env in found}))
     named = next((group.env_ids for group in groups if group.env_ids is not None), None)
-    return [group.env_ids or named or every for group in groups]
+    given = [group.env_ids or named for group in groups]
+    several = sorted({env for (env, _), name in names.items() if name != env})
+    if len(set(given)) > 1 and (mixed := [env for ids in given for env in ids or () if env in several]):
+        raise UserError(
+            f"{mixed[0]} has runs with several arguments of the environment",
+            hint="name the same --env-ids for all groups, or select by configuration: 'ppo?KEY=VALUE'",
+        )
+    named_as = {env: sorted(name for (of, _), name in names.items() if of == env) for env in several}
+    return [every if ids is None else tuple(n for env in ids for n in named_as.get(env, [env])) for ids in given]
 
 
 def _check(
@@ -267,8 +296,6 @@ def notices_of(
     versions = sorted(mixed.get("version", set()) - {""})
     if len(versions) > 1:
         said.append(f"{where}: mixes {len(versions)} versions of the code: {', '.join(versions[:5])}")
-    if "env_kwargs" in mixed:
-        said.append(f"{where}: mixes runs with {len(mixed['env_kwargs'])} different arguments of the environment")
     if "view" in mixed:
         said.append(f"{where}: mixes runs with {len(mixed['view'])} different views of the task")
     seeds = Counter((run.seed_key, run.seed) for run in cell.runs if run.seed is not None)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import a2perf
 from a2perf.records import FailureKind, Manifest, RunState
 from a2perf.rlops.store import Store
 from a2perf.runs import bundle as bundles
@@ -323,3 +324,50 @@ def test_a_refusal_names_the_smallest_change(tmp_path: Path, text: str, said: st
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("manifest.json"))
+
+
+OWN_LOGS = """
+import os
+from pathlib import Path
+
+import gymnasium as gym
+
+SEED = 0
+
+
+def main(env="FrozenLake-v1"):
+    folder = Path("runs") / f"{env}__own__{SEED}__1700000000"
+    folder.mkdir(parents=True)
+    (folder / "progress.csv").write_text("time/total_timesteps,rollout/ep_rew_mean\\n10,0.5\\n20,0.75\\n")
+    world = gym.make(env)
+    world.reset(seed=SEED)
+    ended = False
+    while not ended:
+        _, _, terminated, truncated, _ = world.step(0)
+        ended = terminated or truncated
+    if SEED == 8:
+        raise RuntimeError("boom")
+
+    def get_action(observation):
+        return 2
+"""
+
+
+def test_readers_count_a_wrapped_script_once_with_its_state_costs_and_test_episodes(tmp_path: Path):
+    (tmp_path / "own.py").write_text(OWN_LOGS)
+    for seed in (7, 8):
+        done = wrap("own.py", "--env", "FrozenLake-v1", "--seed", str(seed), "--test-episodes=3", "--videos=0",
+                    cwd=tmp_path, A2PERF_STORE="runs")  # fmt: skip
+        assert done.returncode == int(seed == 8), done.stderr
+    assert len(list((tmp_path / "runs").rglob("progress.csv"))) == 2  # where the script wrote them
+    finished, failed = sorted(a2perf.read_runs(tmp_path), key=lambda run: run.seed or 0)
+    for run, seed, state in ((finished, 7, "finished"), (failed, 8, "failed")):
+        assert (run.name, run.task, run.seed, run.state) == ("own", "FrozenLake-v1", seed, state)
+        assert run.run.tracking.rss_peak_bytes > 1 << 20
+        assert run.run.wall_clock_s is not None
+        assert run.curve is not None
+        assert run.run.identity.version
+    assert finished.run.returns["inference"]["FrozenLake-v1"].shape == (3,)
+    assert {(group.mode, group.seeds) for group in a2perf.score(tmp_path).groups} == {
+        ("train", (7, 8)), ("inference", (7,)),
+    }  # fmt: skip
