@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +103,10 @@ class LoggedRewards:
         return f"{len(rewards)} rewards, {len(ends)} episodes"
 
 
+class OutputLost(Exception):
+    """A collector found data that it could not save."""
+
+
 class Weights:
     """Parameters of variables named model, policy, agent, actor or critic."""
 
@@ -116,15 +121,17 @@ class Weights:
     def collect(self, captured: Captured) -> str:
         """Saves each variable if it can be saved, and describes the result."""
         captured.say("Benchmarks: Saving weights.")
-        done = []
+        done, lost = [], []
         for name in WEIGHTS:
             value = captured.names.get(name)
             if value is not None:
                 try:
                     done.append(_saved(name, value, captured.folder))
                 except Exception as error:  # the other variables must still be saved
-                    done.append(f"{name} not saved ({type(error).__name__}: {error})")
-        captured.summary["weights"] = done
+                    lost.append(f"{name} not saved ({type(error).__name__}: {error})")
+        captured.summary["weights"] = [*done, *lost]
+        if lost:
+            raise OutputLost("; ".join([*lost, *done]))
         return "; ".join(done)
 
 
@@ -222,6 +229,9 @@ def gather(captured: Captured) -> dict[str, str]:
             found[collector.name] = f"not found: {reason}" if reason else f"found: {collector.collect(captured)}"
         except Exception as error:
             kinds = ("DependencyNotInstalled", "NotAnAction")
+            if isinstance(error, OutputLost):
+                found[collector.name] = f"lost: {error}"
+                continue
             is_missing = isinstance(error, ImportError) or type(error).__name__ in kinds
             found[collector.name] = f"not found: {error}" if is_missing else f"failed: {type(error).__name__}: {error}"
     return found
@@ -285,10 +295,7 @@ def _saved(name: str, value: Any, folder: Path) -> str:
         value.save(folder / f"{name}.zip")
         return f"{name}.zip (Stable-Baselines3)"
     if callable(getattr(value, "state_dict", None)):
-        import torch
-
-        torch.save(value.state_dict(), folder / f"{name}.pth")
-        return f"{name}.pth (state_dict)"
+        return _saved_state(name, value.state_dict(), folder)
     if package == "tf_agents":
         from tf_agents.policies import policy_saver
 
@@ -302,7 +309,37 @@ def _saved(name: str, value: Any, folder: Path) -> str:
         keys = json.dumps([str(key) for key in value])
         np.savez_compressed(folder / f"{name}.npz", keys=keys, **_columns(list(value.values())))
         return f"{name}.npz (table of {len(value)})"
-    return f"{name} not saved ({type(value).__name__} has no state_dict and is not an array)"
+    return f"{name} not saved: {type(value).__name__} has no state_dict and is not an array"
+
+
+def _saved_state(name: str, state: Any, folder: Path) -> str:
+    """Saves a state_dict: arrays and numbers without PyTorch, everything else with it.
+
+    Raises:
+        OutputLost: it needs PyTorch, which is not installed.
+    """
+    if "torch" not in sys.modules:
+        flat = _flattened(state)
+        if flat and all(isinstance(item, int | float | np.generic | np.ndarray) for item in flat.values()):
+            np.savez_compressed(folder / f"{name}.npz", **flat)
+            return f"{name}.npz (state_dict of {len(flat)} arrays)"
+    try:
+        import torch
+    except ImportError as error:
+        raise OutputLost("its state_dict holds more than arrays and numbers, and PyTorch is not installed") from error
+    torch.save(state, folder / f"{name}.pth")
+    return f"{name}.pth (state_dict)"
+
+
+def _flattened(state: Any, prefix: str = "") -> dict[str, Any]:
+    """Returns the values of nested mappings and lists by their path, ``layers.0.weight``."""
+    if isinstance(state, Mapping):
+        items: Iterable[tuple[Any, Any]] = state.items()
+    elif isinstance(state, list | tuple):
+        items = enumerate(state)
+    else:
+        return {prefix.rstrip("."): state}
+    return {key: value for name, item in items for key, value in _flattened(item, f"{prefix}{name}.").items()}
 
 
 def _columns(values: list[Any]) -> dict[str, Any]:

@@ -102,7 +102,10 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
     if isinstance(opened, Finished):
         progress.say(f"already done: {opened.path}")
         return opened.manifest.exit_code or 0
-    return supervise(opened, progress, lambda: _run(wanted, sandbox, opened, echo))
+    status = supervise(opened, progress, lambda: _run(wanted, sandbox, opened, echo))
+    for text in opened.manifest.warnings:
+        progress.say(f"warning: {text}")
+    return status
 
 
 def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None) -> str:

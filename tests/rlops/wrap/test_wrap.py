@@ -309,6 +309,36 @@ def test_a_main_that_leaves_its_work_to_a_thread_has_failed(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("state", "saved"),
+    [
+        (
+            "{'w': np.ones((2, 3)), 'layers': [{'b': np.zeros(2)}], 'step': 7}",
+            {"w": 6.0, "layers.0.b": 0.0, "step": 7.0},
+        ),
+        ("{'w': np.ones(2), 'activation': object()}", None),
+    ],
+)
+def test_a_state_dict_without_pytorch_is_saved_or_its_loss_is_said(
+    tmp_path: Path, state: str, saved: dict[str, float] | None
+):
+    (tmp_path / "torch.py").write_text("raise ImportError('not installed here')\n")
+    (tmp_path / "script.py").write_text(
+        "import numpy as np\n\nclass Model:\n    def state_dict(self):\n"
+        f"        return {state}\n\ndef main(env='E'):\n    model = Model()\n"
+    )
+    done = wrap("script.py", "--env", "FrozenLake-v1", "--seed", "1", "--videos", "0", cwd=tmp_path)
+    bundle = only_bundle(tmp_path)
+    warnings = read_record(bundle / "manifest.json", Manifest).warnings
+    if saved is None:
+        assert done.stderr.count("warning: weights: lost: model not saved (OutputLost: its state_dict holds more") == 1
+        assert any(text.startswith("weights: lost: model") for text in warnings)
+        return
+    with np.load(bundle / "artifacts" / "model.npz") as found:
+        assert {name: float(found[name].sum()) for name in found} == saved
+    assert not any("weights" in text for text in warnings)
+
+
+@pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
         ("import x\nif __name__ == '__main__':\n    x.run()\n", "under `if __name__` in line 2", "a2perf benchmark"),
