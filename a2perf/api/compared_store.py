@@ -33,13 +33,21 @@ def store_groups(
     """
     several = isinstance(candidate, Sequence) and not isinstance(candidate, str)
     names = [baseline, *(candidate if several else [candidate])]
-    of_runs = [name for name in metrics if name != EPISODE_RETURN and name in registry.all_metrics()]
-    if of_runs or not all(isinstance(name, str) for name in names) or not _is_store(path):
+    if not all(isinstance(name, str) for name in names) or not _is_store(path):
         return None
     store = Store(path)
-    logged = tuple(name for name in metrics if name != EPISODE_RETURN)
+    if names_costs(store, metrics):
+        return None
+    values = store.metric_names(store.runs())
+    logged = tuple(name for name in metrics if name in values or registry.meaning(name) != EPISODE_RETURN)
     queries = [_query(store, name, experiment) for name in names]
     return store, groups_of_queries(queries, tuple(tasks) if tasks is not None else None, logged)
+
+
+def names_costs(store: Store, metrics: Sequence[str]) -> bool:
+    """Returns whether a metric is one of recorded runs, such as ``"energy"``, and not a value that runs logged."""
+    meant = [name for name in metrics if registry.meaning(name) not in (None, EPISODE_RETURN)]
+    return bool(meant) and not set(meant).issubset(store.metric_names(store.runs()))
 
 
 def _is_store(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""``compare``: judges submissions or versions against a baseline, task by task, with intervals and a verdict."""
+"""``compare``: whether submissions or versions are better or worse than a baseline, per task and overall."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from a2perf.api.compared_groups import chosen_groups, given_runs
+from a2perf.api.compared_store import names_costs, store_groups
 from a2perf.api.comparison import Comparison as Comparison
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import registry
 from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
 from a2perf.rlops.compare.comparison import compare as compare_in_store
 from a2perf.rlops.compare.recorded_panels import choose_mode, panels_of
+from a2perf.rlops.compare.recorded_runs import NamedRuns
 from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
 from a2perf.rlops.compare.request import LAST, Group, Request
 from a2perf.rlops.compare.run_scores import is_curve, metric_named
@@ -40,6 +42,7 @@ def compare(
     metric: str | Sequence[str] | None = None,
     mode: str | None = None,
     tasks: str | Sequence[str] | None = None,
+    gate: bool = False,
     tolerance: float = 0.05,
     tolerance_absolute: float = 0.0,
     tolerance_unseen: float = 0.2,
@@ -51,12 +54,16 @@ def compare(
     as_of: str | datetime.datetime | None = None,
     repetitions: int = REPETITIONS,
 ) -> Comparison:
-    """Compares submissions or versions with a baseline and judges each on each task.
+    """Compares submissions or versions with a baseline: better, worse or not separated, per task and overall.
 
     The score of a run is its mean episode return (inference, generalization), the mean of the last returns of its
-    training curve, or ``metric``. A candidate is a REGRESSION if the whole interval of the difference of the means lies
-    below the tolerance, and PASSES if it lies above and the candidate has enough seeds. Anything else is INCONCLUSIVE,
-    with a reason. Runs in environments with different fingerprints, and measured and estimated costs, are never judged
+    training curve, or ``metric``. A candidate is better or worse if the interval of the difference of the means
+    excludes 0. Without a true difference each is wrong in at most 2.5 % of the tasks, from 3 seeds on; the result over
+    all tasks is one test, which needs no correction for their number.
+
+    The regression gate (``gate``) asks another question: a candidate is a REGRESSION if the whole interval lies below
+    the tolerance, and PASSES if it lies above and the candidate has enough seeds. Anything else is INCONCLUSIVE, with a
+    reason. Runs in environments with different fingerprints, and measured and estimated costs, are never judged
     against each other.
 
     Args:
@@ -72,7 +79,8 @@ def compare(
         mode: ``"inference"``, ``"generalization"`` or ``"train"``; None for the first that all groups have.
         tasks: the tasks to compare; None for all that the baseline and a candidate have. A candidate is judged on the
             tasks that it has runs on.
-        tolerance: largest acceptable loss, as a share of the baseline's mean.
+        gate: show the verdicts of the regression gate in texts, tables and pages; ``Comparison.verdict`` always has it.
+        tolerance: of the gate: largest acceptable loss, as a share of the baseline's mean.
         tolerance_absolute: the same in units of the score; the larger counts.
         tolerance_unseen: share of seeds that may fail undetected; it sets how many seeds a PASS needs.
         confidence: confidence level of the intervals, from 0.5 to below 1.
@@ -98,10 +106,10 @@ def compare(
         ...     runs, baseline="minimal", candidate="greedy_placer",
         ...     metric=["returns", "energy_gross"],
         ... )
-        >>> comparison.to_pandas()[["task", "metric", "difference", "verdict"]].head(2)
-             task        metric    difference       verdict
-        0  ariane       returns  3.620298e-01  INCONCLUSIVE
-        1  ariane  energy_gross -4.961474e-07  INCONCLUSIVE
+        >>> comparison.to_pandas()[["task", "metric", "difference", "result"]].head(2)
+             task        metric    difference         result
+        0  ariane       returns  3.620298e-01         better
+        1  ariane  energy_gross -4.961474e-07  not separated
     """
     names = _texts("metric", metric)
     tasks = None if tasks is None else _texts("tasks", tasks)
@@ -113,12 +121,11 @@ def compare(
         confidence=confidence,
         lower_is_better=frozenset(lower_is_better),
         as_of=_moment(as_of),
+        gate=gate,
     )
     _check(settings, names)
     scales = _scales(references)
     if isinstance(runs, str | Path) and mode is None:
-        from a2perf.api.compared_store import store_groups
-
         found = store_groups(Path(runs), baseline, candidate, names, tasks, experiment)
         if found is not None:
             store, groups = found
@@ -129,6 +136,13 @@ def compare(
             "experiment= and as_of= need an experiment store and tags", hint="give the path of a store as runs"
         )
     chosen = chosen_groups(given_runs(runs), baseline, candidate, tasks)
+    return _compare_recorded(settings, chosen, names, mode, tasks, scales, repetitions)
+
+
+def _compare_recorded(
+    settings: Request, chosen: Sequence[NamedRuns], names: Sequence[str], mode: str | None,
+    tasks: Sequence[str] | None, scales: dict[str, ReferenceScale], repetitions: int,
+) -> Comparison:  # fmt: skip
     metrics = [metric_named(name) for name in names or [EPISODE_RETURN]]
     chosen_mode, left_out = choose_mode({group.name: group.runs for group in chosen}, mode)
     axis = DEFAULT_AXIS if any(is_curve(one, chosen_mode) for one in metrics) else "episode"
@@ -137,7 +151,7 @@ def compare(
         groups=tuple(Group(one.name, RunQuery(experiment=one.name, text=one.text), xaxis=axis) for one in chosen),
         lower_is_better=settings.lower_is_better | {one.name for one in metrics if one.direction == "min"},
         only_shared=True,
-        score=_score_text(metrics, chosen_mode, last),
+        score=_score_text(metrics, chosen_mode, settings.last),
     )
     panels, notices = panels_of(request, [group.runs for group in chosen], chosen_mode, metrics, tasks)
     notices = [left_out, *notices] if left_out else notices
@@ -164,6 +178,18 @@ def compare_stored(
     Raises:
         UserError: nothing to compare; the message lists what exists.
     """
+    metrics = max((group.metrics for group in request.groups), key=len, default=())
+    if request.baseline is not None and names_costs(store, metrics):
+        runs = [run for _, run in given_runs(store.path)]
+        chosen = []
+        for at in (request.baseline, *request.candidates):
+            group = request.groups[at]
+            query = replace(group.query, states=())
+            members = tuple(run for run in runs if query.matches(run.stored))
+            chosen.append(NamedRuns(group.name, str(group.query), members))
+        settings = replace(request, baseline=0)
+        envs = request.groups[0].env_ids
+        return _compare_recorded(settings, chosen, metrics, None, envs, dict(references or {}), repetitions)
     return Comparison(compare_in_store(store, request, references=references, repetitions=repetitions))
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from a2perf.api.frames import Table, Tabular
 from a2perf.errors import ConfigError, UserError
-from a2perf.rlops.compare.comparison import ComparedGroups
+from a2perf.metrics.difference import Sign
+from a2perf.rlops.compare.comparison import ComparedGroups, OverallDifference
 from a2perf.rlops.compare.record import CompareRecord, compare_record
 from a2perf.rlops.compare.sentences import summary, terminal_text, wrapped
 from a2perf.rlops.compare.verdict import Judgement, Verdict
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from a2perf.experiments.junit import VerdictSuite
-    from a2perf.rlops.compare.aggregate_figures import AggregateStyle
     from a2perf.rlops.compare.figures import Style
 
 Kind: TypeAlias = Literal["forest", "curves"]
@@ -28,9 +28,9 @@ _KINDS: tuple[Kind, ...] = ("forest", "curves")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Tabular):
-    """Groups of runs compared with a baseline, one judgement per candidate and task. Immutable.
+    """Groups of runs compared with a baseline: better, worse or not separated, per task and overall. Immutable.
 
-    ``print`` shows the tables and reasons, a notebook the verdicts as a table. ``to_pandas``, ``to_polars`` and
+    ``print`` shows the tables and reasons, a notebook the same as a table. ``to_pandas``, ``to_polars`` and
     ``to_arrow`` return one row per candidate, task and metric.
 
     Attributes:
@@ -39,18 +39,31 @@ class Comparison(Tabular):
     Example:
         >>> runs = a2perf.read_runs("results/recorded/small")
         >>> comparison = a2perf.compare(runs, baseline="minimal", tasks=["ariane"])
-        >>> comparison.verdict
-        <Verdict.INCONCLUSIVE: 'INCONCLUSIVE'>
+        >>> comparison.results
+        {'greedy_placer': <Sign.BETTER: 'better'>, 'random_web': ...}
         >>> comparison.plot().savefig("comparison.png")
     """
 
     groups: ComparedGroups
 
     @property
-    def verdict(self) -> Verdict | None:
-        """The worst verdict of all candidates: ``"REGRESSION"``, ``"INCONCLUSIVE"`` or ``"PASS"``.
+    def results(self) -> dict[str, Sign]:
+        """``"better"``, ``"worse"`` or ``"not separated"`` over all tasks, by candidate; of several metrics the first.
 
-        None without a candidate.
+        One permutation test over all tasks decides, so no correction for their number is needed.
+        """
+        return {name: next(iter(found.values())).found.sign for name, found in self.overall.items()}
+
+    @property
+    def overall(self) -> dict[str, dict[str, OverallDifference]]:
+        """The difference over all tasks with its interval, by candidate and metric."""
+        return dict(zip(self.candidates, (one.overall for one in self.groups.candidates), strict=True))
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The worst verdict of the regression gate: ``"REGRESSION"``, ``"INCONCLUSIVE"`` or ``"PASS"``.
+
+        None without a candidate. Texts and tables show it only with ``gate=`` of ``compare``.
         """
         return self.groups.verdict
 
@@ -67,15 +80,15 @@ class Comparison(Tabular):
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """The verdict over all tasks, by candidate."""
+        """The verdict of the regression gate over all tasks, by candidate."""
         return dict(zip(self.candidates, (one.verdict for one in self.groups.candidates), strict=True))
 
     @property
     def judgements(self) -> dict[str, tuple[Judgement, ...]]:
         """The judgements, one per task and metric, by candidate.
 
-        A judgement holds ``verdict``, ``difference`` (positive is better) with its interval ``low`` and ``high``,
-        ``tolerance``, ``p_regression``, ``further_seeds`` and ``reason``.
+        A judgement holds ``sign``, ``difference`` (positive is better) with its interval ``low`` and ``high``, and of
+        the regression gate ``verdict``, ``tolerance``, ``p_regression``, ``further_seeds`` and ``reason``.
         """
         return dict(zip(self.candidates, (one.judgements for one in self.groups.candidates), strict=True))
 
@@ -88,7 +101,8 @@ class Comparison(Tabular):
         """Returns one row per candidate, task and metric.
 
         Differences are the candidate's mean less the baseline's, with the sign changed if lower is better: positive
-        is better. ``further_seeds`` is the number of seeds on each side that settles an inconclusive judgement.
+        is better. With ``gate=`` of ``compare`` columns of the regression gate follow; its ``further_seeds`` is the
+        number of seeds on each side that settles an inconclusive judgement.
         """
         from a2perf.api.comparison_table import comparison_table
 
@@ -102,7 +116,7 @@ class Comparison(Tabular):
         """Draws the comparison.
 
         Args:
-            kind: ``"forest"`` for differences with their intervals and the tolerance, one row per candidate and task;
+            kind: ``"forest"`` for differences with their intervals, one row per candidate and task;
                 ``"curves"`` for the mean curve of each group with its spread, one panel per task.
             style: how curves are drawn.
             time: draw curves over time instead of steps.
@@ -133,7 +147,6 @@ class Comparison(Tabular):
         target: str | Path = "compare",
         *,
         style: Style | None = None,
-        aggregates: AggregateStyle | None = None,
         figures: bool = True,
         page: bool = True,
     ) -> list[Path]:
@@ -142,8 +155,7 @@ class Comparison(Tabular):
         Args:
             target: what the names of the files begin with; in an existing folder they begin with ``compare``.
             style: how curves are drawn.
-            aggregates: how aggregates over all tasks are drawn; None leaves them out.
-            figures: draw curves and aggregates.
+            figures: draw curves.
             page: write the HTML report.
 
         Returns:
@@ -156,9 +168,7 @@ class Comparison(Tabular):
         from a2perf.rlops.compare.writing import output_stem, write
 
         stem = Path(target) / "compare" if Path(target).is_dir() else output_stem(str(target))
-        return write(
-            self.groups, stem, style or Style(), aggregate_style=aggregates, with_figures=figures, with_page=page
-        )
+        return write(self.groups, stem, style or Style(), with_figures=figures, with_page=page)
 
     def junit(self, *, fail_on: str = "regression") -> str:
         """Returns the judgements as a JUnit XML document, one test case per candidate, task and metric.

@@ -9,8 +9,9 @@ from a2perf.api.frames import Table
 from a2perf.metrics.definition import provenance_over_runs
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.compare.verdict import Judgement
 
-_MEASURED = ("candidate_mean", "baseline_mean", "difference", "low", "high", "tolerance")
+_DIFFERENCE = ("candidate_mean", "baseline_mean", "difference", "low", "high")
 _DESCRIPTIONS = {
     "candidate_n": "runs of the candidate with a score",
     "baseline_n": "runs of the baseline with a score",
@@ -18,6 +19,8 @@ _DESCRIPTIONS = {
     "difference": "mean of the candidate less mean of the baseline; positive is better",
     "low": "lower end of the interval of the difference",
     "high": "upper end of the interval of the difference",
+    "result": "better or worse if the interval of the difference excludes 0",
+    "verdict": "verdict of the regression gate",
     "tolerance": "largest acceptable loss",
     "probability_of_improvement": "probability that a run of the candidate beats one of the baseline; ties count half",
     "p_regression": "chance of so low a difference if the true one were just at the tolerance",
@@ -38,7 +41,7 @@ def comparison_table(groups: ComparedGroups) -> Table:
                 "baseline": groups.names[groups.request.baseline or 0],
                 "task": panel.env,
                 "metric": panel.metric,
-                "verdict": judgement.verdict.value,
+                "result": judgement.sign.value,
                 "candidate_n": judgement.candidate.seeds,
                 "baseline_n": judgement.baseline.seeds,
                 "lost": judgement.candidate.lost,
@@ -47,18 +50,15 @@ def comparison_table(groups: ComparedGroups) -> Table:
                 "difference": judgement.difference,
                 "low": judgement.low,
                 "high": judgement.high,
-                "tolerance": judgement.tolerance,
                 "probability_of_improvement": None if improvement is None else improvement.value,
-                "p_regression": judgement.p_regression,
-                "further_seeds_low": judgement.further_seeds_low,
-                "further_seeds": judgement.further_seeds,
                 "unit": panel.unit,
                 "provenance": _provenance(panel),
-                "reason": judgement.reason,
+                **(_of_gate(judgement) if groups.request.gate else {"reason": judgement.sign_reason}),
             })  # fmt: skip
-    names = list(rows[0]) if rows else ["candidate", "baseline", "task", "metric", "verdict", *_MEASURED, "unit"]
+    names = list(rows[0]) if rows else ["candidate", "baseline", "task", "metric", "result", *_DIFFERENCE, "unit"]
+    measured = [name for name in (*_DIFFERENCE, "tolerance") if name in names]
     kinds: dict[str, Kind] = {
-        **dict.fromkeys((*_MEASURED, "probability_of_improvement", "p_regression"), "float"),
+        **dict.fromkeys((*measured, "probability_of_improvement", "p_regression"), "float"),
         **dict.fromkeys(("candidate_n", "baseline_n", "lost", "further_seeds_low", "further_seeds"), "int"),
     }
     units = {panel.unit for panel in groups.panels}
@@ -67,13 +67,24 @@ def comparison_table(groups: ComparedGroups) -> Table:
     return Table(
         {name: [row[name] for row in rows] for name in names},
         title=f"Comparison with {groups.names[groups.request.baseline or 0]}",
-        units={} if several else dict.fromkeys(_MEASURED, next(iter(units), "")),
-        provenance={} if several or not rows else dict.fromkeys(_MEASURED, next(iter(marks), "recorded")),
-        row_units=dict.fromkeys(_MEASURED, "unit") if several else {},
-        row_provenance=dict.fromkeys(_MEASURED, "provenance") if several else {},
+        units={} if several else dict.fromkeys(measured, next(iter(units), "")),
+        provenance={} if several or not rows else dict.fromkeys(measured, next(iter(marks), "recorded")),
+        row_units=dict.fromkeys(measured, "unit") if several else {},
+        row_provenance=dict.fromkeys(measured, "provenance") if several else {},
         descriptions={name: text for name, text in _DESCRIPTIONS.items() if name in names},
         kinds={name: kind for name, kind in kinds.items() if name in names},
     )
+
+
+def _of_gate(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "verdict": judgement.verdict.value,
+        "tolerance": judgement.tolerance,
+        "p_regression": judgement.p_regression,
+        "further_seeds_low": judgement.further_seeds_low,
+        "further_seeds": judgement.further_seeds,
+        "reason": judgement.reason,
+    }
 
 
 def _provenance(panel: Panel) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from a2perf.api.columns import Kind
 from a2perf.api.frames import Table
 from a2perf.api.scored_group import NORMALISED, ScoredGroup
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 
 _LONG: dict[str, tuple[Kind, str]] = {
@@ -116,8 +116,4 @@ def _chosen(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None) -> lis
     if metrics is None:
         return known
     chosen = [metrics] if isinstance(metrics, str) else list(metrics)
-    for name in chosen:
-        if name not in known:
-            near = did_you_mean(str(name), known)
-            raise ConfigError(f"no group has a metric {name!r}{near}", hint=f"use one of {', '.join(known)}")
-    return chosen
+    return [registry.resolve(name, known, what="no group has a metric") for name in chosen]

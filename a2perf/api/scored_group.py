@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from a2perf.api import score_text
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text, terminal_text
 
@@ -98,10 +98,11 @@ class ScoredGroup:
 
     def value_of(self, metric: str) -> MetricValue | None:
         """Returns a metric that has a value; ``"normalised_score"`` is the normalised mean return. None without one."""
-        if metric == NORMALISED:
-            found = self.normalised
-            return None if found is None else _normalised_value(found, self.scores["returns"])
-        value = self._scores.get(metric)
+        found = self.normalised
+        name = registry.meaning(metric, [*([NORMALISED] if found is not None else []), *self._scores])
+        if name == NORMALISED and found is not None:
+            return _normalised_value(found, self.scores["returns"])
+        value = self._scores.get(name or "")
         return value if value is not None and value.value is not None else None
 
     def __getitem__(self, metric: str) -> MetricValue:
@@ -110,12 +111,8 @@ class ScoredGroup:
         Raises:
             ConfigError: the group has no such metric.
         """
-        try:
-            return self._scores[metric]
-        except KeyError:
-            near = did_you_mean(str(metric), self._scores)
-            message = f"{self.algorithm} has no metric {metric!r} in {self.mode}{near}"
-            raise ConfigError(message, hint=f"use one of {', '.join(self._scores)}") from None
+        what = f"{self.algorithm}, {self.mode}: no metric"
+        return self._scores[registry.resolve(metric, self._scores, what=what)]
 
     def __repr__(self) -> str:
         return terminal_text("\n".join(score_text.group_lines(self.entry)))

@@ -8,15 +8,20 @@ from typing import Any
 
 import click
 
+from a2perf import assets
 from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.word_lists import Words, WordsCommand
+from a2perf.cli.word_lists import Words, removing_command
+from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
 _ENABLED = "autotag feature is enabled"
 
 
-@click.command(cls=WordsCommand, context_settings=normalised())
+@click.command(
+    cls=removing_command(dict.fromkeys(("--slurm-",), "--launcher slurm places the runs on a Slurm cluster")),
+    context_settings=normalised(),
+)
 @click.option(
     "--env-ids", cls=Words, required=True, metavar="ENV...", help="Environment ids, or task names with --submission."
 )
@@ -33,7 +38,8 @@ _ENABLED = "autotag feature is enabled"
 @click.option(
     "--auto-tag/--no-auto-tag", default=True, show_default=True, help="Tag runs with the version of the code."
 )
-@click.option("--look-up-pull-request", is_flag=True, help="Look up the pull request of the commit at the code host.")
+@click.option("--look-up-pull-request/--no-look-up-pull-request", default=True, show_default=True,
+              help="Ask the code host for the pull request of the commit, if the CI does not name it.")  # fmt: skip
 @click.option("--pull-request-api", metavar="URL", help="Address of the code host's API, if it is not the usual one.")
 @click.option(
     "--look-up-timeout",
@@ -46,12 +52,6 @@ _ENABLED = "autotag feature is enabled"
 @click.option("--dry-run", is_flag=True, help="Print the commands and the tags, and run nothing.")
 @click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs.")
 @click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: name of the script or submission.")
-@click.option("--slurm-template-path", type=click.Path(path_type=Path), metavar="FILE",
-              help="Fill in this job template and submit it.")  # fmt: skip
-@click.option("--slurm-gpus-per-task", type=int, metavar="N", help="GPUs per task, for the job template.")
-@click.option("--slurm-total-cpus", type=int, metavar="N", help="Processors of the job, for the job template.")
-@click.option("--slurm-ntasks", type=int, metavar="N", help="Tasks of the job, for the job template.")
-@click.option("--slurm-nodes", type=int, metavar="N", help="Nodes of the job, for the job template.")
 @click.argument("evaluator_flags", nargs=-1, metavar="[-- FLAG...]")
 def benchmark(**options: Any) -> int:
     """Run a command, or a submission, on every environment with every seed.
@@ -65,6 +65,7 @@ def benchmark(**options: Any) -> int:
     status: 0 all finished, 1 a run failed, 2 usage, 3 infrastructure, 130 interrupted.
     """  # noqa: D301
     from a2perf.experiments.benchmark_matrix import run_matrix
+    from a2perf.experiments.needs import missing_package
     from a2perf.launch import State
     from a2perf.runs.store import store_folder
 
@@ -84,14 +85,14 @@ def benchmark(**options: Any) -> int:
     lines = matrix.command_lines()
     for line in lines:
         say(line)
-    if options["slurm_template_path"] is not None:
-        return _on_slurm(matrix, options)
     if options["dry_run"]:
         say("--dry-run: nothing was run")
         return 0
     if options["workers"] == 0:
         say("workers is set to 0: nothing was run; give --workers N to run the commands")
         return 0
+    if matrix.plan.source == "command" and "--track" in matrix.plan.words and "WANDB_MODE" not in os.environ:
+        say("W&B: runs log offline (WANDB_MODE=offline); set WANDB_MODE=online to send them")
 
     def kept(runs: Any) -> None:
         if runs:
@@ -108,6 +109,10 @@ def benchmark(**options: Any) -> int:
     say(f"store {store}, tags {', '.join(matrix.plan.tags) or 'none'}")
     if left:
         say("run the same command again to resume them")
+    missing = next(filter(None, (missing_package(run.folder) for run in matrix.runs)), "") if failed else ""
+    if missing:
+        say(f"missing package: {missing}. Install it, and run the same command again")
+        return int(ExitCode.INFRASTRUCTURE)
     return result.exit_code
 
 
@@ -124,34 +129,16 @@ def _planned(store: Path, options: dict[str, Any]) -> Any:
     if options["auto_tag"]:
         tag = tagger(
             store,
-            look_up=options["look_up_pull_request"],
+            look_up=options["look_up_pull_request"] and not assets.is_offline(),
             api=options["pull_request_api"],
             timeout_s=options["look_up_timeout"],
         )
     seeds = range(options["start_seed"], options["start_seed"] + options["num_seeds"])
     common: dict[str, Any] = {"tag": tag, "experiment": options["exp_name"], "environment": os.environ}
     if options["command"] is not None:
-        alone = options["workers"] == 1 and options["launcher"] == "local" and options["slurm_template_path"] is None
+        alone = options["workers"] == 1 and options["launcher"] == "local"
         return command_matrix(store, options["command"], options["env_ids"], seeds, alone=alone, **common)
     return submission_matrix(
         store, Path(options["submission"]), options["gin_configs"], options["env_ids"], seeds,
         flags=options["evaluator_flags"], **common,
     )  # fmt: skip
-
-
-def _on_slurm(matrix: Any, options: dict[str, Any]) -> int:
-    from a2perf.experiments.slurm_template import SlurmShape, fill_in, submit
-
-    if matrix.plan.source != "command":
-        raise UserError("--slurm-template-path takes a --command", hint="use --launcher slurm for a submission")
-    shape = SlurmShape(
-        options["slurm_gpus_per_task"], options["slurm_total_cpus"], options["slurm_ntasks"], options["slurm_nodes"]
-    )
-    text = fill_in(options["slurm_template_path"], matrix, shape, options["workers"], options["env_ids"])
-    if options["dry_run"]:
-        click.echo(text, nl=False)
-        return 0
-    path, job = submit(text, matrix, Path("slurm"), really=options["workers"] > 0)
-    click.echo(f"job file: {path}")
-    click.echo(f"job id: {job}" if job is not None else "workers is set to 0: the job was not submitted")
-    return 0

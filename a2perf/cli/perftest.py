@@ -82,6 +82,7 @@ def _run_tests(
     given: list[str], skip: tuple[str, ...], options: LaunchOptions, *, conf: Path | None, store: str | None,
     n_jobs: int | None, report: Path | None, github: bool,
 ) -> int:  # fmt: skip
+    from a2perf.experiments.needs import require_training
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
     from a2perf.experiments.performance_test.results import suite_of, write_results
     from a2perf.experiments.performance_test.run_test import run_test
@@ -97,6 +98,7 @@ def _run_tests(
     left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
     # read all files before the first run: a mistake in the last one must not surface after hours
     tests = [read_test(path, conf=conf) for path in paths if path not in left_out]
+    require_training(test.env for test in tests if test.training is not None)
     if len(paths) > 1:
         click.echo(f"performance tests: {len(tests)}, {len(left_out)} left out; {_head()}")
     results = report if report is not None else folder / "performance_tests"

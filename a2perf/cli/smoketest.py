@@ -44,6 +44,7 @@ def smoketest(**options: Any) -> int:
     """
     from rich.table import Table
 
+    from a2perf.experiments.needs import require_training
     from a2perf.experiments.smoke_test.pairs import try_pairs
     from a2perf.experiments.smoke_test.plan import PHASES, plan
     from a2perf.experiments.smoke_test.results import suite_of, write_results
@@ -54,6 +55,8 @@ def smoketest(**options: Any) -> int:
     submissions = [Path(word) for word in options["submissions"] or ()]
     if not algorithms and not submissions:
         raise UserError("nothing to try", hint="add --algorithms NAME... or --submissions DIR...")
+    if algorithms:
+        require_training(options["env_ids"])
     pairs = plan(algorithms, submissions, options["env_ids"])
     tried = [pair for pair in pairs if not pair.excluded]
     click.echo(f"Smoke-testing {len(tried)} pairs ({len(pairs) - len(tried)} excluded) ...", err=True)

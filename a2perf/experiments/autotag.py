@@ -121,7 +121,7 @@ def look_up_pull_request(folder: Path, sha: str, *, api: str = API, timeout_s: f
     """Asks the code's host for the pull request that contains a commit; None without an answer in time."""
     remote = _git(folder, "remote", "get-url", "origin") or ""
     repository = re.search(r"[:/]([\w.\-]+/[\w.\-]+?)(?:\.git)?/?$", remote)
-    if repository is None:
+    if repository is None or (api == API and "github.com" not in remote):
         return None
     request = urllib.request.Request(
         f"{api.rstrip('/')}/repos/{repository[1]}/commits/{sha}/pulls",

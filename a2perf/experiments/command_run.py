@@ -142,12 +142,10 @@ class _Attempt:
         return self._finish(status)
 
     def _environment(self) -> dict[str, str]:
-        """Returns the environment of the command; it keeps trackers of hosted services offline."""
+        """Returns the environment of the command; Weights & Biases logs offline unless the user chose a mode."""
         artifacts = str(self.bundle.artifacts)
-        # The user's own variables replace the first two, never the last.
-        environment = {"WANDB_DIR": artifacts, "PYTHONUNBUFFERED": "1", **os.environ, RUN_DIR_VARIABLE: artifacts}
-        if environment.get("WANDB_MODE") not in ("disabled", "offline", "dryrun"):
-            environment["WANDB_MODE"] = "offline"
+        defaults = {"WANDB_DIR": artifacts, "WANDB_MODE": "offline", "PYTHONUNBUFFERED": "1"}
+        environment = {**defaults, **os.environ, RUN_DIR_VARIABLE: artifacts}
         if self.plan.wandb_tags:
             environment["WANDB_TAGS"] = self.plan.wandb_tags
         return environment

@@ -35,6 +35,26 @@ _OF_SYSTEM_ENUM = {
 }
 
 
+_FREQUENT = ("returns", "success_rate", "energy_gross", "latency_round_trip_median", "memory_rss_peak", "wall_clock")
+_MOST_NAMED = 6
+_LATENCY = ("latency_round_trip_median", "latency_infer_once_median")
+_WORDS: dict[str, tuple[str, ...]] = {
+    "score": ("normalised_score", "returns"),
+    **dict.fromkeys(("return", "meanreturn", "episodereturn", "meanepisodereturn"), ("returns",)),
+    "success": ("success_rate",),
+    **dict.fromkeys(("latency", "decisionlatency", "medianlatency"), _LATENCY),
+    **dict.fromkeys(("energy", "energygross", "trainingenergy", "evaluationenergy"), ("energy_gross",)),
+    "power": ("power_mean",),
+    **dict.fromkeys(("memory", "peakmemory"), ("memory_rss_peak",)),
+    **dict.fromkeys(("worst5", "worst5cvar"), ("LowerCVaRAcrossRollouts",)),
+    **dict.fromkeys(("time", "walltime", "duration"), ("wall_clock",)),
+    **{f"{text}perepisode": (f"model_{text}_per_episode",) for text in ("calls", "cost")},
+    "costpersuccess": ("model_cost_per_success",),
+    "timetofirsttoken": ("model_first_token_median",),
+}
+"""The words of reports and tables without case and punctuation, and the metrics that they mean, the first known one."""
+
+
 def all_metrics() -> dict[str, Metric]:
     """Returns every metric by name: application, reliability, system, data, then those of packages."""
     return dict(_load()[0])
@@ -48,6 +68,7 @@ def problems() -> dict[str, str]:
 def reload() -> None:
     """Forgets what packages had registered; the next look-up asks them again."""
     _load.cache_clear()
+    _titles.cache_clear()
 
 
 def select(selection: Iterable[object] | object) -> list[Metric]:
@@ -140,10 +161,52 @@ def _matching(wanted: object, known: Mapping[str, Metric]) -> Sequence[Metric]:
     name = metric_name(wanted)
     if name in get_args(Category):
         return [metric for metric in known.values() if metric.category == name]
-    if name in known:
-        return [known[name]]
-    near = did_you_mean(name, known)
-    raise ConfigError(f"there is no metric {name!r}{near}", hint=f"use one of {', '.join(known)}")
+    return [known[resolve(name, known)]]
+
+
+def meaning(text: object, known: Iterable[str] | None = None) -> str | None:
+    """Returns the name of the metric that a text means, by name, title or word of the output; None if there is none.
+
+    Args:
+        text: ``"latency_round_trip_median"``, ``"round_trip, median"``, ``"Decision latency"`` or ``"latency"``; case
+            and punctuation do not count.
+        known: the names to choose from; all metrics when None.
+    """
+    names = all_metrics() if known is None else dict.fromkeys(known)
+    name = metric_name(text)
+    if name in names:
+        return name
+    plain = _plain(name)
+    wanted = [*_WORDS.get(plain, ()), *_titles().get(plain, ())]
+    return next((one for one in wanted if one in names), None) or next((n for n in names if _plain(n) == plain), None)
+
+
+def resolve(text: object, known: Iterable[str] | None = None, *, what: str = "there is no metric") -> str:
+    """Returns the name of the metric that a text means, as ``meaning``.
+
+    Raises:
+        ConfigError: there is none; the message begins with ``what``, and names the nearest ones.
+    """
+    names = list(all_metrics() if known is None else known)
+    found = meaning(text, names)
+    if found is not None:
+        return found
+    near = did_you_mean(str(text), [*names, *(word for word in _WORDS if meaning(word, names))])
+    some = [name for name in _FREQUENT if name in names] or names[:_MOST_NAMED]
+    more = f" and {len(names) - len(some)} more, see docs/reference/scores.md" if len(names) > len(some) else ""
+    raise ConfigError(f"{what} {str(text)!r}{near}", hint=f"use {', '.join(some)}{more}")
+
+
+def _plain(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+@functools.cache
+def _titles() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, metric in all_metrics().items():
+        found.setdefault(_plain(metric.label), []).append(name)
+    return found
 
 
 @functools.cache

@@ -16,6 +16,7 @@ import pytest
 import a2perf
 from a2perf.cli import main
 from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.reproduce.claims import parse_claim
 from a2perf.rlops.compare.sentences import terminal_text
 from a2perf.rlops.compare.verdict import Verdict
 from a2perf.runs.run import IN_MEMORY, Run, RunIdentity
@@ -86,21 +87,6 @@ def test_tags_of_a_store_give_the_numbers_of_the_command(
     assert [panel["panel"] for panel in ours] == ["HalfCheetah-v2", "Hopper-v2", "Walker2d-v2"]
     assert ours == theirs
     assert record["candidates"][0]["p_together"] == expected["candidates"][0]["p_together"]
-
-
-def test_evaluations_give_the_numbers_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("minimal", "motion_imitation"):  # a copy, since the command writes its index into the store
-        (tmp_path / "small").mkdir(exist_ok=True)
-        shutil.copy(SMALL / f"{name}.zip", tmp_path / "small")
-    groups = "--filters minimal motion_imitation --baseline minimal"
-    line = f"{groups} --env-ids QuadrupedLocomotion-DogPace-v0 --store {tmp_path / 'small'}"
-    expected = by_command(line, tmp_path, monkeypatch)["candidates"][0]["panels"][0]
-    found = a2perf.compare(SMALL, baseline="minimal", candidate="motion_imitation", tasks=["dog_pace"])
-    (row,) = found.table().rows()
-    assert row["difference"] == pytest.approx(expected["difference"], rel=1e-12)
-    assert row["low"] == pytest.approx(expected["low"], rel=1e-12)
-    assert row["probability_of_improvement"] == expected["probability_of_improvement"]["value"]
-    assert (row["verdict"], row["candidate_n"]) == (expected["verdict"], expected["candidate_n"])
 
 
 def test_training_curves_are_compared_by_their_last_values(small: a2perf.Runs) -> None:
@@ -185,9 +171,13 @@ def test_several_versions_in_one_group_are_noticed() -> None:
 
 def test_energy_is_judged_beside_the_return_with_its_unit_and_direction() -> None:
     runs = [*seeds("old", 20, energy_kwh=1e-6), *seeds("new", 20, energy_kwh=2e-6)]
-    found = a2perf.compare(runs, baseline="old", metric=("returns", "energy_gross"))
+    found = a2perf.compare(runs, baseline="old", metric=("returns", "energy_gross"), gate=True)
     returns, energy = found.table().rows()
     assert (returns["verdict"], energy["verdict"]) == ("PASS", "REGRESSION")
+    assert (returns["result"], energy["result"]) == ("not separated", "worse")
+    assert {name: one.found.sign for name, one in found.overall["new"].items()} == {
+        "returns": "not separated", "energy_gross": "worse"
+    }  # fmt: skip
     assert energy["difference"] == pytest.approx(-1e-6 * 1.095)
     assert (energy["unit"], energy["provenance"]) == ("kWh", "estimated")
     assert "≈ 2.190 mWh" in str(found)
@@ -197,11 +187,46 @@ def test_energy_is_judged_beside_the_return_with_its_unit_and_direction() -> Non
     assert metadata[b"unit_column"] == b"unit"
 
 
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [("energy", "energy_gross"), ("Energy", "energy_gross"), ("Score", "returns"), ("return", "returns"),
+     ("Peak memory (RSS)", "memory_rss_peak"), ("memory", "memory_rss_peak"), ("latency", "latency_round_trip_median"),
+     ("Worst 5 %", "LowerCVaRAcrossRollouts"), ("Wall clock", "wall_clock"), ("success", "success_rate")],
+)  # fmt: skip
+def test_the_words_of_the_output_name_metrics_everywhere(small: a2perf.Runs, word: str, name: str) -> None:
+    candidate = "web_solver" if name == "success_rate" else "greedy_placer"
+    found = a2perf.compare(small, baseline="minimal", candidate=candidate, metric=word, mode="inference")
+    assert {row["metric"] for row in found.table().rows()} == {name}
+
+
+def test_words_name_metrics_of_scores_costs_of_a_store_and_claims(small: a2perf.Runs) -> None:
+    scores = a2perf.score(small.where(algorithm="minimal"))
+    group = next(group for group in scores.groups if group.mode == "inference")
+    assert group["Latency"] == group["latency_round_trip_median"]
+    names = {row["metric"] for row in scores.table(metrics=["Energy", "peak memory"]).rows()}
+    assert names == {"energy_gross", "memory_rss_peak"}
+    assert parse_claim("Peak memory<=3 GB").quantity.name == "peak_memory"
+    assert parse_claim("Return>=3").quantity.name == "return"
+    with pytest.raises(ConfigError, match="names 'score', which cannot be checked"):
+        parse_claim("score>=1")
+    with pytest.raises(ConfigError, match="minimal, inference: no metric 'latncy'; did you mean 'latency'") as raised:
+        group["latncy"]
+    assert len(str(raised.value)) < 300
+    assert "more, see docs/reference/scores.md" in str(raised.value)
+
+
+def test_the_command_takes_the_words_of_costs(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --store {store} --metric energy 'wall clock'"
+    found = by_command(line, tmp_path, monkeypatch)
+    assert {panel["metric"] for panel in found["panels"]} == {"energy_gross", "wall_clock"}
+    assert found["candidates"][0]["group"] == NEW
+
+
 def test_measured_energy_is_never_judged_against_estimated() -> None:
     runs = [*seeds("old", energy_kwh=1e-6, quality="measured"), *seeds("new", energy_kwh=9e-6)]
     found = a2perf.compare(runs, baseline="old", metric="energy_gross")
     (row,) = found.table().rows()
-    assert (row["verdict"], row["provenance"]) == ("INCONCLUSIVE", "mixed")
+    assert (row["result"], row["provenance"]) == ("not separated", "mixed")
     assert "measured in 5 of 10 runs and estimated in the others" in row["reason"]
     assert np.isnan(row["difference"])
     assert row["probability_of_improvement"] is None or np.isnan(row["probability_of_improvement"])
@@ -218,7 +243,8 @@ def test_a_run_without_the_metric_counts_as_lost() -> None:
     runs = [*seeds("old", energy_kwh=1e-6), *seeds("new", 4, energy_kwh=1e-6), made("new", 9)]
     found = a2perf.compare(runs, baseline="old", metric="energy_gross")
     (row,) = found.table().rows()
-    assert (row["candidate_n"], row["lost"], row["verdict"]) == (4, 1, "INCONCLUSIVE")
+    assert (row["candidate_n"], row["lost"], row["result"]) == (4, 1, "not separated")
+    assert found.verdict == "INCONCLUSIVE"
     assert "new on walk: 1 of 5 runs do not have the metric" in found.notices
 
 
@@ -323,9 +349,9 @@ def test_text_fits_a_narrow_terminal(small: a2perf.Runs) -> None:
     text = terminal_text(found.groups, 100)
     assert max(map(len, text.splitlines())) <= 100
     head = text.splitlines()[1].split()
-    assert head[:3] == ["environment", "verdict", "difference"]
-    assert "limit" not in head
-    assert "limit" in str(found).splitlines()[1].split()
+    assert head[:3] == ["environment", "result", "difference"]
+    assert "baseline" not in head
+    assert "baseline" in str(found).splitlines()[1].split()
 
 
 def test_html_escapes_names_and_needs_no_script() -> None:
@@ -334,7 +360,8 @@ def test_html_escapes_names_and_needs_no_script() -> None:
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert "\x1b" not in html
-    assert "INCONCLUSIVE" in html
+    assert "not separated" in html
+    assert "INCONCLUSIVE" not in html
 
 
 def test_plots_show_every_candidate_and_only_panels_with_curves() -> None:
@@ -344,7 +371,7 @@ def test_plots_show_every_candidate_and_only_panels_with_curves() -> None:
     assert len(forest.axes) == 2
     assert [label.get_text() for label in forest.axes[0].get_yticklabels()] == ["walk (returns)", "walk (energy_gross)"]
     texts = [text.get_text() for axes in forest.axes for text in axes.texts]
-    assert "other against old: REGRESSION" in texts
+    assert "other against old: returns: worse; energy_gross: not separated" in texts
     curves = found.plot("curves")
     assert [axes.get_title(loc="left") for axes in curves.axes if axes.lines] == ["walk (returns)"]
     with pytest.raises(ConfigError, match="'bars' is not a kind of plot"):

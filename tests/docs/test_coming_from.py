@@ -78,9 +78,8 @@ def test_every_new_command_stands_in_a_block(page: Path) -> None:
 def test_every_block_runs(page: Path, repository: Path, tmp_path: Path) -> None:
     folder = tmp_path / "compatibility"
     # without the performance tests of the examples, which train for minutes
-    left_out = shutil.ignore_patterns("runs", "__pycache__", "conf", "examples")
+    left_out = shutil.ignore_patterns("runs", "__pycache__", "conf")
     shutil.copytree(repository / "compatibility", folder, ignore=left_out)
-    (folder / "examples").symlink_to(repository / "examples")
     having = {"sb3"} if importlib.util.find_spec("stable_baselines3") else set()
     having |= {"suites"} if importlib.util.find_spec("ale_py") else set()
     variables = documents.installation(tmp_path)

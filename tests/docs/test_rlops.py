@@ -37,6 +37,7 @@ def test_commands_lead_to_the_verdict_that_is_printed(page: str, tmp_path: Path)
     assert record["verdict"] == "REGRESSION"
     printed = re.findall(r"^```text\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     assert any(printed[0] in out for out in said)
+    assert any("gate REGRESSION" in out for out in said)
     assert (tmp_path / "project" / "compare.html").stat().st_size > 50_000
 
 
@@ -47,16 +48,19 @@ def test_every_flag_is_in_the_table(page: str) -> None:
                 assert f"`{flag}" in page or f" {flag}" in page, flag
 
 
-def test_simulated_table_keeps_what_the_page_promises(page: str) -> None:
-    rows = [line.split("|")[1:-1] for line in page.splitlines() if re.match(r"\| (normal|skewed|two|half)", line)]
-    together = [row for row in rows if len(row) == 5]
-    rows = [row for row in rows if len(row) == 6]
-    assert (len(rows), len(together)) == (20, 7)
-    for row in together:
-        assert all(float(cell.strip(" %")) <= 5.0 for cell in row[2:4]), row
-    for row in rows:
-        assert all(float(cell.strip(" %")) <= 5.0 for cell in row[2:4]), row
-        assert float(row[5].strip(" %")) >= 80.0, row
+def test_simulated_tables_keep_what_the_page_promises(page: str) -> None:
+    rows = [[cell.strip(" %") for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    promised = ("normal", "lognormal", "bimodal, a fifth fails", "two values", "constant", "all five together")
+    signs = {row[0]: row[1:] for row in rows if len(row) == 9 and row[0] in promised}
+    assert set(signs) == set(promised)
+    for row in signs.values():
+        for cell in row:  # two standard errors of the simulation above 2.5
+            assert all(float(share) <= 2.9 for share in cell.split(",")), row
+    gate = [row for row in rows if len(row) == 6 and row[0] in promised]
+    assert len(gate) == 9
+    for row in gate:
+        assert all(float(cell) <= 5.0 for cell in row[2:4]), row
+        assert float(row[5]) >= 80.0, row
 
 
 @pytest.mark.parametrize("name", ["docs/how_to/rlops.md", "docs/reference/rlops.md", "CONTRIBUTING.md"])

@@ -244,8 +244,8 @@ leaderboard empty -o site_empty
 leaderboard missing -o site_missing
 leaderboard one -o site_one --no-reports --json
 rlops
-rlops --store one --filters ?metric=x nonsense --env-ids QuadrupedLocomotion-SyntheticTrot-v0
-rlops --store missing --filters ?metric=x nonsense --env-ids QuadrupedLocomotion-SyntheticTrot-v0
+rlops --store one --filters nonsense
+rlops --store missing --exp-name numpy_ars --tags nonsense
 rlops --store recorded/learning --exp-name numpy_ars --tags nonsense --env-ids QuadrupedLocomotion-SyntheticTrot-v0
 rlops-tags --list --store one
 rlops-tags --add good --store one --yes

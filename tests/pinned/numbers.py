@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import a2perf
 from tests.pinned.condense import signature
 from tests.pinned.recorded import RECORDED, copy_parts, execute, working_directory
 
@@ -125,10 +126,9 @@ def leaderboard(folder: Path) -> dict[str, Any]:
     }
 
 
-_PACE, _TROT = "QuadrupedLocomotion-DogPace-v0", "QuadrupedLocomotion-DogTrot-v0"
 _COMPARISONS = {
-    "test episodes": ("inference/episode_return", ("numpy_ars", "motion_imitation", "minimal"), (_PACE, _TROT)),
-    "learning curves": ("Metrics/AverageReturn", ("sb3_ppo", "numpy_ars"), (_PACE,)),
+    "test episodes": ("inference", ("numpy_ars", "motion_imitation", "minimal"), ("dog_pace", "dog_trot")),
+    "learning curves": ("train", ("sb3_ppo", "numpy_ars"), ("dog_pace",)),
 }
 
 
@@ -136,15 +136,14 @@ def comparisons(folder: Path) -> dict[str, Any]:
     """Verdicts, intervals and aggregates of groups of recorded runs."""
     found = {}
     store = copy_parts(folder / "runs", ["small"])
-    for name, (metric, groups, envs) in _COMPARISONS.items():
+    for name, (mode, groups, tasks) in _COMPARISONS.items():
         stem = folder / "compared" / name.replace(" ", "_")
         with working_directory(folder):
-            done = execute(
-                "rlops", "--store", store / "small" if (store / "small").is_dir() else store,
-                "--filters", f"?metric={metric}", *groups, "--env-ids", *envs,
-                "--no-figures", "--no-report", "--output-filename", stem,
+            compared = a2perf.compare(
+                store / "small" if (store / "small").is_dir() else store, baseline=groups[-1],
+                candidate=list(groups[:-1]), mode=mode, tasks=tasks,
             )  # fmt: skip
-        assert done.status == 0, done.errors
+            compared.write(stem, figures=False, page=False)
         document = json.loads(stem.with_suffix(".json").read_text())
         found[name] = {
             "keys": sorted(document),

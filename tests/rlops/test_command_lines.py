@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
 import io
 import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,6 +82,7 @@ def test_step_one_runs_the_benchmark(run: Run, project: Path) -> None:
         "autotag feature is enabled", f"identified git tag: {tag}", f"WANDB_TAGS: {tag}", "======= commands to run:",
     ]  # fmt: skip
     begin = "poetry run python cleanrl/ppo.py --cuda False --track --capture-video"
+    assert lines[13] == "W&B: runs log offline (WANDB_MODE=offline); set WANDB_MODE=online to send them"
     assert lines[4:13] == [
         f"{begin} --env-id {env} --seed {seed}"
         for seed in (1, 2, 3)
@@ -267,74 +270,52 @@ def test_import_from_the_command_line(run: Run, tmp_path: Path, monkeypatch: pyt
     assert found.tags == {"old"}
 
 
-TEMPLATE = """#!/bin/bash
-#SBATCH --array={{array}}
-#SBATCH --gpus-per-task={{gpus_per_task}} --cpus-per-gpu={{cpus_per_gpu}} --ntasks={{ntasks}} --nodes={{nodes}}
-env_ids={{env_ids}}
-seeds={{seeds}}
-env_id=${env_ids[$SLURM_ARRAY_TASK_ID / {{len_seeds}}]}
-seed=${seeds[$SLURM_ARRAY_TASK_ID % {{len_seeds}}]}
-{{command}} --env-id $env_id --seed $seed
-"""
+def test_the_mode_of_weights_and_biases_is_the_users(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "cleanrl" / "ppo.py").write_text("import os\nprint('mode', os.environ['WANDB_MODE'])\n")
+    monkeypatch.setenv("WANDB_MODE", "online")
+    status, out, _ = run('benchmark --env-ids A --command "python cleanrl/ppo.py --track" --num-seeds 1 --workers 1')
+    assert status == 0, out
+    assert "W&B" not in out
+    (log,) = (project / "runs").rglob("output.log")
+    assert log.read_text() == "mode online\n"
 
 
-def test_slurm_template_is_filled_in_and_each_task_lands_in_the_store(run: Run, project: Path, tmp_path: Path) -> None:
-    (project / "template").write_text(TEMPLATE)
-    git(project, "add", "-A")
-    git(project, "commit", "-qm", "three")
-    sbatch = tmp_path / "bin" / "sbatch"
-    sbatch.write_text('#!/bin/sh\n[ "$1" = --parsable ] && cp "$2" submitted && echo 4711\n')
-    sbatch.chmod(0o755)
-    line = (
-        'benchmark --env-ids CartPole-v1 Acrobot-v1 --command "python cleanrl/ppo.py" --num-seeds 3 --workers 4 '
-        "--slurm-template-path template --slurm-gpus-per-task 2 --slurm-total-cpus 15 --slurm-ntasks 3 --slurm-nodes 1"
-    )
-    status, out, _ = run(line)
-    assert status == 0
-    assert "job id: 4711" in out
-    text = (project / "submitted").read_text()
-    assert "#SBATCH --array=0-5%4\n" in text
-    assert "--gpus-per-task=2 --cpus-per-gpu=3 --ntasks=3 --nodes=1" in text
-    assert "env_ids=(CartPole-v1 Acrobot-v1)\nseeds=(1 2 3)\n" in text
-    assert len(list((project / "slurm").glob("*.slurm"))) == 1
-    task = {**os.environ, "SLURM_ARRAY_TASK_ID": "5"}
-    done = subprocess.run(["bash", "submitted"], env=task, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (found,) = Store(project / "runs").runs()
-    assert (found.env_id, found.seed, found.state) == ("Acrobot-v1", 3, "finished")
-
-
-@pytest.mark.parametrize(
-    ("template", "flags", "said"),
-    [
-        (TEMPLATE, "", "needs a value for {{gpus_per_task}}"),
-        (TEMPLATE, "--slurm-gpus-per-task 1", "Fix: add --slurm-total-cpus"),
-        ("{{what}}", "", "unknown placeholder {{what}}"),
-        (None, "", "cannot be read"),
-    ],
-)
-def test_templates_that_lack_something_say_what(
-    run: Run, project: Path, template: str | None, flags: str, said: str
+def test_the_pull_request_is_looked_up_quietly_where_a_network_is_at_hand(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if template is not None:
-        (project / "template").write_text(template)
-    status, _, errors = run(
-        f'benchmark --env-ids A --command "python cleanrl/ppo.py" --slurm-template-path template {flags}'
-    )
+    asked = []
+
+    class Host(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'[{"number": 308}]')
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    git(project, "remote", "add", "origin", "https://example.org/team/code")
+    line = 'benchmark --env-ids A --command "python cleanrl/ppo.py" --dry-run --pull-request-api'
+    with http.server.HTTPServer(("127.0.0.1", 0), Host) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        here = f"http://127.0.0.1:{server.server_port}"
+        assert "pull request" not in run(f"{line} {here}")[1]  # A2PERF_OFFLINE is set for all tests
+        monkeypatch.delenv("A2PERF_OFFLINE")
+        assert "identified github pull request: pr-308" in run(f"{line} {here}")[1]
+        assert "pull request" not in run(f"{line} {here} --no-look-up-pull-request")[1]
+        server.shutdown()
+    assert len(asked) == 1
+    status, out, errors = run(f"{line} http://127.0.0.1:9")
+    assert (status, errors) == (0, "")
+    assert "pull request" not in out
+
+
+def test_removed_options_name_their_replacement(run: Run, project: Path) -> None:
+    line = 'benchmark --env-ids A --command "python cleanrl/ppo.py" --slurm-template-path template'
+    status, _, errors = run(line)
     assert status == 2
-    assert said in errors
-    assert not (project / "slurm").exists()
-
-
-def test_template_is_not_submitted_with_workers_zero_and_needs_sbatch(run: Run, project: Path) -> None:
-    (project / "template").write_text("{{array}} {{command}}")
-    line = 'benchmark --env-ids A B --command "python cleanrl/ppo.py" --num-seeds 2 --slurm-template-path template'
-    status, out, _ = run(line)
-    assert status == 0
-    assert "workers is set to 0: the job was not submitted" in out
-    (job,) = (project / "slurm").iterdir()
-    assert job.read_text().startswith("0-3 ")
-    if not any(Path(folder, "sbatch").exists() for folder in os.environ["PATH"].split(os.pathsep)):
-        status, _, errors = run(f"{line} --workers 1")
-        assert status == 2
-        assert "sbatch is not on PATH" in errors
+    assert errors.splitlines() == [
+        "a2perf: the option --slurm-template-path was removed",
+        "  Fix: --launcher slurm places the runs on a Slurm cluster",
+    ]

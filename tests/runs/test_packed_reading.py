@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import a2perf
 from a2perf.cli import cli
 from a2perf.errors import UserError
 from a2perf.metrics.submitted import submitted_of
@@ -101,11 +102,10 @@ def test_comparisons_are_the_same(folder: Path, packed: Path, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     documents = []
     for store in (folder, packed):
-        call(
-            "rlops", "compare", "--store", store, "--filters", "?metric=inference/episode_return",
-            "numpy_ars", "minimal", "--env-ids", "QuadrupedLocomotion-SyntheticTrot-v0", "--no-figures", "--no-report",
-            "--output-filename", "compared",
-        )  # fmt: skip
+        found = a2perf.compare(
+            store, baseline="minimal", candidate="numpy_ars", mode="inference", tasks=["synthetic_trot"]
+        )
+        found.write("compared", figures=False, page=False)
         documents.append(json.loads((tmp_path / "compared.json").read_text()))
     for document in documents:
         document["provenance"] = document["made_at"] = None

@@ -17,6 +17,7 @@ import gin
 import yaml
 
 from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.experiments.needs import find_submission
 from a2perf.experiments.performance_test.condition import PassCondition
 from a2perf.experiments.runners.stable_baselines3 import check_algorithm
 
@@ -373,7 +374,7 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
         abort_on_crash=on_crash == "abort",
         training=training,
         command=values.get("command") or None,
-        submission=Path(str(values["submission"])) if values.get("submission") else None,
+        submission=find_submission(Path(str(values["submission"])), path) if values.get("submission") else None,
         gin_configs=tuple(str(item) for item in _items(values.get("gin_configs") or ())),
         flags=tuple(str(item) for item in _items(values.get("flags") or ())),
         notices=tuple(notices),

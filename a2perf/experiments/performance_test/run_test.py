@@ -27,6 +27,7 @@ from a2perf.experiments.benchmark_matrix import (
     submission_matrix,
     tagger,
 )
+from a2perf.experiments.needs import missing_package
 from a2perf.experiments.performance_test.condition import PassCondition, PerformanceVerdict
 from a2perf.experiments.performance_test.configuration import PerformanceTest
 from a2perf.launch import Conductor, RunEvent, State
@@ -103,6 +104,7 @@ class _Judge:
         self.outcomes: dict[str, RunOutcome] = {}
         self.started = time.monotonic()
         self.has_crash = False
+        self.lacks = ""
 
     def kept(self, runs: Sequence[MatrixRun]) -> None:
         """Judges runs that had finished before."""
@@ -114,9 +116,11 @@ class _Judge:
         entry = event.entry
         assert entry is not None
         if entry.state is State.FAILED:
-            state = "infrastructure" if entry.kind == INFRASTRUCTURE else "crashed"
+            missing = missing_package(run.folder)
+            self.lacks = self.lacks or missing
+            state = "infrastructure" if missing or entry.kind == INFRASTRUCTURE else "crashed"
             self.has_crash |= state == "crashed"
-            reason = f"{entry.kind}: {entry.reason}"
+            reason = f"missing package: {missing}" if missing else f"{entry.kind}: {entry.reason}"
             self.outcomes[run.key] = RunOutcome(run.seed, run.key, state, reason=reason, wall_s=event.wall_s)
             self.say(f"  seed {run.seed}: {state} ({reason})")
         else:
@@ -157,6 +161,8 @@ class _Judge:
 
     def is_settled(self) -> bool:
         """Returns whether no further run can change the verdict."""
+        if self.lacks:  # every further run would end the same way
+            return True
         return self.verdict() is not PerformanceVerdict.OPEN or (self.test.abort_on_crash and self.has_crash)
 
     def tell_progress(self) -> None:
@@ -206,7 +212,7 @@ def run_test(
                 judge.tell_progress()
 
     result = run_matrix(matrix, conductor, on_event=on_event, on_kept=judge.kept, stop=judge.is_settled)
-    verdict = judge.verdict()
+    verdict = PerformanceVerdict.OPEN if judge.lacks else judge.verdict()
     interrupted = result.exit_code == 130 and not judge.is_settled()
     runs = [judge.outcomes.get(run.key) or RunOutcome(run.seed, run.key, "not run") for run in matrix.runs]
     crashed = test.abort_on_crash and judge.has_crash and verdict is not PerformanceVerdict.PASSED
@@ -216,7 +222,9 @@ def run_test(
         test=test,
         verdict=verdict,
         runs=runs,
-        message=_message(test, verdict, sum(run.state == "met" for run in runs)),
+        message=f"Performance test {test.name} came to no verdict: {judge.lacks}. Install the package and run it again."
+        if judge.lacks
+        else _message(test, verdict, sum(run.state == "met" for run in runs)),
         started_at=started_at,
         wall_s=time.monotonic() - judge.started,
         exit_code=130 if interrupted else {PerformanceVerdict.PASSED: 0, PerformanceVerdict.OPEN: 3}.get(verdict, 1),

@@ -16,10 +16,13 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.metrics import protocol as protocols
+from a2perf.metrics import registry
 from a2perf.metrics.claims import Comparison
 from a2perf.runs.run import Run
 
-_GRAMMAR = re.compile(r"\s*([A-Za-z_]+)\s*(?:(>=|<=|==)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(\S*)\s*)?")
+_GRAMMAR = re.compile(
+    r"\s*([A-Za-z_](?:[A-Za-z_ ]*[A-Za-z_])?)\s*(?:(>=|<=|==)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(\S*)\s*)?"
+)
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "mWh": 1e-6, "J": 1 / 3.6e6, "kJ": 1 / 3.6e3, "MJ": 1 / 3.6}
@@ -80,6 +83,13 @@ QUANTITIES: Mapping[str, ClaimQuantity] = {
 call; the peak resident memory and the gross energy of the participant's process tree."""
 
 
+_OF_METRIC = {
+    "returns": "return", "success_rate": "success", "latency_round_trip_median": "latency",
+    "memory_rss_peak": "peak_memory", "energy_gross": "energy",
+}  # fmt: skip
+"""The quantity of a claim that names a metric."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A parsed claim.
@@ -111,6 +121,8 @@ def parse_claim(text: str) -> Claim:
     name, _, number, unit = found.groups()
     comparison: Comparison | None = next((one for one in get_args(Comparison) if one == found[2]), None)
     quantity = QUANTITIES.get(name.lower())
+    if quantity is None and name.lower() != "score":  # a normalised score is not the return that a claim is about
+        quantity = QUANTITIES.get(_OF_METRIC.get(registry.meaning(name) or "", ""))
     if quantity is None:
         raise ConfigError(
             f"the claim {text!r} names {name!r}, which cannot be checked{did_you_mean(name, QUANTITIES)}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from a2perf.errors import UserError, did_you_mean
+from a2perf.experiments.needs import find_submission
 
 ACTION_SPACES: dict[str, tuple[str, ...]] = {
     "a2c": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
@@ -62,6 +63,7 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
                 f"{name!r} is not an algorithm of the smoke test{did_you_mean(name, ACTION_SPACES)}",
                 hint=f"choose one of: {', '.join(ACTION_SPACES)}",
             )
+    submissions = [find_submission(folder) for folder in submissions]
     for folder in submissions:
         if not folder.is_dir():
             raise UserError(f"the submission {folder} is not a folder", hint="check --submissions")

@@ -1,4 +1,4 @@
-"""``python -m a2perf.rlops.compare``: the comparison as a module, for habits of ``openrlbenchmark.rlops``."""
+"""``python -m a2perf.rlops.compare``: the comparison as a module, for ``compatibility/rlops.py``."""
 
 from __future__ import annotations
 

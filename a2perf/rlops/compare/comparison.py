@@ -18,16 +18,14 @@ from a2perf.metrics.bootstrap import (
     aggregate_median,
     aggregate_optimality_gap,
     bootstrap,
-    distribution,
-    freedom_of_mean,
-    small_sample_interval,
 )
 from a2perf.metrics.comparison import probability_of_improvement
+from a2perf.metrics.difference import LEAST_SEEDS, Difference, Sign, difference, spread_of_all
 from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Request
 from a2perf.rlops.compare.selection import GroupRuns, Panel, select
-from a2perf.rlops.compare.verdict import LEAST_SEEDS, Judgement, Verdict, corrected, judge, overall, pooled_chance
+from a2perf.rlops.compare.verdict import Judgement, Verdict, corrected, judge, overall, pooled_chance
 from a2perf.rlops.store import Store
 
 AGGREGATES: dict[str, Aggregate] = {
@@ -41,6 +39,23 @@ _IMPROVEMENT_REPETITIONS = 1000
 
 
 @dataclass(frozen=True)
+class OverallDifference:
+    """The difference of a candidate over all environments with one metric.
+
+    Attributes:
+        found: the difference with its interval and sign, one test over all environments.
+        environments: number of environments in it.
+        unit: of the difference; ``"SD"`` for standard deviations of all scores of an environment.
+        reason: why it is not separated although the interval excludes 0; else empty.
+    """
+
+    found: Difference
+    environments: int
+    unit: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Candidate:
     """The result of one group against the baseline.
 
@@ -50,8 +65,7 @@ class Candidate:
         panels: those that it is judged on.
         judgements: by panel.
         improvement: by panel, the probability that one of its runs beats one of the baseline's; None without runs.
-        iqm_difference: interquartile mean of its normalised scores less the baseline's, over all panels; None where
-            scores cannot be normalised.
+        overall: by metric, the difference over all environments.
         p_together: chance of so low a difference over all panels together (``pooled_chance``).
     """
 
@@ -60,7 +74,7 @@ class Candidate:
     panels: tuple[Panel, ...]
     judgements: tuple[Judgement, ...]
     improvement: tuple[Estimate | None, ...]
-    iqm_difference: Estimate | None = None
+    overall: dict[str, OverallDifference] = field(default_factory=dict)
     p_together: float | None = None
 
 
@@ -159,14 +173,14 @@ def compare_panels(
     candidates = []
     for at in request.candidates:
         assert request.baseline is not None
-        iqm = None
-        if normalised:
-            iqm = _iqm_difference(normalised[at], normalised[request.baseline], repetitions, request.confidence)
         improvement = tuple(_improvement(request, panel, at, request.baseline) for panel in judged_on[at])
         verdict = overall(judged[at], confidence=request.confidence, candidates=len(request.candidates))
         together = pooled_chance(judged[at])
         candidates.append(
-            Candidate(at, verdict, tuple(judged_on[at]), tuple(judged[at]), improvement, iqm, together)
+            Candidate(
+                at, verdict, tuple(judged_on[at]), tuple(judged[at]), improvement,
+                _overall(request, judged_on[at], judged[at], found), together,
+            )
         )  # fmt: skip
     return ComparedGroups(
         store=store,
@@ -209,21 +223,55 @@ def _judge(request: Request, panel: Panel, candidate: GroupRuns, baseline: Group
         higher_is_better=panel.metric not in request.lower_is_better,
         confidence=request.confidence,
         failed=candidate.failed,
+        baseline_failed=baseline.failed,
         identical=_identical(candidate, baseline),
     )
     prints = panel.fingerprints()
     if len(prints) > 1:
         reason = f"the environment behaves differently: fingerprints {', '.join(sorted(mark[:8] for mark in prints))}"
-        return replace(judgement, verdict=Verdict.INCONCLUSIVE, p_regression=None, further_seeds=None, reason=reason)
+        return replace(
+            judgement, verdict=Verdict.INCONCLUSIVE, p_regression=None, further_seeds=None, reason=reason,
+            sign=Sign.NOT_SEPARATED, sign_reason=reason,
+        )  # fmt: skip
     kinds = (*candidate.provenance, *baseline.provenance)
     if _is_mixed(kinds):
         measured = kinds.count("measured")
         reason = f"{panel.metric} is measured in {measured} of {len(kinds)} runs and estimated in the others"
+        reason += "; measured and estimated values are never compared"
         return Judgement(
             panel.name, Verdict.INCONCLUSIVE, None, None, None, judgement.tolerance, judgement.candidate,
-            judgement.baseline, reason=f"{reason}; measured and estimated values are never compared",
+            judgement.baseline, reason=reason, sign_reason=reason,
         )  # fmt: skip
     return judgement
+
+
+def _overall(
+    request: Request, panels: Sequence[Panel], judgements: Sequence[Judgement], references: dict[str, ReferenceScale]
+) -> dict[str, OverallDifference]:
+    """Returns by metric the difference over all environments on which both sides can be compared."""
+    overall = {}
+    for metric in dict.fromkeys(panel.metric for panel in panels):
+        rows = [(p, j) for p, j in zip(panels, judgements, strict=True) if p.metric == metric]
+        used = [
+            (p, j) for p, j in rows
+            if j.p_regression is not None and min(j.candidate.seeds, j.baseline.seeds) >= LEAST_SEEDS
+        ]  # fmt: skip
+        pairs = [(j.candidate.scores, j.baseline.scores) for _, j in used]
+        if len(used) < 2:
+            scales, unit = [1.0] * len(used), used[0][0].unit if used else ""
+        elif all(p.name in references for p, _ in used):
+            scales, unit = [abs(references[p.name].expert - references[p.name].random) for p, _ in used], "normalised"
+        else:
+            scales, unit = [spread_of_all(*pair) for pair in pairs], "SD"
+        found = difference(pairs, scales, confidence=request.confidence)  # sides hold negated scores if less is better
+        lost = {Sign.BETTER: sum(j.candidate.lost for _, j in rows), Sign.WORSE: sum(j.baseline.lost for _, j in rows)}
+        reason = ""
+        if lost.get(found.sign):
+            side = "candidate" if found.sign is Sign.BETTER else "baseline"
+            reason = f"{lost[found.sign]} runs of the {side} failed or diverged"
+            found = replace(found, sign=Sign.NOT_SEPARATED)
+        overall[metric] = OverallDifference(found, len(used), unit, reason)
+    return overall
 
 
 def _is_mixed(provenance: Sequence[str]) -> bool:
@@ -278,20 +326,3 @@ def _normalised(
         normal = [references[panel.name].normalise(c[:fewest]) for panel, c in zip(panels, row, strict=True)]
         matrices.append(np.stack(normal, axis=1))
     return tuple(matrices), said
-
-
-def _iqm_difference(ours: Values, theirs: Values, repetitions: int, confidence: float) -> Estimate:
-    """Returns the difference of two interquartile means with the small-sample interval of a stratified bootstrap."""
-    value = aggregate_iqm(ours) - aggregate_iqm(theirs)
-    low = high = None
-    if min(ours.shape[0], theirs.shape[0]) > 1:
-        draws = [
-            distribution(m, aggregate_iqm, repetitions=repetitions, seed=at) for at, m in enumerate((ours, theirs))
-        ]
-        runs, freedom = min(ours.shape[0], theirs.shape[0]), min(freedom_of_mean(ours), freedom_of_mean(theirs))
-        ends = small_sample_interval(draws[0] - draws[1], np.asarray(value), runs, freedom, confidence)
-        low, high = float(ends[0]), float(ends[1])
-    return Estimate(
-        value=float(value), low=low, high=high, n=min(ours.shape[0], theirs.shape[0]), tasks=ours.shape[1],
-        repetitions=repetitions, confidence=confidence, method="small",
-    )  # fmt: skip

@@ -58,31 +58,6 @@ def line_of(
     return Line(grid, matrix.mean(axis=0), matrix.std(axis=0), thin)
 
 
-def resampled(cell: GroupRuns, places: Values, *, time_s: bool = False) -> Values:
-    """Returns the values of each run at the same places, shape ``(runs, places)``; beyond its end a run keeps its last.
-
-    Args:
-        cell: runs of one group on one environment.
-        places: steps, or seconds.
-        time_s: ``places`` are seconds.
-    """
-    runs = [_drawn(curve, "s" if time_s else None, None, None) for curve in cell.curves]
-    known = [run for run in runs if run is not None]
-    if not known:
-        return np.empty((0, places.size))
-    return np.stack([np.interp(places, x, y) for x, y in known])
-
-
-def ends(cell: GroupRuns, *, time_s: bool = False) -> list[float]:
-    """Returns where each run ends, in steps or seconds."""
-    found = []
-    for curve in cell.curves:
-        axis = curve.times if time_s else curve.steps
-        known = axis[np.isfinite(axis)]
-        found += [float(known.max())] if known.size else []
-    return found
-
-
 def rolled(values: Values, window: int) -> Values:
     """Returns the mean of each value and those before it, ``window`` in all; fewer at the beginning."""
     window = max(1, min(window, values.size))

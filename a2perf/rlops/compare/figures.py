@@ -26,7 +26,7 @@ _LEGEND_ROW_IN = 0.22
 
 @dataclass(frozen=True)
 class Style:
-    """How the grid is drawn; fields are named like the flags of the ``--pc.*`` group.
+    """How the grid is drawn; fields of ``Comparison.plot`` and ``write``.
 
     Attributes:
         ncols: panels in a row.
@@ -71,7 +71,7 @@ def lines_of(comparison: ComparedGroups, style: Style, *, time: bool = False) ->
         first = min(float(c.steps[0]) for panel in comparison.panels for cell in panel.cells for c in cell.curves)
         if style.max_steps < first:
             raise UserError(
-                f"--pc.max-steps {style.max_steps:g} is before the first value, at step {first:g}",
+                f"max_steps={style.max_steps:g} is before the first value, at step {first:g}",
                 hint="give a larger number, or leave it out",
             )
     unit = style.time_unit if time else None

@@ -1,4 +1,4 @@
-"""Forest plots: differences to the baseline with their intervals, against the tolerance."""
+"""Forest plots: differences to the baseline with their intervals, in standard deviations of the scores."""
 
 from __future__ import annotations
 
@@ -6,48 +6,53 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import UserError
+from a2perf.metrics.difference import Sign, spread_of_all
 from a2perf.report.charts import rows_of_names, shortened
 from a2perf.report.drawing import INK, WIDTH_IN, Chart, new_figure, single
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.sentences import sign_text
 from a2perf.rlops.compare.tables import JudgementNumbers
-from a2perf.rlops.compare.verdict import Judgement, Verdict
+from a2perf.rlops.compare.verdict import Judgement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = {Verdict.PASS: "green", Verdict.REGRESSION: "red", Verdict.INCONCLUSIVE: "orange"}
-_MARKERS = {Verdict.PASS: "o", Verdict.REGRESSION: "D", Verdict.INCONCLUSIVE: "s"}
+_COLOURS = {Sign.BETTER: "green", Sign.WORSE: "red", Sign.NOT_SEPARATED: "muted"}
+_MARKERS = {Sign.BETTER: "o", Sign.WORSE: "D", Sign.NOT_SEPARATED: "s"}
 _ROW_IN, _EDGES_IN = 0.34, 0.75
 _PLOT_IN, _NUMBERS_IN, _VERDICT_IN, _LETTER_IN = 3.4, 2.3, 1.0, 0.078
 _TITLE_IN, _AXIS_IN = 0.45, 0.6
 _MOST_LINEAR = 8.0
-"""Largest difference, in tolerances, that is drawn on a linear axis."""
+"""Largest difference, in standard deviations, that is drawn on a linear axis."""
 _SHORT_REASON = "no interval"
+_X_LABEL = "difference / SD of all scores; positive is better"
 
 
 def forest_chart(comparison: ComparedGroups, candidate: Candidate) -> Chart | None:
-    """Returns the plot, one row per environment; None if no environment has a difference and a tolerance.
+    """Returns the plot, one row per environment; None if no environment has a difference.
 
-    Differences are divided by the tolerance of their environment, and all rows share the limit at -1.
+    Differences are divided by the standard deviation of all scores of their environment.
     """
-    rows = [one for one in candidate.judgements if one.difference is not None and one.tolerance > 0]
+    rows = [one for one in candidate.judgements if one.difference is not None]
     if not rows:
         return None
+    gate = comparison.request.gate
+    limits = " Red ticks: the limits of the regression gate." if gate else ""
     return single(
         name=f"forest-{candidate.place}",
         title=f"{comparison.names[candidate.place]}: difference to the baseline",
-        caption="Difference in units of the tolerance, with its confidence interval. "
-        "A REGRESSION lies left of the limit at −1, a PASS right of it.",
-        description="; ".join(f"{row.env}: {_in_units(row):+.2g}, {row.verdict.value}" for row in rows),
-        build=lambda: _figure(rows),
+        caption="Difference in standard deviations of all scores of the environment, with its confidence interval. "
+        f"Better lies right of 0, worse left of it.{limits}",
+        description="; ".join(f"{row.env}: {_in_units(row):+.2g}, {row.sign.value}" for row in rows),
+        build=lambda: _figure(rows, gate=gate),
     )
 
 
 def forest_figure(comparison: ComparedGroups) -> Figure:
     """Draws all candidates, one block per candidate and one row per environment and metric, with the numbers.
 
-    The grey band is the tolerance. An interval left of it is a REGRESSION, one right of its left edge can PASS.
+    Red ticks are the limits of the regression gate, if it was requested.
 
     Raises:
         UserError: there is no candidate.
@@ -67,40 +72,40 @@ def forest_figure(comparison: ComparedGroups) -> Figure:
         bottom = _AXIS_IN + sum(blocks_in[place + 1 :])
         area = (left_in / width, bottom / height, _PLOT_IN / width, (blocks_in[place] - _TITLE_IN) / height)
         axes = figure.add_axes(area) if above is None else figure.add_axes(area, sharex=above)
-        _rows(axes, candidate)
+        _rows(axes, candidate, gate=comparison.request.gate)
         title = f"{shortened(comparison.names[candidate.place])} against {shortened(baseline)}: "
-        axes.text(0.0, 1.0, f"{title}{candidate.verdict.value}", transform=_above(axes), va="bottom", fontsize=9.5)
+        axes.text(0.0, 1.0, f"{title}{sign_text(candidate)}", transform=_above(axes), va="bottom", fontsize=9.5)
         above = axes
         if place < len(comparison.candidates) - 1:
             axes.tick_params(labelbottom=False)
     assert above is not None
     _scale_axis(above, [row for candidate in comparison.candidates for row in candidate.judgements])
-    above.set_xlabel("difference / tolerance; positive is better")
+    above.set_xlabel(_X_LABEL)
     return figure
 
 
-def _rows(axes: Axes, candidate: Candidate) -> None:
-    axes.axvspan(-1.0, 1.0, color=INK["band"], linewidth=0, zorder=0)
+def _rows(axes: Axes, candidate: Candidate, *, gate: bool) -> None:
     axes.axvline(0.0, color=INK["muted"], linewidth=0.8)
-    axes.axvline(-1.0, color=INK["red"], linewidth=1.1, linestyle=(0, (4, 3)))
     for place, (panel, row) in enumerate(zip(candidate.panels, candidate.judgements, strict=True)):
         numbers = JudgementNumbers(panel, row)
-        if row.difference is not None and row.tolerance > 0:
-            _draw_row(axes, place, row)
+        if row.difference is not None:
+            _draw_row(axes, place, row, gate=gate)
         note = f"{numbers.difference()} {numbers.interval()}" if row.difference is not None else _SHORT_REASON
         beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
         axes.text(1.03, place, note, **beside)
         axes.text(
-            1.0 + _NUMBERS_IN / _PLOT_IN, place, row.verdict.value, color=INK[_COLOURS[row.verdict]], **beside
+            1.0 + _NUMBERS_IN / _PLOT_IN, place, row.sign.value, color=INK[_COLOURS[row.sign]], **beside
         )  # fmt: skip
     rows_of_names(axes, [judgement.env for judgement in candidate.judgements])
 
 
-def _draw_row(axes: Axes, place: int, row: Judgement) -> None:
-    colour = INK[_COLOURS[row.verdict]]
+def _draw_row(axes: Axes, place: int, row: Judgement, *, gate: bool) -> None:
+    colour, unit = INK[_COLOURS[row.sign]], _unit(row)
     if row.low is not None and row.high is not None:
-        axes.hlines(place, row.low / row.tolerance, row.high / row.tolerance, color=colour, linewidth=1.8)
-    axes.plot([_in_units(row)], [place], _MARKERS[row.verdict], color=colour, markersize=6)
+        axes.hlines(place, row.low / unit, row.high / unit, color=colour, linewidth=1.8)
+    if gate and row.tolerance > 0:
+        axes.vlines(-row.tolerance / unit, place - 0.35, place + 0.35, color=INK["red"], linewidth=1.4)
+    axes.plot([_in_units(row)], [place], _MARKERS[row.sign], color=colour, markersize=6)
 
 
 def _above(axes: Axes) -> Any:
@@ -114,9 +119,8 @@ def _above(axes: Axes) -> Any:
 
 
 def _scale_axis(axes: Axes, rows: Sequence[Judgement]) -> None:
-    """Compresses large differences: one of fifty tolerances would hide whether the others are within theirs."""
-    known = [row for row in rows if row.difference is not None and row.tolerance > 0]
-    ends = [abs(end) / row.tolerance for row in known for end in (row.low, row.high, row.difference) if end is not None]
+    """Compresses large intervals, which would hide on which side of 0 the others lie."""
+    ends = [abs(end) / _unit(row) for row in rows for end in (row.low, row.high, row.difference) if end is not None]
     if max(ends, default=1.0) > _MOST_LINEAR:
         axes.set_xscale("symlog", linthresh=2.0, linscale=1.0)
         axes.xaxis.set_major_formatter("{x:g}")
@@ -125,21 +129,25 @@ def _scale_axis(axes: Axes, rows: Sequence[Judgement]) -> None:
 
 
 def _in_units(row: Judgement) -> float:
-    return (row.difference or 0.0) / row.tolerance
+    return (row.difference or 0.0) / _unit(row)
 
 
-def _figure(rows: Sequence[Judgement]) -> Figure:
+def _unit(row: Judgement) -> float:
+    return spread_of_all(row.candidate.scores, row.baseline.scores)
+
+
+def _figure(rows: Sequence[Judgement], *, gate: bool) -> Figure:
     figure = new_figure(_EDGES_IN + _ROW_IN * len(rows))
     height = _EDGES_IN + _ROW_IN * len(rows)
     longest = max(len(shortened(row.env)) for row in rows)
     left = max(0.3, (_LETTER_IN * longest + 0.25) / WIDTH_IN)
     axes = figure.add_axes((left, 0.6 / height, 0.97 - left, 1 - _EDGES_IN / height))
     axes.axvline(0.0, color=INK["muted"], linewidth=0.8)
-    axes.axvline(-1.0, color=INK["red"], linewidth=1.1, linestyle=(0, (4, 3)))
     for place, row in enumerate(rows):
-        _draw_row(axes, place, row)
+        _draw_row(axes, place, row, gate=gate)
+    _scale_axis(axes, rows)
     axes.set_yticks(range(len(rows)), [shortened(row.env) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("difference / tolerance (limit at −1)")
+    axes.set_xlabel(_X_LABEL)
     return figure

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 import jinja2
 
 from a2perf._version import __version__
 from a2perf.arrays import Values
 from a2perf.report import compared_charts as compared
-from a2perf.report.drawing import Chart, Drawing, interactive, single
+from a2perf.report.drawing import Chart, interactive
 from a2perf.report.page import render
-from a2perf.rlops.compare.aggregate_figures import AggregateFigure
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.curves import Line
 from a2perf.rlops.compare.figures import Lines, Style, x_label
@@ -30,17 +27,12 @@ from a2perf.rlops.compare.tables import (
     verdict_grid,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _MOST_SINGLE_RUNS = 60
 """A chart with more runs than this shows only means."""
 _LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
 
 
-def to_page(
-    comparison: ComparedGroups, steps: Lines, times: Lines, style: Style, aggregates: Sequence[AggregateFigure] = ()
-) -> str:
+def to_page(comparison: ComparedGroups, steps: Lines, times: Lines, style: Style) -> str:
     """Renders a comparison as one HTML document.
 
     Args:
@@ -48,7 +40,6 @@ def to_page(
         steps: lines against steps; empty for a page without charts.
         times: lines against time.
         style: how curves are drawn.
-        aggregates: figures over all environments.
     """
     energy = energy_grid(comparison)
     return render(
@@ -59,14 +50,15 @@ def to_page(
         candidates=[
             {
                 "grid": verdict_grid(comparison, c),
-                "verdict": c.verdict.value,
-                "reasons": reasons(c),
+                "marks": [item.found.sign.value for item in c.overall.values()],
+                "gate": c.verdict.value if comparison.request.gate else "",
+                "reasons": reasons(c, gate=comparison.request.gate),
                 "forest": forest_chart(comparison, c),
             }
             for c in comparison.candidates
         ],
+        gate=comparison.request.gate,
         grids=[score_grid(comparison), runtime_grid(comparison), *([energy] if energy is not None else [])],
-        aggregate_charts=[_aggregate_chart(figure) for figure in aggregates],
         step_charts=_curve_charts(comparison, steps, style, time=False),
         time_charts=_curve_charts(comparison, times, style, time=True),
         notices=comparison.notices,
@@ -75,13 +67,6 @@ def to_page(
         version=__version__,
         made_at=comparison.made_at,
     )
-
-
-def _aggregate_chart(figure: AggregateFigure) -> Chart:
-    words = (figure.name, figure.title, figure.caption, figure.description)
-    if figure.name == "aggregate":
-        return single(*words, cast("Callable[[], Figure]", figure.build))
-    return interactive(*words, {"linear": cast("Callable[[], Drawing]", figure.build)}, paper=False)
 
 
 def _curve_charts(comparison: ComparedGroups, lines: Lines, style: Style, *, time: bool) -> list[Chart]:

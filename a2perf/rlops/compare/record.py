@@ -10,7 +10,7 @@ import numpy as np
 from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.records import SCHEMA, Record
-from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.comparison import Candidate, ComparedGroups, OverallDifference
 from a2perf.rlops.compare.selection import GroupRuns, Panel
 
 
@@ -79,7 +79,8 @@ class VerdictRecord(Record, kw_only=True):
 
     Attributes:
         panel: its name.
-        verdict: PASS, REGRESSION or INCONCLUSIVE.
+        sign: better, worse or not separated.
+        verdict: of the regression gate: PASS, REGRESSION or INCONCLUSIVE.
         difference: candidate less baseline; positive is better.
         low: lower end of the interval.
         high: upper end.
@@ -95,6 +96,7 @@ class VerdictRecord(Record, kw_only=True):
     """
 
     panel: str
+    sign: str
     verdict: str
     difference: float | None
     low: float | None
@@ -117,14 +119,14 @@ class CandidateRecord(Record, kw_only=True):
         group: its name.
         verdict: overall.
         panels: by panel.
-        iqm_difference: difference of the interquartile means of normalised scores over all panels.
+        overall: by metric, the difference over all environments with its interval and sign.
         p_together: chance of so low a difference over all panels together.
     """
 
     group: str
     verdict: str
     panels: list[VerdictRecord]
-    iqm_difference: Estimate | None
+    overall: dict[str, OverallDifference]
     p_together: float | None = None
 
 
@@ -194,6 +196,7 @@ def _candidate(comparison: ComparedGroups, candidate: Candidate) -> CandidateRec
     panels = [
         VerdictRecord(
             panel=judgement.env,
+            sign=judgement.sign.value,
             verdict=judgement.verdict.value,
             difference=judgement.difference,
             low=judgement.low,
@@ -214,7 +217,7 @@ def _candidate(comparison: ComparedGroups, candidate: Candidate) -> CandidateRec
         group=comparison.names[candidate.place],
         verdict=candidate.verdict.value,
         panels=panels,
-        iqm_difference=candidate.iqm_difference,
+        overall=candidate.overall,
         p_together=candidate.p_together,
     )
 

@@ -64,21 +64,6 @@ def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> 
     return found
 
 
-def need_references(panels: Sequence[Panel], found: dict[str, ReferenceScale]) -> None:
-    """Checks that every panel can be normalised.
-
-    Raises:
-        UserError: some cannot; the message names them.
-    """
-    missing = [panel.name for panel in panels if panel.name not in found]
-    if missing:
-        known = sorted({task.env_id for task in protocol.load().tasks.values() if task.has_references()})
-        raise UserError(
-            f"there are no stored reference scores of {', '.join(missing)}, and --rliable normalises by them",
-            hint=f"give --reference-scores FILE with {_FORM}; a2perf itself has those of {', '.join(known)}",
-        )
-
-
 def _reference(path: Path, env: str, value: Any) -> ReferenceScale:
     ends: Any = [value.get("random"), value.get("expert")] if isinstance(value, dict) else value
     numeric = isinstance(ends, list) and len(ends) == 2

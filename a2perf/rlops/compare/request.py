@@ -1,8 +1,6 @@
 """The request of a comparison: groups of runs, environments, metrics and tolerance.
 
-Both generations of command lines end here: ``--exp-name E --tags T1 T2`` makes a group of each tag, ``--filters`` one
-of each experiment that it names. Several ``--env-ids`` are matched with several ``--filters`` by position, and their
-environments with each other: one environment may have another name in each group.
+``--exp-name E --tags T1 T2`` makes a group of each tag.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
-from a2perf.rlops.filters import RunQuery, parse_filters, parse_tag_expression
+from a2perf.rlops.filters import RunQuery, parse_tag_expression
 from a2perf.runs.store import DEFAULT_AXIS
 
 ACCEPTED = "latest"
@@ -55,6 +53,7 @@ class Request:
         as_of: tags are taken as they were then.
         only_shared: judge a candidate only on the environments that it has runs on; else it is inconclusive there.
         score: how the score of a run is computed, in words; empty for the mean of its last values.
+        gate: show the verdicts of the regression gate.
     """
 
     groups: tuple[Group, ...]
@@ -67,6 +66,7 @@ class Request:
     as_of: datetime.datetime | None = None
     only_shared: bool = False
     score: str = ""
+    gate: bool = False
 
     def score_text(self) -> str:
         """Returns how the score of a run is computed."""
@@ -79,61 +79,24 @@ class Request:
 
 
 def groups_of_tags(
-    experiment: str | None, tags: Sequence[str], env_lists: Sequence[Sequence[str]], metrics: Sequence[str] = ()
+    experiment: str | None, tags: Sequence[str], env_ids: Sequence[str], metrics: Sequence[str] = ()
 ) -> tuple[Group, ...]:
-    """Returns the groups of the first generation: one for each tag expression, all of one experiment.
+    """Returns one group for each tag expression, all of one experiment.
 
     Args:
         experiment: its name; None for any.
         tags: ``a;b!c;d?user`` each; none is one group of all runs.
-        env_lists: the values of ``--env-ids``; together they are one list.
+        env_ids: the environments; none for all.
         metrics: names of the metrics.
 
     Raises:
         UserError: an expression is empty or given twice.
     """
-    envs = tuple(env for words in env_lists for env in words) or None
+    envs = tuple(env_ids) or None
     queries = [replace(parse_tag_expression(tag), experiment=experiment) for tag in tags]
     if not queries:
         queries = [RunQuery(experiment=experiment, text=experiment or "all runs")]
     return _named([Group("", query, envs, tuple(metrics)) for query in queries])
-
-
-def groups_of_filters(
-    filters: Sequence[Sequence[str]], env_lists: Sequence[Sequence[str]], metrics: Sequence[str] = ()
-) -> tuple[Group, ...]:
-    """Returns the groups of the second generation: one for each experiment of each ``--filters``.
-
-    Args:
-        filters: the words of each ``--filters``.
-        env_lists: the words of each ``--env-ids``: one for all filters, or as many as there are.
-        metrics: names of the metrics where the filters name none.
-
-    Raises:
-        UserError: a filter cannot be read, or the lists do not fit each other.
-    """
-    if len(env_lists) not in (0, 1, len(filters)):
-        raise UserError(
-            f"there are {len(filters)} --filters and {len(env_lists)} --env-ids",
-            hint="give one list of environments for all filters, or one after each",
-        )
-    groups = []
-    for at, words in enumerate(filters):
-        read = parse_filters(words)
-        envs = None if not env_lists else tuple(env_lists[at if len(env_lists) > 1 else 0])
-        named = read.metrics or tuple(metrics)
-        groups += [Group("", query, envs, named, read.xaxis) for query in read.queries]
-    lengths = {len(group.env_ids) for group in groups if group.env_ids is not None}
-    if len(lengths) > 1:
-        raise UserError(
-            f"the lists of environments have different lengths: {', '.join(map(str, sorted(lengths)))}",
-            hint="environments are paired by position; give lists of equal length",
-        )
-    if len({len(group.metrics) for group in groups}) > 1:
-        raise UserError(
-            "the filters name different numbers of metrics", hint="metrics are paired by position; name as many in each"
-        )
-    return _named(groups)
 
 
 def groups_of_queries(
@@ -164,7 +127,7 @@ def choose_baseline(groups: Sequence[Group], given: str | None) -> int | None:
                 hint=f"name one of: {', '.join(names)}",
             )
         if len(groups) == 1:
-            raise UserError("--baseline needs a second group", hint="give two --tags or two filters")
+            raise UserError("--baseline needs a second group", hint="give two --tags")
         return named[0]
     if len(groups) < 2:
         return None

@@ -255,7 +255,7 @@ def _curves(
             missing = "the return under a usual name" if metric is None else f"the metric {metric!r}"
             raise UserError(
                 f"no run of {group.name} has {missing}{did_you_mean(metric or '', names)}",
-                hint=f"metrics that exist: {', '.join(names)}; name one with --metric, or metric= in --filters"
+                hint=f"metrics that exist: {', '.join(names)}; name one with --metric"
                 if names
                 else "these runs logged no values; see a2perf rlops import for what is read",
             )

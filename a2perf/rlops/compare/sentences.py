@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 
+from a2perf.metrics.difference import Sign
 from a2perf.report.tables import markdown_text
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
-from a2perf.rlops.compare.tables import further, narrowed, number, score_grid, to_markdown, to_text, verdict_grid
+from a2perf.rlops.compare.tables import further, narrowed, score_grid, to_markdown, to_text, verdict_grid
 from a2perf.rlops.compare.verdict import Verdict, pooled_level
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.REGRESSION: "❌", Verdict.INCONCLUSIVE: "❔"}
 _MOST_NOTICES = 8
+_OVERALL_UNITS = "in standard deviations (SD) of all scores of an environment, or 0 for random to 1 for expert if known"
 
 
 def title_of(comparison: ComparedGroups) -> str:
     """Returns the title of a report."""
     experiments = dict.fromkeys(group.query.experiment or "all runs" for group in comparison.request.groups)
-    return f"Regression report: {', '.join(experiments)}"
+    return f"Comparison: {', '.join(experiments)}"
 
 
 def summary(comparison: ComparedGroups) -> str:
@@ -27,16 +30,48 @@ def summary(comparison: ComparedGroups) -> str:
     environments = len({panel.env for panel in comparison.panels})
     size = f"{len(runs)} runs on {environments} environment{'s' if environments != 1 else ''}"
     if not comparison.candidates:
-        return f"{size}; nothing to compare with, so no verdict."
-    parts = [f"{_name(comparison, candidate)}: {_verdict_text(candidate)}" for candidate in comparison.candidates]
+        return f"{size}; nothing to compare with."
+    parts = [
+        f"{comparison.names[candidate.place]}: {sign_text(candidate)}"
+        + (f", gate {_verdict_text(candidate)}" if comparison.request.gate else "")
+        for candidate in comparison.candidates
+    ]
     return f"{'; '.join(parts)}. Baseline: {comparison.names[comparison.request.baseline or 0]}; {size}."
 
 
-def reasons(candidate: Candidate) -> list[str]:
-    """Returns why environments did not pass and what would settle them, and the difference over all of them."""
-    found = []
+def sign_text(candidate: Candidate) -> str:
+    """Returns the result over all environments, with the numbers of environments if there are several."""
+    several = len(candidate.overall) > 1
+    texts = []
+    for metric, overall in candidate.overall.items():
+        counted = Counter(
+            item.sign
+            for item, panel in zip(candidate.judgements, candidate.panels, strict=True)
+            if panel.metric == metric
+        )
+        text = f"{metric}: {overall.found.sign.value}" if several else overall.found.sign.value
+        if counted.total() > 1:
+            parts = [f"{count} {sign.value}" for sign in Sign if (count := counted[sign])]
+            text += f" overall ({', '.join(parts)})"
+        texts.append(text)
+    return "; ".join(texts)
+
+
+def reasons(candidate: Candidate, *, gate: bool = True) -> list[str]:
+    """Returns why the sides are not separated although their scores differ, and the reasons of the regression gate.
+
+    Args:
+        candidate: the candidate.
+        gate: whether to add why environments did not pass the gate, and what would settle them.
+    """
+    found = [f"{item.env}: {item.sign_reason}" for item in candidate.judgements if item.sign_reason]
+    found += [f"overall: {item.reason}" for item in candidate.overall.values() if item.reason]
+    if not gate:
+        return found
     for judgement in candidate.judgements:
         if judgement.verdict is Verdict.PASS:
+            continue
+        if judgement.reason == judgement.sign_reason:
             continue
         text = f"{judgement.env}: {judgement.reason}"
         if judgement.further_seeds:
@@ -45,13 +80,6 @@ def reasons(candidate: Candidate) -> list[str]:
         found.append(text)
     if candidate.p_together is not None:
         found.append(f"all environments together: p = {candidate.p_together:.2g} if each were at its tolerance")
-    iqm = candidate.iqm_difference
-    if iqm is not None:
-        width = None if iqm.low is None else iqm.high - iqm.low
-        ends = [number(end, width, sign=True) for end in (iqm.low, iqm.high)]
-        between = "" if width is None else f" [{', '.join(ends)}]"
-        text = f"IQM of normalised scores over all environments: {number(iqm.value, width, sign=True)}{between}"
-        found.append(f"{text} (bootstrap)")
     return found
 
 
@@ -68,7 +96,9 @@ def terminal_text(comparison: ComparedGroups, width: int | None = None) -> str:
     for candidate in comparison.candidates:
         table = verdict_grid(comparison, candidate)
         shown = table if width is None else narrowed(table, width)
-        sentences = "".join(f"{wrapped(f'  {words}', width)}\n" for words in reasons(candidate))
+        sentences = "".join(f"{wrapped(f'  {words}', width)}\n"
+            for words in reasons(candidate, gate=comparison.request.gate)
+        )  # fmt: skip
         parts.append(f"{table.title}\n{to_text(shown)}{sentences}")
     if comparison.notices:
         parts.append("".join(f"{wrapped(f'notice: {words}', width)}\n" for words in comparison.notices))
@@ -95,34 +125,15 @@ def groups_text(comparison: ComparedGroups) -> str:
     return "\n".join([*lines, ""])
 
 
-def normalisation_text(comparison: ComparedGroups, method: str | None) -> str:
-    """Returns notices about the normalisation of scores, one per line.
-
-    Args:
-        comparison: the comparison.
-        method: ``"maxmin"`` or ``"atari"`` of an old command line, which stored references replace; None for none.
-    """
-    lines = []
-    if method is not None:
-        sources = "; ".join(sorted({reference.source for reference in comparison.references.values()}))
-        instead = "the lowest and highest of these runs" if method == "maxmin" else "a built-in table of human scores"
-        lines.append(
-            f"notice: scores are normalised by stored references ({sources}), not by {instead}; this keeps "
-            "reports comparable"
-        )
-    if not comparison.normalised:
-        lines.append("notice: a group has no run on some environments, so there are no aggregates")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def comment(comparison: ComparedGroups) -> str:
     """Returns a Markdown comment for a pull request."""
     parts = []
     for candidate in comparison.candidates:
         table = verdict_grid(comparison, candidate)
-        verdict = candidate.verdict
-        parts.append(f"### {_SIGNS[verdict]} {verdict.value}: {markdown_text(table.title)}\n\n{to_markdown(table)}")
-        parts.append("".join(f"- {markdown_text(words)}\n" for words in reasons(candidate)))
+        gate = comparison.request.gate
+        head = f"{_SIGNS[candidate.verdict]} {candidate.verdict.value}" if gate else sign_text(candidate)
+        parts.append(f"### {head}: {markdown_text(table.title)}\n\n{to_markdown(table)}")
+        parts.append("".join(f"- {markdown_text(words)}\n" for words in reasons(candidate, gate=gate)))
     if not comparison.candidates:
         parts.append(f"### {markdown_text(title_of(comparison))}\n")
     parts.append(f"<details><summary>Scores</summary>\n\n{to_markdown(score_grid(comparison))}\n</details>\n")
@@ -143,16 +154,24 @@ def method(comparison: ComparedGroups) -> list[tuple[str, str]]:
     if request.tolerance.absolute:
         tolerance += f", at least {request.tolerance.absolute:g}"
     tolerance += f"; {100 * request.tolerance.unseen:g} % of the seeds may fail undetected"
+    wrong = round(50 * (1 - request.confidence), 6)
     metrics = ", ".join(dict.fromkeys(panel.metric for panel in comparison.panels))
     found = [
         ("Score", request.score or f"{request.score_text()} of {metrics}"),
-        ("Tolerance", tolerance),
-        ("Interval", f"{100 * request.confidence:g} % of the difference of the means (Welch), Holm's correction over "
-                     f"{sum(len(c.judgements) for c in comparison.candidates)} comparisons"),
-        ("All together", "regression if the pooled standardised differences have p <= "
-                         f"{pooled_level(request.confidence, max(1, len(comparison.candidates))):.3g}"),
+        ("Result", f"better or worse if the {100 * request.confidence:g} % interval of the difference of the means "
+                   f"(outer of Welch's and the permutation interval) excludes 0; each is wrong in at most {wrong:g} % "
+                   "of environments without a difference"),
+        ("Overall", "one permutation test over all environments, so no correction for their number; "
+                    f"{_OVERALL_UNITS}"),
         ("P(better)", "probability that a run of the candidate beats a run of the baseline; ties count half"),
     ]  # fmt: skip
+    if request.gate:
+        found += [
+            ("Tolerance", tolerance),
+            ("Gate", f"Holm's correction over {sum(len(c.judgements) for c in comparison.candidates)} comparisons; "
+                     "also a regression if the pooled standardised differences have p <= "
+                     f"{pooled_level(request.confidence, max(1, len(comparison.candidates))):.3g}"),
+        ]  # fmt: skip
     found += [(f"Group {group.name}", str(group.query)) for group in request.groups]
     sources = sorted({reference.source for reference in comparison.references.values()})
     if sources:
@@ -162,10 +181,6 @@ def method(comparison: ComparedGroups) -> list[tuple[str, str]]:
     if comparison.store:
         found.append(("Store", comparison.store))
     return found
-
-
-def _name(comparison: ComparedGroups, candidate: Candidate) -> str:
-    return comparison.names[candidate.place]
 
 
 def _verdict_text(candidate: Candidate) -> str:

@@ -14,7 +14,7 @@ from a2perf.arrays import Values
 from a2perf.plain_text import csv_cell
 from a2perf.report.numbers_text import Scale, rounded, row_scale, written
 from a2perf.report.tables import markdown_text
-from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.comparison import Candidate, ComparedGroups, OverallDifference
 from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Judgement
 
@@ -73,7 +73,11 @@ def energy_grid(comparison: ComparedGroups) -> Grid | None:
 
 
 def verdict_grid(comparison: ComparedGroups, candidate: Candidate) -> Grid:
-    """Returns the verdicts on one candidate, one row per environment and a last one with the overall verdict."""
+    """Returns the result of one candidate: a row per environment, then one over all of them per metric.
+
+    Columns of the regression gate follow if it was requested.
+    """
+    gate = comparison.request.gate
     rows = []
     for panel, judgement, improvement in zip(
         candidate.panels, candidate.judgements, candidate.improvement, strict=True
@@ -81,26 +85,40 @@ def verdict_grid(comparison: ComparedGroups, candidate: Candidate) -> Grid:
         numbers = JudgementNumbers(panel, judgement)
         rows.append((
             judgement.env,
-            judgement.verdict.value,
+            judgement.sign.value,
             numbers.difference(),
             numbers.interval(),
-            numbers.limit(),
             numbers.mean(judgement.candidate.mean),
             numbers.mean(judgement.baseline.mean),
             UNKNOWN if improvement is None else f"{improvement.value:.0%}",
             f"{judgement.candidate.seeds} / {judgement.baseline.seeds}",
-            further(judgement),
+            *((judgement.verdict.value, numbers.limit(), further(judgement)) if gate else ()),
         ))  # fmt: skip
-    rows.append(("overall", candidate.verdict.value, *("",) * 8))
+    for at, (metric, over_all) in enumerate(candidate.overall.items()):
+        name = "overall" if len(candidate.overall) == 1 else f"overall ({metric})"
+        of_gate = (candidate.verdict.value if at == 0 else "", "", "") if gate else ()
+        rows.append((name, *overall_texts(over_all), *of_gate))
     baseline = comparison.names[comparison.request.baseline or 0]
     confidence = f"{100 * comparison.request.confidence:g} %"
     return Grid(
         f"{comparison.names[candidate.place]} against {baseline}",
-        ("environment", "verdict", "difference", f"{confidence} interval", "limit", "candidate", "baseline",
-         "P(better)", "seeds", "more seeds"),
+        ("environment", "result", "difference", f"{confidence} interval", "candidate", "baseline",
+         "P(better)", "seeds", *(("gate", "limit", "more seeds") if gate else ())),
         tuple(rows),
         right=2,
     )  # fmt: skip
+
+
+def overall_texts(overall: OverallDifference) -> tuple[str, ...]:
+    """Returns the result over all environments for the columns of ``verdict_grid``, without those of the gate."""
+    found, unit = overall.found, f" {overall.unit}" if overall.unit else ""
+    if found.value is None or found.low is None or found.high is None:
+        return (found.sign.value, *(UNKNOWN,) * 5, f"{found.candidate_n} / {found.baseline_n}")
+    width = found.high - found.low
+    ends = ", ".join(number(end, width, sign=True) for end in (found.low, found.high))
+    difference = f"{number(found.value, width, sign=True)}{unit}"
+    seeds = f"{found.candidate_n} / {found.baseline_n}"
+    return (found.sign.value, difference, f"[{ends}]{unit}", "", "", "", seeds)
 
 
 class JudgementNumbers:

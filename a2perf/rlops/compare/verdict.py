@@ -1,9 +1,9 @@
 """Judges a change: a verdict per environment and overall, from the interval of the difference of the means.
 
-The interval is Welch's (B. L. Welch, Biometrika 34, 1947): it allows for different spreads and numbers of seeds, and
-keeps its confidence with three seeds, where bootstrap intervals are far too narrow. Scores without spread and scores of
-two values are judged by exact tests (``exact.py``). With tolerance T (in units of the score) and the interval
-[low, high] of candidate minus baseline:
+The interval and the sign of the difference are those of ``metrics.difference``. The gate asks another question: is a
+loss larger than the tolerance? Its chances are Welch's (Biometrika 34, 1947); scores without spread and scores of two
+values are judged by exact tests (``exact.py``). With tolerance T (in units of the score) and the interval [low, high]
+of candidate minus baseline:
 
 * REGRESSION: high < -T. The candidate is worse by more than the tolerance.
 * PASS: low > -T, and the candidate has enough seeds to show a failure of some of them: five seeds that look well say
@@ -28,13 +28,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
-from a2perf.metrics.statistics import student_cdf, student_quantile
+from a2perf.metrics.difference import LEAST_SEEDS, Sign
+from a2perf.metrics.difference import difference as difference_of
+from a2perf.metrics.statistics import student_cdf
 from a2perf.rlops.compare import exact
 from a2perf.rlops.compare.more_seeds import MOST_FURTHER_SEEDS, seeds_to_settle
 
 CONFIDENCE = 0.95
-LEAST_SEEDS = 3
-"""If runs either learn or fail, two on each side are all good here and all bad there once in 16 times."""
 _EACH, _TOGETHER = 0.4, 0.8
 """Shares of ``1 - confidence`` for each environment and for all together; many alarms coincide (perf/verdicts.py)."""
 _MOST_GAIN = 0.99
@@ -107,6 +107,8 @@ class Judgement:
             None if it is settled or no number can be given (see ``reason``).
         further_seeds_low: the same in half of them; None as for ``further_seeds``.
         reason: one sentence.
+        sign: whether the candidate is better or worse, without the tolerance.
+        sign_reason: why it is not separated although the interval excludes 0; else empty.
     """
 
     env: str
@@ -121,6 +123,8 @@ class Judgement:
     further_seeds: int | None = None
     further_seeds_low: int | None = None
     reason: str = ""
+    sign: Sign = Sign.NOT_SEPARATED
+    sign_reason: str = ""
 
 
 def judge(
@@ -132,6 +136,7 @@ def judge(
     higher_is_better: bool = True,
     confidence: float = CONFIDENCE,
     failed: int = 0,
+    baseline_failed: int = 0,
     identical: bool = False,
     further: bool = True,
 ) -> Judgement:
@@ -145,40 +150,51 @@ def judge(
         tolerance: largest acceptable loss.
         higher_is_better: whether more of the score is better.
         confidence: mass of the two-sided interval.
-        failed: further runs of the candidate that ended without a score.
+        failed: further runs of the candidate that ended without a score. With lost runs a side is never the better one.
+        baseline_failed: the same of the baseline.
         identical: the runs of both sides are equal bit for bit, seed by seed, and differ between seeds.
         further: simulate how many more seeds would settle an inconclusive one.
     """
     sign = 1.0 if higher_is_better else -1.0
-    ours, theirs = _side(candidate, sign, failed), _side(baseline, sign)
+    ours, theirs = _side(candidate, sign, failed), _side(baseline, sign, baseline_failed)
     bound = tolerance.of(theirs.mean) if theirs.mean is not None else tolerance.absolute
     plain = Judgement(env, Verdict.INCONCLUSIVE, None, None, None, bound, ours, theirs)
     if ours.mean is not None and theirs.mean is not None:
-        plain = _with_interval(replace(plain, difference=(ours.mean - theirs.mean) * sign), confidence)
+        plain = _with_interval(plain, confidence)
     fewest = min(ours.seeds, theirs.seeds)
     if fewest < LEAST_SEEDS:
-        return replace(plain, reason=f"not enough data (n={fewest}, needs {LEAST_SEEDS})")
+        reason = f"not enough data (n={fewest}, needs {LEAST_SEEDS})"
+        return replace(plain, reason=reason, sign_reason=reason)
     if identical and not ours.lost:
         reason = "the same seeds give the same runs, bit for bit"
-        return replace(plain, verdict=Verdict.PASS, low=0.0, high=0.0, p_regression=1.0, reason=reason)
+        return replace(
+            plain, verdict=Verdict.PASS, low=0.0, high=0.0, p_regression=1.0, reason=reason,
+            sign=Sign.NOT_SEPARATED, sign_reason=reason,
+        )  # fmt: skip
     return _decided(plain, tolerance.unseen, confidence, further)
 
 
 def _with_interval(item: Judgement, confidence: float) -> Judgement:
-    """Adds Welch's interval and the chance of so low a difference."""
-    error, freedom = _welch(item.candidate, item.baseline)
-    if error is None or item.difference is None:
+    """Adds the difference with its interval and sign, and the chance of so low a difference."""
+    ours, theirs = item.candidate, item.baseline
+    found = difference_of([(ours.scores, theirs.scores)], confidence=confidence)
+    item = replace(item, difference=found.value, low=found.low, high=found.high, sign=found.sign)
+    error, freedom = _welch(ours, theirs)
+    if error is None or found.value is None:
         return item
-    half = student_quantile(0.5 + confidence / 2.0, freedom) * error
+    for side, name, better in ((ours, "candidate", Sign.BETTER), (theirs, "baseline", Sign.WORSE)):
+        if side.lost and item.sign is better:
+            reason = f"{side.lost} of {side.lost + side.seeds} runs of the {name} failed or diverged"
+            item = replace(item, sign=Sign.NOT_SEPARATED, sign_reason=reason)
     if error:
-        chance = student_cdf((item.difference + item.tolerance) / error, freedom)
-    elif item.difference < -item.tolerance:
+        chance = student_cdf((found.value + item.tolerance) / error, freedom)
+    elif found.value < -item.tolerance:
         chance = exact.chance_of_split(item.candidate.seeds, item.baseline.seeds)
     else:
         chance = 1.0
-    if (found := _counted(item)) is not None:
-        chance = found[0]
-    return replace(item, low=item.difference - half, high=item.difference + half, p_regression=chance)
+    if (counted := _counted(item)) is not None:
+        chance = counted[0]
+    return replace(item, p_regression=chance)
 
 
 def _counted(item: Judgement) -> tuple[float, float] | None:
@@ -201,10 +217,11 @@ def _decided(item: Judgement, unseen: float, confidence: float, further: bool) -
     ours, needed = item.candidate, exact.seeds_that_show(unseen, level)
     assert item.difference is not None
     assert item.low is not None
+    assert item.high is not None
     assert item.p_regression is not None
     counted = _counted(item)
     lower = item.difference < -item.tolerance
-    if lower and item.p_regression <= level:
+    if lower and item.p_regression <= level and (counted is not None or item.high < -item.tolerance):
         return replace(item, verdict=Verdict.REGRESSION, reason=_why_worse(item, counted is not None))
     if ours.lost:
         return replace(item, reason=f"{ours.lost} of {ours.lost + ours.seeds} runs of the candidate failed or diverged")

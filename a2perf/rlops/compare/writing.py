@@ -9,7 +9,6 @@ from a2perf.errors import UserError
 from a2perf.plain_text import markdown_text
 from a2perf.report.drawing import pictures
 from a2perf.rlops.compare import figures
-from a2perf.rlops.compare.aggregate_figures import AggregateStyle, aggregate_figures
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.figures import Style
 from a2perf.rlops.compare.page import to_page
@@ -39,7 +38,6 @@ def write(
     stem: Path,
     style: Style,
     *,
-    aggregate_style: AggregateStyle | None = None,
     with_figures: bool = True,
     with_page: bool = True,
 ) -> list[Path]:
@@ -49,14 +47,13 @@ def write(
         comparison: what is compared.
         stem: what file names begin with.
         style: how curves are drawn.
-        aggregate_style: how aggregates are drawn; None leaves them out.
-        with_figures: draw curves and aggregates.
+        with_figures: draw curves.
         with_page: write the HTML report.
 
     Raises:
         UserError: ``max_steps`` is before the first value, or a file cannot be written.
     """
-    files = _contents(comparison, style, aggregate_style, with_figures=with_figures, with_page=with_page)
+    files = _contents(comparison, style, with_figures=with_figures, with_page=with_page)
     record = stem.with_name(f"{stem.name}.json")
     written = [record]
     try:
@@ -73,7 +70,6 @@ def write(
 def _contents(
     comparison: ComparedGroups,
     style: Style,
-    aggregate_style: AggregateStyle | None,
     *,
     with_figures: bool,
     with_page: bool,
@@ -86,12 +82,6 @@ def _contents(
         if any(line is not None for row in lines for line in row):
             drawn = pictures(partial(figures.grid, comparison, lines, style, time=in_time))
             files |= {f"{suffix}.{kind}": content for kind, content in drawn.items()}
-    over_all = []
-    if aggregate_style is not None and with_figures:
-        over_all = aggregate_figures(comparison, aggregate_style, style.time_unit)
-    for figure in over_all:
-        drawn = pictures(figure.build, ("png", "pdf"))
-        files |= {f"_{figure.name}.{kind}": content for kind, content in drawn.items()}
     scores = score_grid(comparison)
     verdicts = [verdict_grid(comparison, candidate) for candidate in comparison.candidates]
     energy = energy_grid(comparison)
@@ -103,5 +93,5 @@ def _contents(
     files["_runtimes.md"], files["_runtimes.csv"] = to_markdown(runtimes), to_csv(runtimes)
     files["_comment.md"] = comment(comparison)
     if with_page:
-        files[".html"] = to_page(comparison, steps, times, style, over_all)
+        files[".html"] = to_page(comparison, steps, times, style)
     return files

@@ -1,4 +1,4 @@
-"""The numbers behind the pictures: rolling means, lines, efficiency, and where reference scores come from."""
+"""The numbers behind the pictures: rolling means, lines, and where reference scores come from."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import pytest
 
 from a2perf.metrics import protocol
 from a2perf.metrics.reference_scale import ReferenceScale
-from a2perf.rlops.compare.aggregate_figures import AggregateStyle, efficiency, profile
 from a2perf.rlops.compare.comparison import compare
-from a2perf.rlops.compare.curves import line_of, resampled, rolled
+from a2perf.rlops.compare.curves import line_of, rolled
 from a2perf.rlops.compare.figures import Style, lines_of
-from a2perf.rlops.compare.references import read_references, references_of
+from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import GroupRuns, Panel, select
 from a2perf.rlops.compare.tables import number
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
 from a2perf.runs.store import RunCurve
-from tests.rlops.compare.made_experiment import NEW, OLD, write_references
+from tests.rlops.compare.made_experiment import NEW, OLD
 
 TASK = "dog_pace"
 
@@ -68,39 +67,6 @@ def test_values_that_are_no_numbers_and_steps_beyond_the_limit_are_not_drawn() -
     assert line is not None
     assert np.isfinite(line.mean).all()
     assert (line.x[-1], line.mean[-1]) == (2.0, 3.0)
-
-
-def test_run_that_has_ended_keeps_its_last_value() -> None:
-    found = resampled(cell(curve([0, 1], [0, 1])), np.array([0.5, 5.0]))
-    assert found == pytest.approx(np.array([[0.5, 1.0]]))
-
-
-def test_efficiency_ends_at_the_scores_and_rises(written_store: Path, request_: Request, tmp_path: Path) -> None:
-    references = read_references(write_references(tmp_path / "r.json"))
-    comparison = compare(Store(written_store), request_, references=references, repetitions=50)
-    style = AggregateStyle(nsubsamples=4, method="Mean", sample_efficiency_num_bootstrap_reps=50,
-                           performance_profile_num_bootstrap_reps=50)  # fmt: skip
-    for unit in (None, "s"):
-        lines = efficiency(comparison, style, time_unit=unit)
-        assert [line.name for line in lines] == [NEW, OLD]
-        for line in lines:
-            assert line.x is not None
-            assert line.mean is not None
-            assert line.low is not None
-            assert line.x[-1] == pytest.approx(100.0 if unit is None else 119.0)  # a point a second
-            assert (np.diff(line.mean) > 0).all()
-            assert (line.low <= line.mean).all()
-    old = comparison.panels[0].cells[1]
-    last = resampled(old, np.array([120_000.0])).mean()
-    whole = [
-        references[p.env].normalise(resampled(p.cells[1], np.array([120_000.0]))).mean() for p in comparison.panels
-    ]
-    assert efficiency(comparison, style)[1].mean[-1] == pytest.approx(np.mean(whole))
-    assert last > 0
-    for line in profile(comparison, style):
-        assert line.mean[0] == 1.0
-        assert line.mean[-1] == 0.0
-        assert (np.diff(line.mean) <= 0).all()
 
 
 def test_selection_reads_scores_of_last_values(written_store: Path, request_: Request) -> None:

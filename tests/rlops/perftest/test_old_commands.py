@@ -76,7 +76,6 @@ def test_the_scripts_start(compatibility: Path, tmp_path: Path):
         (["rlops.py", "--help"], "--exp-name"),
         (["rlops_tags.py", "--help"], "--source-tag"),
         (["-m", "cleanrl_utils.benchmark", "--help"], "--num-seeds"),
-        (["-m", "openrlbenchmark.rlops", "--help"], "--filters"),
     ],
 )
 def test_the_old_names_are_those_of_the_new_commands(compatibility: Path, words: list[str], shown: str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +22,15 @@ LEARNERS = {  # with what they need
 
 
 @pytest.mark.parametrize("name", [*OWN, *LEARNERS])
-def test_they_can_be_read(repository: Path, name: str):
-    conf = repository / "compatibility" / "conf" / "performance"
-    (path,) = find_tests([name], conf=conf)
-    test = read_test(path, conf=conf)
-    assert test.notices == ()
-    assert test.submission is not None
-    assert (repository / test.submission / "inference.py").is_file()
+def test_they_can_be_read_from_any_folder(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(tmp_path)
+    for place in (repository / "compatibility", shutil.copytree(repository / "compatibility", tmp_path / "copy")):
+        conf = place / "conf" / "performance"
+        (path,) = find_tests([name], conf=conf)
+        test = read_test(path, conf=conf)
+        assert test.notices == ()
+        assert test.submission is not None
+        assert (test.submission / "inference.py").is_file()
 
 
 @pytest.mark.slow

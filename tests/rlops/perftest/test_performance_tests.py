@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -195,3 +196,43 @@ def test_a_script_that_is_not_there_is_a_matter_of_configuration(folder: Folder)
     done = folder.run("run", "Toy/a-test")
     assert done.returncode == 2
     assert "script.py, which does not exist" in done.stderr
+
+
+def test_a_missing_package_of_a_program_is_no_verdict_and_no_failure(folder: Folder):
+    folder.write()
+    (folder.path / "script.py").write_text("import a_package_of_nobody\n")
+    done = folder.run("run", "Toy/a-test")
+    assert done.returncode == 3
+    assert "ModuleNotFoundError: No module named 'a_package_of_nobody'. Install the package" in done.stdout
+    assert folder.result()["verdict"] == "open"
+    junit = ElementTree.parse(folder.path / "runs" / "performance_tests" / "junit.xml").getroot()
+    assert (junit.get("failures"), junit.get("errors")) == ("0", "1")
+    benchmark = [sys.executable, "-m", "a2perf", "benchmark", "--command", f"{sys.executable} script.py"]
+    done = subprocess.run(
+        [*benchmark, "--env-ids", "Toy-v0", "--num-seeds", "1", "--workers", "1", "--store", "other"],
+        cwd=folder.path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "missing package: ModuleNotFoundError: No module named 'a_package_of_nobody'" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("perftest", "run", "FetchReach/sac_her-test"), ("smoketest", "--algorithms", "sac", "--env-ids", "Pendulum-v1")],
+)
+def test_a_missing_package_of_the_runner_is_found_before_anything_runs(
+    repository: Path, tmp_path: Path, words: tuple[str, ...]
+):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['stable_baselines3'] = None\n")
+    copy = shutil.copytree(repository / "compatibility" / "conf", tmp_path / "conf")
+    done = subprocess.run(
+        [sys.executable, "-m", "a2perf", *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "a2perf: the packaged runner needs packages that are not installed: stable_baselines3"
+    )
+    assert "  Fix: pip install -e '.[perftest]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+    assert sorted(tmp_path.iterdir()) == [copy, tmp_path / "sitecustomize.py"]

@@ -1,0 +1,82 @@
+"""What an experiment needs before it starts: folders of submissions, packages, environments.
+
+A missing package is never the fault of an algorithm: it is found before anything runs, or, if only the run of an
+unknown program can tell, it counts as a failure of the set-up.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from a2perf.errors import MissingDependency, UserError
+from a2perf.experiments.runners.environments import resolve_env_id
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.files import files_of
+from a2perf.runs.layout import MODES, bundle_path
+
+_MISSING = re.compile(r"\b(?:ModuleNotFoundError|DependencyNotInstalled|MissingDependency): [^\n]*")
+
+
+def find_submission(folder: Path, near: Path | None = None) -> Path:
+    """Returns the folder of a submission: as given, above a file that names it, or in the checkout of a2perf.
+
+    Args:
+        folder: ``examples/minimal``; returned as it is if nothing of that name exists.
+        near: the file that names it.
+    """
+    above = [] if near is None else list(near.absolute().parents)
+    places = [Path(), *above, Path(__file__).resolve().parents[2]]
+    return next((place / folder for place in places if (place / folder).is_dir()), folder)
+
+
+def require_training(env_ids: Iterable[str]) -> None:
+    """Checks that the packaged runner can train in environments.
+
+    Raises:
+        MissingDependency: Stable-Baselines3 or the package of an environment is not installed.
+        UserError: no environment has this id.
+    """
+    wanted = list(dict.fromkeys(env_ids))
+    if not wanted:
+        return
+    missing = [name for name in ("stable_baselines3", "torch") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingDependency(
+            f"the packaged runner needs packages that are not installed: {', '.join(missing)}",
+            hint="pip install -e '.[perftest]' in a checkout of a2perf, or pip install stable-baselines3",
+        )
+    import gymnasium
+
+    for env_id in wanted:
+        try:
+            gymnasium.make(resolve_env_id(env_id)[0], disable_env_checker=True).close()
+        except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+            raise MissingDependency(
+                f"{env_id} needs a package that is not installed: {error}", hint="install the package that it names"
+            ) from error
+        except UserError:
+            raise
+        except Exception:  # arguments of the test may be needed; the run itself will tell
+            continue
+
+
+def missing_package(run: Path) -> str:
+    """Returns the line that names the missing package on which a run failed; empty for any other end.
+
+    Args:
+        run: folder of the run, with one bundle per mode.
+    """
+    for mode in ("command", *MODES):
+        manifest = BundleReader.of(files_of(bundle_path(run, mode))).manifest
+        failure = manifest.failure if manifest is not None else None
+        if failure is None:
+            continue
+        for text in (failure.traceback, failure.message):
+            lines = [line for line in (text or "").splitlines() if line.strip()]
+            found = _MISSING.search(lines[-1]) if lines else None
+            if found is not None:
+                return found[0]
+    return ""

@@ -1,0 +1,65 @@
+"""The sign of a difference: exact where it can be counted, consistent with its interval, and seldom wrong."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from a2perf.metrics.difference import Sign, difference, spread_of_all
+
+DRAWS = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "lognormal": lambda rng, n: rng.lognormal(size=n),
+    "bimodal": lambda rng, n: np.where(rng.random(n) < 0.2, -2.0, 0.5) + 0.25 * rng.standard_normal(n),
+    "two values": lambda rng, n: np.where(rng.random(n) < 0.5, 0.0, 1.0),
+    "constant": lambda _, n: np.full(n, 0.1),
+}
+
+
+@pytest.mark.parametrize("seeds", [(3, 3), (3, 5), (5, 5), (3, 10)])
+@pytest.mark.parametrize("name", DRAWS)
+def test_without_a_difference_each_sign_is_rare_and_agrees_with_the_interval(name: str, seeds: tuple[int, int]) -> None:
+    rng = np.random.default_rng(3)
+    count = 1500
+    found = [difference([(DRAWS[name](rng, seeds[0]), DRAWS[name](rng, seeds[1]))]) for _ in range(count)]
+    for sign in (Sign.BETTER, Sign.WORSE):
+        # 2.5 % and three standard errors of the simulation
+        assert sum(one.sign is sign for one in found) / count <= 0.025 + 3 * (0.025 * 0.975 / count) ** 0.5
+    for one in found:
+        assert one.low is not None
+        assert one.high is not None
+        assert (one.low > 0, one.high < 0) == (one.sign is Sign.BETTER, one.sign is Sign.WORSE)
+        assert one.low <= one.value <= one.high
+
+
+def test_interval_holds_every_shift_that_the_permutation_test_does_not_reject() -> None:
+    """All 252 exchanges of five scores against five, counted one by one at shifts around both ends."""
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.lognormal(size=5), rng.lognormal(size=5)
+    found = difference([(ours, theirs)], confidence=0.5)  # Welch's interval is the inner one here or there
+
+    def chances(shift: float) -> tuple[float, float]:
+        scores = np.concatenate((ours - shift, theirs))
+        parts = [np.isin(range(10), chosen) for chosen in itertools.combinations(range(10), 5)]
+        means = np.array([scores[part].mean() - scores[~part].mean() for part in parts])
+        at = (ours - shift).mean() - theirs.mean()
+        return float((means >= at - 1e-12).mean()), float((means <= at + 1e-12).mean())
+
+    for end, side, outwards in ((found.low, 0, -1.0), (found.high, 1, 1.0)):
+        assert chances(end + outwards * 1e-6)[side] <= 0.25
+    assert min(chances(found.value)) > 0.25
+
+
+def test_pairs_with_different_units_are_one_test() -> None:
+    pairs = [
+        (np.array([2.0, 3.0, 4.0]) * unit, np.array([1.0, 2.0, 3.0]) * unit) for unit in (1.0, 1e6, 1e-6, 7.0, 3.0)
+    ]
+    alone = difference(pairs[:1], [spread_of_all(*pairs[0])])
+    together = difference(pairs, [spread_of_all(*pair) for pair in pairs])
+    assert alone.value == pytest.approx(together.value)
+    assert (alone.sign, together.sign) == ("not separated", "better")
+    lower = difference(pairs, [spread_of_all(*pair) for pair in pairs], higher_is_better=False)
+    assert (lower.sign, lower.low) == ("worse", pytest.approx(-together.high))
+    assert difference([]).sign == difference([([], [1.0])]).sign == "not separated"
