@@ -104,7 +104,7 @@ class _Judge:
         self.outcomes: dict[str, RunOutcome] = {}
         self.started = time.monotonic()
         self.has_crash = False
-        self.lacks = ""
+        self.missing = ""
 
     def kept(self, runs: Sequence[MatrixRun]) -> None:
         """Judges runs that had finished before."""
@@ -117,7 +117,7 @@ class _Judge:
         assert entry is not None
         if entry.state is State.FAILED:
             missing = missing_package(run.folder)
-            self.lacks = self.lacks or missing
+            self.missing = self.missing or missing
             state = "infrastructure" if missing or entry.kind == INFRASTRUCTURE else "crashed"
             self.has_crash |= state == "crashed"
             reason = f"missing package: {missing}" if missing else f"{entry.kind}: {entry.reason}"
@@ -161,7 +161,7 @@ class _Judge:
 
     def is_settled(self) -> bool:
         """Returns whether no further run can change the verdict."""
-        if self.lacks:  # every further run would end the same way
+        if self.missing:  # every further run would end the same way
             return True
         return self.verdict() is not PerformanceVerdict.OPEN or (self.test.abort_on_crash and self.has_crash)
 
@@ -212,7 +212,7 @@ def run_test(
                 judge.tell_progress()
 
     result = run_matrix(matrix, conductor, on_event=on_event, on_kept=judge.kept, stop=judge.is_settled)
-    verdict = PerformanceVerdict.OPEN if judge.lacks else judge.verdict()
+    verdict = PerformanceVerdict.OPEN if judge.missing else judge.verdict()
     interrupted = result.exit_code == 130 and not judge.is_settled()
     runs = [judge.outcomes.get(run.key) or RunOutcome(run.seed, run.key, "not run") for run in matrix.runs]
     crashed = test.abort_on_crash and judge.has_crash and verdict is not PerformanceVerdict.PASSED
@@ -222,9 +222,7 @@ def run_test(
         test=test,
         verdict=verdict,
         runs=runs,
-        message=f"Performance test {test.name} came to no verdict: {judge.lacks}. Install the package and run it again."
-        if judge.lacks
-        else _message(test, verdict, sum(run.state == "met" for run in runs)),
+        message=_message(test, verdict, sum(run.state == "met" for run in runs), judge.missing),
         started_at=started_at,
         wall_s=time.monotonic() - judge.started,
         exit_code=130 if interrupted else {PerformanceVerdict.PASSED: 0, PerformanceVerdict.OPEN: 3}.get(verdict, 1),
@@ -313,8 +311,10 @@ def _training_file(test: PerformanceTest, store: Path) -> Path:
     return path
 
 
-def _message(test: PerformanceTest, verdict: PerformanceVerdict, met: int) -> str:
+def _message(test: PerformanceTest, verdict: PerformanceVerdict, met: int, missing: str) -> str:
     condition = test.condition
+    if missing:
+        return f"Performance test {test.name} came to no verdict: {missing}. Install the package and run it again."
     if verdict is PerformanceVerdict.PASSED:
         columns = " and ".join(condition.columns)
         bounds = " and ".join(f"{value:g}" for value in condition.values)
