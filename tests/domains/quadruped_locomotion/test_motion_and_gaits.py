@@ -55,12 +55,22 @@ def test_geometry_and_masses_are_those_of_the_file_that_pybullet_loads():
     links = {link.get("name"): link for link in root.findall("link")}
     joints = {joint.find("child").get("link"): joint for joint in root.findall("joint")}
     chassis = next(name for name in links if name not in joints)
-    # a leg is a chain, so the file's order of joints is that of the links
-    order = [chassis, *joints]
+    order = [chassis]
+    while len(order) < len(links):  # depth first, as Bullet numbers links
+        parents = [joint.find("parent").get("link") for name, joint in joints.items() if name not in order]
+        parent = next(name for name in reversed(order) if name in parents)
+        order.append(
+            next(
+                name
+                for name, joint in joints.items()
+                if name not in order and joint.find("parent").get("link") == parent
+            )
+        )
     tree = kinematic_tree()
     assert tree.base_inertial.tolist() == numbers(links[chassis], "inertial/origin")
     assert tree.mass.tolist() == [numbers(links[name], "inertial/mass", "value")[0] for name in order]
-    for number, (name, joint) in enumerate(joints.items()):
+    for number, name in enumerate(order[1:]):
+        joint = joints[name]
         fixed = joint.get("type") == "fixed"
         assert order[tree.parent[number] + 1] == joint.find("parent").get("link")
         assert tree.origin[number].tolist() == numbers(joint, "origin")
