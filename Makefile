@@ -17,7 +17,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup frameworks openenv engines system assets golden demo test lint test-slow test-engines test-newer-python coverage \
+.PHONY: help setup frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
 	bench perf-smoke references results reproduce docs paper lock docker hooks release clean distclean
 
 help:
@@ -33,7 +33,8 @@ help:
 	@echo "  test               lint and the test suite"
 	@echo "  test-slow          tests that take minutes: fresh environments, lower bounds, baselines that learn"
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
-	@echo "  test-newer-python  tests that run without PyBullet, on PYTHON=python3.12 or later"
+	@echo "  test-newer-python  tests on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
+	@echo "  test-extras        install every extra after the others, and step an environment of each domain"
 	@echo "  coverage           line coverage of the fast tests (build/coverage/index.html)"
 	@echo "  golden             fetch files of others that some golden tests read"
 	@echo
@@ -169,17 +170,33 @@ test-engines: setup engines frameworks openenv
 	@A2PERF_ONLY=$(FRAMEWORK_GROUPS) A2PERF_REQUIRE=$(FRAMEWORK_GROUPS) \
 		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
-# PyBullet has no wheel for Python 3.12 and later, and the lock is for 3.11: packages come unpinned.
-NEWER := .venv-newer
+# PyBullet has no wheel for Python 3.12 and later, and the lock is for 3.11: packages come unpinned. With pyenv, a command
+# such as python3.12 answers only if PYENV_VERSION names its version.
+NEWER_PYTHONS ?= 3.12 3.13
+NEWER := $(NEWER_PYTHONS:%=.venv-%/.installed)
 # its tolerance is measured with the pinned SciPy; newer ones round differently
 ILL_CONDITIONED := tests/metrics/test_reliability.py::test_filter_passes_are_those_of_the_textbook
-NEWER_TESTS := tests/metrics tests/runs tests/rlops tests/learning tests/domains tests/test_assets.py tests/test_storage.py
-test-newer-python:
-	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 12))" || \
-		{ echo "$(PYTHON) is older than 3.12: use make test, or name another one with PYTHON=..."; exit 2; }
-	@test -x $(NEWER)/bin/python || $(PYTHON) -m venv $(NEWER)
-	@$(NEWER)/bin/python -m pip install --quiet $(EDITABLE) '.[all,dev]'
-	@$(NEWER)/bin/python -m pytest -m "not slow" $(NEWER_TESTS) --deselect $(ILL_CONDITIONED)
+NEWER_TESTS ?= tests/metrics tests/runs tests/rlops tests/learning tests/domains tests/exporters tests/integrations \
+	tests/api tests/cli tests/datasets $(wildcard tests/test_*.py)
+.venv-3.%/.installed: pyproject.toml setup.py
+	@echo "newer-python: installing .venv-3.$*"
+	@PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd:)" python3.$* -m venv .venv-3.$*
+	@.venv-3.$*/bin/python -m pip install --quiet uv
+	@VIRTUAL_ENV="$(CURDIR)/.venv-3.$*" .venv-3.$*/bin/uv pip install --quiet $(EDITABLE) '.[all,dev]'
+	@touch $@
+
+test-newer-python: $(NEWER)
+	@set -e; for version in $(NEWER_PYTHONS); do \
+		A2PERF_WITHOUT="$(A2PERF_WITHOUT),pybullet" .venv-$$version/bin/python -m pytest -n $(WORKERS) -m "not slow" \
+			$(NEWER_TESTS) --deselect $(ILL_CONDITIONED); \
+	done
+
+# Each extra after the others, in one environment: then every domain is imported, and an environment of it steps.
+EXTRAS := .venv-extras
+test-extras: $(INSTALLED)
+	@rm -rf $(EXTRAS)
+	@$(BIN)/uv venv --quiet --python $(PYTHON) $(EXTRAS)
+	@$(BIN)/python scripts/install_extras.py $(EXTRAS)
 
 # The floor is in pyproject.toml (tool.coverage.report).
 coverage: setup
@@ -232,4 +249,4 @@ clean:
 	rm -rf build dist runs *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 distclean: clean
-	rm -rf $(VENV) $(FRAMEWORKS) $(NEWER) $(OPENENV)
+	rm -rf $(VENV) $(FRAMEWORKS) .venv-3.* $(EXTRAS) $(OPENENV)

@@ -4,7 +4,7 @@
     make release VERSION=1.1.0 DRY_RUN=1  or  python scripts/release.py 1.1.0 --dry-run
 
 Versions are semantic (https://semver.org): a release that changes or removes a name, an output or a number is major.
-The version is written in one place, ``a2perf/_version.py``; ``CITATION.cff`` repeats it for citations.
+``a2perf/_version.py`` and ``pyproject.toml`` contain the version; ``CITATION.cff`` repeats it for citations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from a2perf.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 BRANCH = "main"
-VERSION_FILE, CHANGELOG, CITATION = "a2perf/_version.py", "CHANGELOG.md", "CITATION.cff"
+VERSION_FILE, PROJECT, CHANGELOG, CITATION = "a2perf/_version.py", "pyproject.toml", "CHANGELOG.md", "CITATION.cff"
 UNRELEASED = "## [Unreleased]\n"
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+(?:rc\d+)?")
 _CURRENT = re.compile(r'^__version__ = "(?P<version>[^"]+)"$', re.MULTILINE)
@@ -104,7 +104,8 @@ class Release:
         citation = re.sub(r"(?m)^version: .*$", f"version: {self.version}", self._read(CITATION))
         citation = re.sub(r"(?m)^date-released: .*$", f"date-released: {self.date}", citation)
         version = _CURRENT.sub(f'__version__ = "{self.version}"', self._read(VERSION_FILE))
-        return {VERSION_FILE: version, CHANGELOG: changelog, CITATION: citation}
+        project = re.sub(r'(?m)^version = ".*"$', f'version = "{self.version}"', self._read(PROJECT), count=1)
+        return {VERSION_FILE: version, PROJECT: project, CHANGELOG: changelog, CITATION: citation}
 
     def make(self, tests: Sequence[str], build: Sequence[str]) -> None:
         """Runs the tests, writes the files, builds both distributions, commits and tags.

@@ -16,11 +16,9 @@ requires = ["setuptools"]
 build-backend = "setuptools.build_meta"
 [project]
 name = "a2perf"
-dynamic = ["version"]
+version = "1.0.0"
 [tool.setuptools]
 packages = ["a2perf"]
-[tool.setuptools.dynamic]
-version = { attr = "a2perf._version.__version__" }
 """
 CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n* A thing.\n\n## [1.0.0] - 2026-11-20\n\nFirst.\n"
 
@@ -63,7 +61,9 @@ def test_a_release_is_built_committed_and_tagged(repo: Path) -> None:
     ]
     assert git(repo, "tag") == "v1.1.0"
     assert git(repo, "log", "-1", "--format=%s") == "Release 1.1.0"
-    assert git(repo, "show", "--name-only", "--format=") == "CHANGELOG.md\nCITATION.cff\na2perf/_version.py"
+    changed = git(repo, "show", "--name-only", "--format=").splitlines()
+    assert changed == ["CHANGELOG.md", "CITATION.cff", "a2perf/_version.py", "pyproject.toml"]
+    assert 'version = "1.1.0"' in (repo / "pyproject.toml").read_text()
     assert git(repo, "status", "--porcelain") == ""
     assert '__version__ = "1.1.0"' in (repo / "a2perf" / "_version.py").read_text()
     date = git(repo, "show", "-s", "--format=%ad", "--date=format-local:%Y-%m-%d")

@@ -41,7 +41,7 @@ def test_no_file_is_large(repository: Path, tracked: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["build", "dist", "a2perf.egg-info", ".venv", ".venv-tf", ".venv-newer", "runs", ".coverage"]
+    "name", ["build", "dist", "a2perf.egg-info", ".venv", ".venv-tf", ".venv-3.13", ".venv-extras", "runs", ".coverage"]
 )
 def test_what_is_built_is_ignored(repository: Path, tracked: list[str], name: str) -> None:
     done = subprocess.run(["git", "check-ignore", "--quiet", f"{name}/x"], cwd=repository, check=False)

@@ -22,7 +22,7 @@ from a2perf.errors import MissingDependency, install_hint
 
 mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
 
-from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoBackend, MuJoCoQuadrupedEnv  # noqa: E402
+from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoBackend, MuJoCoQuadrupedEnv, step_address  # noqa: E402
 
 REST = np.zeros(12)
 
@@ -167,6 +167,15 @@ def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatc
     with pytest.raises(MissingDependency, match="which is not installed") as error:
         gymnasium.make("QuadrupedLocomotionMuJoCo-DogPace-v0", clip="synthetic_trot")
     assert install_hint("quadruped-locomotion", "mujoco") in str(error.value)
+
+
+def test_a_library_of_another_version_is_an_error_instead_of_a_crash(monkeypatch):
+    step_address.cache_clear()
+    monkeypatch.setattr(mujoco, "__version__", "3.3.7")
+    with pytest.raises(MissingDependency, match=f"module 3.3.7, library {mujoco.mj_versionString()}"):
+        MuJoCoBackend()
+    monkeypatch.undo()
+    assert step_address()
 
 
 def test_hard_random_actions_end_episodes_and_leave_every_number_finite(twin, monkeypatch, tmp_path):

@@ -39,8 +39,8 @@ def base_requirements(extras: Iterable[str]) -> list[str]:
         ConfigError: a2perf has no such extra.
     """
     every = [Requirement(text) for text in importlib.metadata.requires("a2perf") or []]
-    wanted = _with_nested(set(extras), every)
-    found = [requirement for requirement in every if requirement.name != OWN_NAME and _is_wanted(requirement, wanted)]
+    wanted = _known(extras)
+    found = [requirement for requirement in every if _is_wanted(requirement, wanted)]
     return sorted({f"{canonicalize_name(one.name)}{_extras_of(one)}{one.specifier}" for one in found})
 
 
@@ -69,18 +69,13 @@ def _extras_of(requirement: Requirement) -> str:
     return f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
 
 
-def _with_nested(extras: set[str], every: list[Requirement]) -> set[str]:
-    """Adds the extras that an extra such as ``all`` includes."""
+def _known(extras: Iterable[str]) -> set[str]:
     known = {canonicalize_name(name) for name in importlib.metadata.metadata("a2perf").get_all("Provides-Extra") or []}
     wanted: set[str] = {canonicalize_name(extra) for extra in extras}
     if unknown := wanted - known:
         raise ConfigError(
             f"a2perf has no extra {sorted(unknown)[0]!r}", hint=f"choose one of: {', '.join(sorted(known))}"
         )
-    for requirement in every:
-        marker = requirement.marker
-        if requirement.name == OWN_NAME and marker and any(marker.evaluate({"extra": extra}) for extra in wanted):
-            wanted |= {canonicalize_name(extra) for extra in requirement.extras}
     return wanted
 
 
