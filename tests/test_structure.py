@@ -71,6 +71,36 @@ def test_the_files_that_the_architecture_names_exist(repository: Path) -> None:
     ] == []
 
 
+def test_each_path_of_the_architecture_is_connected_by_imports(repository: Path) -> None:
+    text = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.partition("## Three paths through the code\n")[2].partition("\n## ")[0]
+    paths = re.split(r"^\*\*", section, flags=re.MULTILINE)[1:]
+    assert len(paths) == 3
+    for path in paths:
+        files = {f"a2perf.{name.removesuffix('.py').replace('/', '.')}" for name in re.findall(r"`([\w/]+\.py)`", path)}
+        links = {file: import_graph.imports()[file] & files for file in files}
+        reached, waiting = set(), [min(files)]
+        while waiting:
+            file = waiting.pop()
+            if file not in reached:
+                reached.add(file)
+                waiting += [*links[file], *(other for other in files if file in links[other])]
+        assert sorted(files - reached) == [], path.partition(".")[0]
+
+
+def test_reports_receive_runs_and_only_the_leaderboard_reads_them() -> None:
+    reading = {
+        f"a2perf.runs.{name}" for name in ("bundle_reading", "files", "finding", "inventory", "reading", "signing")
+    }
+    readers = {
+        name
+        for name, others in import_graph.imports().items()
+        if name.startswith("a2perf.report.") and reading & others
+    }
+    assert readers
+    assert {name for name in readers if not name.startswith("a2perf.report.leaderboard.")} == set()
+
+
 def test_the_packages_of_the_architecture_are_the_layers_of_the_contract(repository: Path) -> None:
     text = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.partition("## Packages\n")[2].partition("\n## ")[0]

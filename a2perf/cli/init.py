@@ -18,7 +18,7 @@ from a2perf.submission.templates import TEMPLATES, create_submission
     type=click.Choice(list(TEMPLATES)),
     default="numpy",
     show_default=True,
-    help="numpy trains a linear policy; minimal acts at random; placer places a chip design with one function.",
+    help="numpy learns any task but place_*; minimal acts at random; placer places a chip design with one function.",
 )
 def init(folder: Path, template: str) -> int:
     """Create a submission in DIR: a complete repository to start from.

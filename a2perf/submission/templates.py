@@ -19,8 +19,8 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
 
     Args:
         folder: the folder; it must not exist or be empty.
-        template: ``"numpy"`` trains a linear policy, ``"minimal"`` acts at random, ``"placer"`` has one
-            function that places a design.
+        template: ``"numpy"`` trains a linear policy on any task with one action per step, ``"minimal"`` acts at
+            random, ``"placer"`` has one function that places a design.
 
     Returns:
         The folder.

@@ -8,9 +8,11 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+import a2perf
 from a2perf.cli.check import check
 from a2perf.cli.init import TEMPLATES, init
-from a2perf.errors import ConfigError
+from a2perf.domains.registry import domains
+from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
 
 TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
 
@@ -30,12 +32,51 @@ def test_template_is_a_complete_submission_without_problems(tmp_path, template):
         if template == "placer"
         else {"train.py", "inference.py", "__init__.py", "training.gin", ".github"}
     )
-    arguments = ("--participant-args", "episodes=1") if template == "numpy" else ()
-    result = _run(check, folder, "--steps", 3, *arguments)
+    result = _run(check, folder, "--steps", 3)
     assert result.return_value == 0, result.output
     assert (
-        "CircuitTraining-MacroPlacement-v0" if template == "placer" else f"stepped 3 times on {TROT}"
+        "CircuitTraining-MacroPlacement-v0" if template == "placer" else "WebNavigation-Difficulty-01-v0"
     ) in result.output
+
+
+FORMS = {"place_": "one action of this task is a whole placement"}
+"""Beginnings of tasks that need another template, with its message."""
+
+
+def _tasks():
+    """Every task; the fast suite tries the first one of each domain and kind of observation, the slow one the rest."""
+    kinds = set()
+    for domain in domains().values():
+        for task in domain.tasks:
+            kind = (domain.name, "observation" in task.kwargs, task.name.startswith(tuple(FORMS)))
+            yield pytest.param(task, id=task.name, marks=[pytest.mark.slow] if kind in kinds else [])
+            kinds.add(kind)
+
+
+@pytest.mark.parametrize("task", _tasks())
+def test_default_template_trains_and_acts_on_every_task(tmp_path, task):
+    try:
+        a2perf.make(task.name).close()
+    except (AssetUnavailable, MissingDependency) as error:
+        pytest.skip(error.message)
+    _run(init, tmp_path / "mine")
+    arguments = {"episodes": 2, "steps": 20}
+    report = a2perf.check(tmp_path / "mine", task=task.name, steps=3, train_limit_s=600, participant_args=arguments)
+    text = str(report)
+    form = next((message for name, message in FORMS.items() if task.name.startswith(name)), None)
+    assert bool(report) == (form is None), text
+    assert f"trained and stepped 3 times on {task.env_id}" in text if form is None else form in text
+
+
+def test_default_template_learns_its_task_and_logs_the_curve(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _run(init, "mine")
+    task = "difficulty_level_1_num_websites_10"
+    curve = a2perf.train("mine", task, root_dir="runs").curve
+    result = a2perf.evaluate("mine", task, root_dir="runs")
+    assert curve.values[:3].mean() < 1.2 < 1.7 < curve.values[-3:].mean()
+    assert result.mean_return > 1.8  # the expert has 1.95, a random policy -12.4
+    assert result.normalised_score > 0.95
 
 
 def test_init_leaves_a_folder_with_content_alone(tmp_path):
@@ -113,6 +154,35 @@ def test_check_uses_given_artifacts_instead_of_training(minimal, tmp_path):
     (artifacts / "policy").write_text("trained elsewhere")
     result = _run(check, minimal, "--env-id", TROT, "--steps", 2, "--artifacts", artifacts)
     assert result.return_value == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (
+            b"numpy>=1.26\ndefinitely-not-a-pkg==9.9\n",
+            "requirements.txt:2: 'definitely-not-a-pkg==9.9' is not satisfied here",
+        ),
+        (b"numpy==0.1\n", "requirements.txt:1: 'numpy==0.1' is not satisfied here: version"),
+        ("numpy\n".encode("utf-16"), "requirements.txt: requirements.txt is not UTF-8 text"),
+        (b"toy @ https://localhost:1/toy-1.0-py3-none-any.whl\n", "contains a URL, which is not allowed"),
+    ],
+)
+def test_check_names_the_lines_of_requirements_that_are_not_satisfied(minimal, content, problem):
+    (minimal / "requirements.txt").write_bytes(content)
+    result = _run(check, minimal, "--env-id", TROT, "--steps", 1)
+    assert result.return_value == 1
+    assert problem in result.output
+    assert ("--python-env isolated" in result.output) == ("satisfied" in problem)
+
+
+def test_a_missing_module_that_requirements_name_leads_to_the_isolated_environment(minimal, tmp_path):
+    (minimal / "requirements.txt").write_text("definitely-not-a-pkg==9.9\n")
+    (minimal / "inference.py").write_text(f"{(minimal / 'inference.py').read_text()}\nimport definitely_not_a_pkg\n")
+    with pytest.raises(a2perf.RunFailed) as caught:
+        a2perf.evaluate(minimal, "toy_macro_stdcell", episodes=1, root_dir=tmp_path / "runs")
+    assert "No module named 'definitely_not_a_pkg' (requirements.txt:1: " in caught.value.message
+    assert "add --python-env isolated" in caught.value.message
 
 
 @pytest.mark.parametrize(

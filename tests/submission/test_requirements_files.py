@@ -22,6 +22,10 @@ def test_comments_spacing_order_and_continuations_make_no_other_content(tmp_path
     second.write_text("other >= 2, < 3\r\ntoy==1.0\r\n")
     assert read_requirements(first).normalised() == read_requirements(second).normalised()
     assert [line.place for line in read_requirements(first).lines] == ["a.txt:2", "a.txt:4"]
+    first.write_text("Stable_Baselines3[Extra_A]==1.0\n")
+    second.write_text("stable-baselines3[extra-a] == 1.0\n")
+    assert read_requirements(first).normalised() == read_requirements(second).normalised()
+    first.write_text("toy==1.0\nother >= 2, < 3\n")
     second.write_text("other >= 2, < 3\ntoy==1.1\n")
     assert read_requirements(first).normalised() != read_requirements(second).normalised()
 

@@ -20,6 +20,7 @@ from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.model_relay.handle import trial_relay
+from a2perf.submission.evaluator.participant_python import requirement_problems
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.rollouts import ParticipantPolicy
 from a2perf.submission.main_submission import outside_of
@@ -47,6 +48,7 @@ def check_submission(request: CheckRequest) -> CheckOutcome:
         task = _task(request.task, named)
         given = {**options.settings(), **({"participant_args": arguments} if arguments else {})}
         trial = _Trial(_completed(place, work), place, task, work, configured, given)
+        findings += trial.requirement_findings()
         artifacts = None if request.artifacts is None else Path(request.artifacts)
         findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
     tried = TrialTask(task.domain, task.name, task.env_id, task.env_kwargs)
@@ -117,6 +119,14 @@ class _Trial:
         self.folder, self.original, self.task, self.root = folder, original, task, work / "run"
         self.configured, self.given = configured, given
         self.level = confinement(self._settings("inference"), {}).sandbox.level
+
+    def requirement_findings(self) -> list[CheckFinding]:
+        """Returns the problems of requirements.txt that no trial shows."""
+        submitted = dataclasses.replace(self._settings("inference"), participant_module_path=str(self.original))
+        return [
+            CheckFinding(item.file if item.line is None else f"{item.file}:{item.line}", item.message, item.hint)
+            for item in requirement_problems(submitted)
+        ]
 
     def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[CheckFinding]:
         """Tries the modes in ``fit`` and returns what went wrong."""

@@ -10,10 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from a2perf import assets
 from a2perf.domains.registry import get_domain
+from a2perf.errors import SubmissionError
 from a2perf.records import PythonEnvRecord
 from a2perf.sandbox.view import path_lines
+from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.folder_problems import Problem
 from a2perf.submission.settings import Submission
 
 REQUIREMENTS = "requirements.txt"
@@ -99,3 +104,34 @@ def listed_packages(folders: Iterable[Path]) -> dict[str, str]:
             name, _, version = entry.name.removesuffix(".dist-info").rpartition("-")
             found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), version)
     return dict(sorted(found.items()))
+
+
+def requirement_problems(settings: Submission) -> list[Problem]:
+    """Returns the lines of requirements.txt that are not valid or that the participant's packages do not satisfy.
+
+    An isolated environment satisfies every valid line. The packages of another interpreter are not compared.
+    """
+    from a2perf.submission.evaluator.python_env import read_requirements
+
+    try:
+        found = read_requirements(settings.folder / REQUIREMENTS)
+    except SubmissionError as error:
+        return [Problem(REQUIREMENTS, error.message, hint=error.hint)]
+    if settings.python_env != "shared" or settings.participant_python is not None:
+        return []
+    hint = "--python-env isolated installs it for the submission; or install it next to a2perf"
+    return [
+        Problem(line.source, f"{line.text!r} is not satisfied here: {reason}", line.number, hint)
+        for line, reason in found.unsatisfied_here().items()
+    ]
+
+
+def explain_missing_module(error: BaseException | None, settings: Submission) -> None:
+    """Adds to the failure of an import what requirements.txt names and the shared packages do not satisfy."""
+    if not isinstance(error, ParticipantFailure) or not error.failure.message.startswith("ModuleNotFoundError"):
+        return
+    problems = requirement_problems(settings)
+    if problems:
+        places = ", ".join(item.file if item.line is None else f"{item.file}:{item.line}" for item in problems[:3])
+        text = f"{error.failure.message} ({places}: {problems[0].message}; add --python-env isolated)"
+        error.failure = msgspec.structs.replace(error.failure, message=text)

@@ -30,7 +30,7 @@ from a2perf.submission.evaluator.confinement import Confinement, confinement
 from a2perf.submission.evaluator.identity import RunTask, participant_environment
 from a2perf.submission.evaluator.model_relay.handle import RelayCaller, explain
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.participant_python import participant_python
+from a2perf.submission.evaluator.participant_python import explain_missing_module, participant_python
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec, RunLimit
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.tracking import attach
@@ -125,6 +125,7 @@ class Participants:
     ) -> None:
         try:
             explain(value, self._model)
+            explain_missing_module(value, self.settings)
         finally:
             self._all.__exit__(kind, value, trace)
 

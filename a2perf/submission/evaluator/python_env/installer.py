@@ -198,10 +198,10 @@ class Installer:
         return size
 
     def compile(self, final: Path) -> None:
-        """Compiles byte code; files with errors are skipped."""
+        """Compiles byte code without printing; files with errors are skipped."""
         strip = ["-s", str(self.environment), "-p", str(final), "-x", r"/tests?/"]
         base = str(self._interpreter.executable)
-        self._run([base, "-I", "-m", "compileall", "-q", *strip, str(self.environment / "lib")], level=self.level)
+        self._run([base, "-I", "-m", "compileall", "-qq", *strip, str(self.environment / "lib")], level=self.level)
 
     def _run_with_index(self, command: list[str]) -> str:
         """Runs the installer with the network that it needs; with builds only through the proxy for indexes."""

@@ -97,12 +97,15 @@ class Requirements:
     own_extras: tuple[str, ...] = ()
 
     def normalised(self) -> list[str]:
-        """Returns the lines in sorted order, for the key of an environment."""
-        return sorted(f"{'-c ' if line.constraint else ''}{line.text} {line.content}".rstrip() for line in self.lines)
+        """Returns the lines in sorted order with normalised names (PEP 503), for the key of an environment."""
+        return sorted(
+            f"{'-c ' if line.constraint else ''}{_normalised(line)} {line.content}".rstrip() for line in self.lines
+        )
 
-    def unsatisfied_here(self) -> list[RequirementLine]:
-        """Returns the lines that this process's packages do not satisfy, and those that cannot be compared."""
-        return [line for line in self.lines if line.name and not line.constraint and not _is_satisfied(line)]
+    def unsatisfied_here(self) -> dict[RequirementLine, str]:
+        """Returns the lines that this process's packages do not satisfy or that cannot be compared, with the reason."""
+        lines = [line for line in self.lines if line.name and not line.constraint]
+        return {line: reason for line in lines if (reason := _unsatisfied(line)) is not None}
 
 
 def read_requirements(file: Path) -> Requirements:
@@ -127,17 +130,28 @@ def read_requirements(file: Path) -> Requirements:
     return Requirements(tuple(lines), tuple(sorted(extras)))
 
 
-def _is_satisfied(line: RequirementLine) -> bool:
+def _normalised(line: RequirementLine) -> str:
+    if not line.name or line.local:
+        return line.text
+    requirement = _requirement(line)
+    requirement.name = line.name
+    requirement.extras = {canonicalize_name(extra) for extra in requirement.extras}
+    return f"{requirement}{hashes_of(line)}"
+
+
+def _unsatisfied(line: RequirementLine) -> str | None:
     if line.local:
-        return False
+        return "it is a file of the submission"
     try:
         requirement = _requirement(line)
         if requirement.marker is not None and not requirement.marker.evaluate():
-            return True
+            return None
         version = importlib.metadata.version(requirement.name)
-        return requirement.specifier.contains(version, prereleases=True)
-    except (importlib.metadata.PackageNotFoundError, UndefinedComparison, UndefinedEnvironmentName, ValueError):
-        return False
+        return None if requirement.specifier.contains(version, prereleases=True) else f"version {version} is installed"
+    except importlib.metadata.PackageNotFoundError:
+        return "it is not installed"
+    except (UndefinedComparison, UndefinedEnvironmentName, ValueError) as error:
+        return f"it cannot be compared ({shown(str(error))})"
 
 
 class _Reader:
