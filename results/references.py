@@ -1,4 +1,4 @@
-"""Measures the reference scores of the protocol: a random and an expert policy on every task, with stated seeds.
+"""Measures the reference scores of the protocol: trivial policies and an expert on every task, with stated seeds.
 
     python results/references.py [TASK ...]          measures and compares with the stored scores
     python results/references.py --write             measures everything and writes the protocol's file
@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,19 +28,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import msgspec
 import numpy as np
-from protocol_v1 import PROTOCOL, TASKS, TaskSource
+from protocol_v2 import PROTOCOL, TASKS, TaskSource, Trivials
 
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import make_environment
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import mean_interval
-from a2perf.metrics.protocol import Evaluation, Protocol, ProtocolTask, Reference
+from a2perf.metrics.protocol import Evaluation, Protocol, ProtocolTask, Reference, Trivial
 from a2perf.submission.evaluator.rollouts import rollout
 from a2perf.submission.evaluator.seeds import spawn_seeds
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 EPISODES_SEED = 20_000  # root seed of the reference episodes; no training seed of the protocol
+MOST_STORED = 12  # trivial policies per task
 
 
 class Answering:
@@ -61,16 +63,19 @@ def main() -> None:
     parser.add_argument(
         "--definitions", action="store_true", help="write everything except the references; measures nothing"
     )
-    parser.add_argument("--kind", choices=["random", "expert"], help="one kind only")
+    parser.add_argument("--kind", choices=["random", "trivial", "expert"], help="one kind only")
     given = parser.parse_args()
     sources = {source.name: source for source in TASKS}
-    stored = {} if PROTOCOL.name not in protocols.names() else dict(protocols.load(PROTOCOL.name).tasks)
+    # references of unchanged tasks are those of v1
+    published = protocols.load(PROTOCOL.name if PROTOCOL.name in protocols.names() else "v1")
+    stored = {name: task for name, task in published.tasks.items() if name in sources}
     differing = 0
     if given.definitions:
         renewed = {}
         for name, source in sources.items():
             references = stored[name].references if name in stored else {}
-            renewed[name] = msgspec.structs.replace(empty_task(source), references=references)
+            trivial = stored[name].trivial if name in stored else {}
+            renewed[name] = msgspec.structs.replace(empty_task(source), references=references, trivial=trivial)
         write(msgspec.structs.replace(PROTOCOL, tasks=renewed))
         return
     for name in given.tasks or sources:
@@ -90,11 +95,60 @@ def main() -> None:
                 f"n={reference.n} {reference.of}  {'as stored' if same else 'NOT as stored'}",
                 flush=True,
             )
+        task.trivial.update(stored[name].trivial if name in stored else {})
+        if given.kind in (None, "trivial"):
+            differing += add_trivial(task, source)
+        set_floor(task)
         stored[name] = task
         if given.write:
+            # other processes may measure other tasks, or another kind, at the same time
+            stored |= msgspec.json.decode(protocols.content(PROTOCOL.name), type=Protocol).tasks
+            task = msgspec.structs.replace(
+                task,
+                references={**stored[name].references, **task.references},
+                trivial={**stored[name].trivial, **task.trivial},
+            )
+            set_floor(task)
+            stored[name] = task
             ordered = {source.name: stored[source.name] for source in TASKS if source.name in stored}
             write(msgspec.structs.replace(PROTOCOL, tasks=ordered))
     sys.exit(1 if differing and not given.write else 0)
+
+
+def add_trivial(task: ProtocolTask, source: TaskSource) -> int:
+    """Measures and prints the trivial policies of a task; returns how many differ from the stored scores."""
+    differing = 0
+    for policy, returns in Tools.trivial_returns(task, source.trivial_episodes, source.trivial_side).items():
+        found = Tools.reference(returns, of="episodes", policy=policy, command="", seeds=[])
+        known, measured = task.trivial.get(policy), Trivial(found.mean, found.low, found.high, found.n)
+        same = known is not None and known.n == measured.n and np.isclose(known.mean, measured.mean, 1e-6, 1e-6)
+        task.trivial[policy] = measured
+        differing += not same and known is not None
+        print(
+            f"{task.name:34s} trivial {found.mean:10.4f} [{found.low:.4f}, {found.high:.4f}] n={found.n} {policy}  "
+            f"{'as stored' if same else 'not stored' if known is None else 'NOT as stored'}",
+            flush=True,
+        )
+    return differing
+
+
+def set_floor(task: ProtocolTask) -> None:
+    """Names the best trivial policy, the random one included, as the floor."""
+    random = task.references.get("random")
+    if random is None:
+        return
+    task.trivial["random"] = Trivial(random.mean, random.low, random.high, random.n)
+    ordered = sorted(task.trivial, key=lambda name: -task.trivial[name].mean)
+    for name in ordered[MOST_STORED:]:
+        if name not in ("random", "zero action"):
+            del task.trivial[name]
+    best = ordered[0]
+    score = task.trivial[best]
+    task.references["floor"] = Reference(
+        mean=score.mean, low=score.low, high=score.high, spread=random.spread if best == "random" else 0.0, n=score.n,
+        of="episodes", policy=best, command=f"python results/references.py {task.name} --kind trivial",
+        seeds=[EPISODES_SEED],
+    )  # fmt: skip
 
 
 def alike(known: Reference, measured: Reference) -> bool:
@@ -134,7 +188,10 @@ def write(protocol: Protocol) -> None:
     """Writes the protocol's file, keys in a fixed order."""
     path = Path(protocols.__file__).parent / "protocols" / f"{protocol.name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(protocol, order=None), indent=1) + b"\n")
+    text = msgspec.json.format(msgspec.json.encode(protocol, order=None), indent=1).decode()
+    # a score of a trivial policy on one line
+    text = re.sub(r"\[\s+([-+.\deE]+,\s+[-+.\deE,\s]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    path.write_text(text + "\n")
 
 
 def measure(task: ProtocolTask, recipe: Any) -> Reference:
@@ -143,7 +200,7 @@ def measure(task: ProtocolTask, recipe: Any) -> Reference:
 
 
 class Tools:
-    """Measures the recipes of ``protocol_v1``."""
+    """Measures the recipes of ``protocol_v2``."""
 
     @staticmethod
     def environment(task: ProtocolTask) -> Any:
@@ -157,6 +214,25 @@ class Tools:
             answering = Answering(policy(env))
             seeds = spawn_seeds(EPISODES_SEED, "episodes", episodes)
             return [rollout(env, answering, index=i, seed=seed).episode_return for i, seed in enumerate(seeds)]
+
+    @staticmethod
+    def trivial_returns(task: ProtocolTask, episodes: int, side: int) -> dict[str, list[float]]:
+        """Runs the trivial policies of a task; returns the episode returns by policy."""
+        found = {}
+        with contextlib.closing(Tools.environment(task)) as env:
+            _, info = env.reset(seed=EPISODES_SEED)
+            allowed = np.flatnonzero(info.get("action_mask", ())).tolist()
+            masked = task.domain == "circuit_training"
+            motion = task.domain == "quadruped_locomotion"
+            for name, policy in (
+                Trivials(env.action_space, motion=motion, masked=masked, side=side, allowed=allowed).named().items()
+            ):
+                env.action_space.seed(EPISODES_SEED)
+                found[name] = [
+                    rollout(env, Answering(policy(env)), index=i, seed=seed).episode_return
+                    for i, seed in enumerate(spawn_seeds(EPISODES_SEED, "episodes", episodes))
+                ]
+        return found
 
     @staticmethod
     def example(

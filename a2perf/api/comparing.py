@@ -86,8 +86,8 @@ def compare(
         confidence: confidence level of the intervals, from 0.5 to below 1.
         last: number of last values of a training curve.
         lower_is_better: logged values of a store for which lower is better; the direction of metrics is known.
-        references: scores of a random policy and an expert by task, or a file of them, for aggregates over tasks;
-            those of the protocol are known.
+        references: scores of a floor (a trivial policy) and an expert by task, or a file of them, for aggregates over
+            tasks; those of the protocol are known.
         experiment: an experiment of a store, used with tags.
         as_of: compare the runs that had the tags at this time.
         repetitions: bootstrap samples for the intervals of aggregates.

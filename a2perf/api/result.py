@@ -164,7 +164,7 @@ class Result(LazyRun, Tabular):
 
     @property
     def normalised_score(self) -> float | None:
-        """Mean return with 0 for a random policy and 1 for an expert; None without reference scores of the task."""
+        """Mean return with 0 for the floor and 1 for an expert; None without reference scores of the task."""
         group = self.main_group
         found = None if group is None else normalised_return(group)
         return None if found is None else found.value

@@ -94,7 +94,7 @@ def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None
             kinds,
             {name: known[name].formula for name in chosen}
             | {"return": "mean return over episodes; over tasks in generalization"}
-            | {"normalised_score": "0: random policy, 1: expert", "bundle": "folder of the run"},
+            | {"normalised_score": "0: floor, 1: expert", "bundle": "folder of the run"},
         ),
         kinds=kinds,
     )

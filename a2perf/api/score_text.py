@@ -52,7 +52,7 @@ HEADLINES = {
 
 
 class NormalisedReturn(NamedTuple):
-    """The mean return of a group on the scale of its task: 0 is the random policy and 1 the expert.
+    """The mean return of a group on the scale of its task: 0 is the floor and 1 the expert.
 
     Attributes:
         value: the normalised mean return.
@@ -141,17 +141,17 @@ def normalised_return(group: Mapping[str, Any]) -> NormalisedReturn | None:
     from a2perf.metrics import protocol
 
     returns = group["scores"].get("returns")
-    task = protocol.load().task_of(group["task"], group["fingerprint"])
-    if group["mode"] != "inference" or task is None or not task.has_references():
+    found = protocol.scored_task(group["task"], group["fingerprint"], group["protocol"])
+    if group["mode"] != "inference" or found is None:
         return None
+    task = found.task
     if returns is None or returns["value"] is None:
         return None
     interval = None
     if returns["interval"] is not None:
         low, high = (float(task.normalise(end)) for end in returns["interval"])
         interval = (low, high)
-    scale = f"0 random, 1 expert; protocol {protocol.LATEST}"
-    return NormalisedReturn(float(task.normalise(returns["value"])), interval, scale)
+    return NormalisedReturn(float(task.normalise(returns["value"])), interval, found.scale)
 
 
 def normalised_number(score: NormalisedReturn) -> str:

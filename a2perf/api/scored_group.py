@@ -93,7 +93,7 @@ class ScoredGroup:
 
     @property
     def normalised(self) -> score_text.NormalisedReturn | None:
-        """Mean return with 0 for a random policy and 1 for an expert; None without reference scores."""
+        """Mean return with 0 for the floor and 1 for an expert; None without reference scores."""
         return score_text.normalised_return(self.entry)
 
     def value_of(self, metric: str) -> MetricValue | None:

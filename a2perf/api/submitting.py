@@ -60,7 +60,7 @@ class Submitted(Tabular):
 
     @property
     def scores(self) -> Mapping[str, ProtocolScore]:
-        """Normalised scores by task: 0 is the protocol's random policy, 1 its expert."""
+        """Normalised scores by task: 0 is the protocol's floor, 1 its expert."""
         return self.record.scores
 
     @property
@@ -85,7 +85,7 @@ class Submitted(Tabular):
             title=f"Protocol {self.record.protocol}: {self.record.submission.name}",
             descriptions={
                 "mean_return": "mean return of the evaluated episodes",
-                "normalised": "0 is the protocol's random policy, 1 its expert",
+                "normalised": "0 is the protocol's floor, 1 its expert",
                 "attempts": "number of starts, including archived ones",
             },
             kinds={"mean_return": "float", "normalised": "float"},
@@ -124,7 +124,7 @@ class Submitted(Tabular):
         return str(
             view(
                 heading(record.submission.name, f"protocol {record.protocol}, track {record.track.replace('_', ' ')}"),
-                quiet(f"{done} of {len(record.runs)} runs finished; 0 is the random policy, 1 the expert"),
+                quiet(f"{done} of {len(record.runs)} runs finished; 0 is the floor, 1 the expert"),
                 inner(table_html(scores)),
                 Markup("<p>Not rankable:</p>{}").format(listed(record.not_rankable)) if record.not_rankable else "",
                 Markup("<p><code>{}</code></p>").format(shown(str(self.folder))),
@@ -136,7 +136,7 @@ def submit(
     submission: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
-    protocol: str = "v1",
+    protocol: str = "v2",
     tasks: Sequence[str] = (),
     domain: str | None = None,
     track: str = "open",

@@ -267,10 +267,8 @@ def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict
         env_id: environment of the task.
         kwargs: arguments that the protocol may override.
     """
-    wanted = protocol.load(protocol.LATEST).tasks.get(task)
-    if wanted is None or wanted.env_id != env_id:
-        return dict(kwargs)
-    return {**kwargs, **wanted.env_kwargs}
+    wanted = protocol.protocol_task(task, env_id)
+    return {**kwargs, **({} if wanted is None else wanted.env_kwargs)}
 
 
 def _folder(given: str) -> Path:

@@ -20,7 +20,7 @@ from a2perf.submission.options import normalised
 def protocol(name: str, tasks: tuple[str, ...], as_json: bool) -> int:
     """Show a protocol: budgets, seeds, evaluation, and the reference scores that normalise returns.
 
-    NAME is the version; default: v1. `a2perf submit` runs a protocol.
+    NAME is the version; default: v2. `a2perf submit` runs a protocol.
     """
     found = protocols.load(name)
     chosen = [found.task(task) for task in tasks] or list(found.tasks.values())
@@ -76,13 +76,19 @@ def _say_task(task: ProtocolTask, views: Sequence[str], *, in_full: bool) -> Non
         f"  evaluation: {evaluation.episodes} episodes per seed; {evaluation.timed_calls} timed calls "
         f"after {evaluation.warmup_calls} warm-up calls"
     )
-    for kind in ("random", "expert"):
+    for kind in ("random", "floor", "expert"):
+        if kind == "floor" and kind not in task.references:
+            continue
         reference = task.references.get(kind)
         click.echo(f"  {kind:6}  " + ("no stored score" if reference is None else _score(reference)))
         if reference is not None and in_full:
             click.echo(f"          {reference.policy}; seeds {', '.join(map(str, reference.seeds))}")
             click.echo(f"          {reference.command}")
     if in_full:
+        for name, trivial in task.trivial.items():
+            click.echo(
+                f"  trivial: {name} {trivial.mean:.4g} [{trivial.low:.4g}, {trivial.high:.4g}], {trivial.n} episodes"
+            )
         click.echo(f"  budget: {budget.reason}")
         if task.train_kwargs:
             click.echo(f"  while training: {', '.join(f'{key}={value!r}' for key, value in task.train_kwargs.items())}")

@@ -58,7 +58,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--fail-on", type=click.Choice(["regression", "inconclusive"]),
               help="Show the regression gate; exit status 1 on a regression, or also if inconclusive.")  # fmt: skip
 @click.option("--reference-scores", type=click.Path(path_type=Path), metavar="FILE",
-              help="Scores of a random policy and an expert for each environment.")  # fmt: skip
+              help="Scores of a floor (random policy) and an expert for each environment.")  # fmt: skip
 @click.option(
     "--output-filename", default="compare", show_default=True, metavar="STEM", help="Prefix of the written files."
 )

@@ -33,7 +33,7 @@ RULES: tuple[Rule, ...] = ("sigma", "references", "quantiles")
 FOLDER = "checkpoint_evaluation"
 EVALUATION_FILE = "evaluation.json"
 
-# Shares of the way from the random policy's reference score to the expert's, and of the sorted checkpoints.
+# Shares of the way from the floor's reference score to the expert's, and of the sorted checkpoints.
 _OF_REFERENCES = (0.25, 0.4, 0.75, 0.9)
 _OF_QUANTILES = (0.1, 0.35, 0.65, 0.9)
 
@@ -258,7 +258,7 @@ def bounds_by(rule: Rule, values: Sequence[float], task: str, env_id: str) -> Sk
     """Returns the bounds of the levels under a rule.
 
     Args:
-        rule: ``"sigma"``, ``"references"`` (0.25, 0.4 to 0.75, and 0.9 of the way from the random policy's reference
+        rule: ``"sigma"``, ``"references"`` (0.25, 0.4 to 0.75, and 0.9 of the way from the floor's reference
             score to the expert's) or ``"quantiles"`` (10 %, 35 % to 65 %, and 90 %).
         values: mean or median return of each checkpoint.
         task: the task's name, for its references.
@@ -276,8 +276,8 @@ def bounds_by(rule: Rule, values: Sequence[float], task: str, env_id: str) -> Sk
             ) from error
     if rule == "quantiles":
         return _bounds(np.quantile(np.asarray(values, np.float64), _OF_QUANTILES))
-    wanted = protocol.load("v1").tasks.get(task)
-    if wanted is None or wanted.env_id != env_id or not wanted.has_references():
+    wanted = protocol.protocol_task(task, env_id)
+    if wanted is None or not wanted.has_references():
         raise UserError(f"the task {task} has no reference scores", hint="use --thresholds sigma or quantiles")
     return _bounds(wanted.scale().return_at(_OF_REFERENCES))
 

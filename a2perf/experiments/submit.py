@@ -118,7 +118,7 @@ def summary_text(record: ProtocolRecord) -> str:
     for name, score in rows:
         interval = "-" if score.low is None else f"{shown(score.low)} to {shown(score.high)}"
         lines.append(f"| {name} | {shown(score.iqm)} | {interval} | {score.seeds} of {score.expected} |")
-    lines += ["", "0 is the protocol's random policy, 1 its expert; see `a2perf protocol`.", ""]
+    lines += ["", "0 is the protocol's floor, 1 its expert; see `a2perf protocol`.", ""]
     done = sum(run.state == RunState.FINISHED.value for run in record.runs)
     lines.append(f"Runs: {done} of {len(record.runs)} finished. Track: {markdown_text(_track(record))}.")
     if repeated := [run for run in record.runs if run.attempts > 1]:

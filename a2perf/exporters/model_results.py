@@ -17,7 +17,7 @@ from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.plain_text import plain_text
 from a2perf.report.names import metric_title, submission_title
-from a2perf.report.references import normalised_score, protocol_task
+from a2perf.report.references import normalised_score, scored_task
 from a2perf.report.score_tables import HEADLINES, NORMALISED
 from a2perf.report.task_results import SeedGroup, TaskResults, results_by_task
 from a2perf.runs.run import Run
@@ -202,12 +202,13 @@ def _metric(value: MetricValue, profile: Profile) -> dict[str, Any]:
 
 
 def _normalised(setting: TaskResults, group: SeedGroup, profile: Profile) -> list[dict[str, Any]]:
-    score = normalised_score(group, protocol_task(setting))
-    if score is None:
+    found = scored_task(setting)
+    score = None if found is None else normalised_score(group, found.task)
+    if found is None or score is None:
         return []
     interval = None if score.low is None or score.high is None else (score.low, score.high)
     value = MetricValue(name=NORMALISED, value=score.value, interval=interval, n=score.n, direction="max")
-    return [_metric(value, profile) | {"metric_name": "Normalised score (0 random, 1 expert)"}]
+    return [_metric(value, profile) | {"metric_name": f"Normalised score ({found.scale})"}]
 
 
 def _hardware(run: Run) -> str:

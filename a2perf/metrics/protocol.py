@@ -1,10 +1,11 @@
 """Protocols: what a comparable result is made of, frozen task by task, and the reference scores that normalise it.
 
-A protocol is a file beside this module (``protocols/v1.json``): per task the environment with its fingerprint, training
-budgets and seeds, evaluation, timing, thresholds, and measured scores of a random and of an expert policy. A published
+A protocol is a file beside this module (``protocols/v2.json``): per task the environment with its fingerprint, training
+budgets and seeds, evaluation, timing, thresholds, and measured scores of trivial policies and of an expert. A published
 file never changes; what has to differ becomes the next version.
 
-A normalised score is on the ``reference_scale`` of the stored means: 0 is random, 1 the expert.
+A normalised score is on the ``reference_scale`` of the stored means: 0 is the floor, 1 the expert. The floor is the
+best policy that ignores what it observes; under v1 it is the random policy.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import functools
 import hashlib
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from numpy.typing import ArrayLike
@@ -25,8 +26,8 @@ from a2perf.metrics.reference_scale import ReferenceScale
 if TYPE_CHECKING:
     from a2perf.domains.registry import Domain, Task
 
-LATEST = "v1"
-Kind: TypeAlias = Literal["random", "expert"]
+LATEST = "v2"
+Kind: TypeAlias = Literal["random", "floor", "expert"]
 Track: TypeAlias = Literal["fixed_samples", "fixed_energy", "open"]
 TRACKS: tuple[Track, ...] = ("fixed_samples", "fixed_energy", "open")
 
@@ -57,6 +58,15 @@ class Reference(msgspec.Struct, kw_only=True, frozen=True):
     policy: str
     command: str
     seeds: list[int]
+
+
+class Trivial(msgspec.Struct, array_like=True, frozen=True):
+    """The measured score of a trivial policy; fields as in ``Reference``, ``n`` counts episodes."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
 
 
 class Budget(msgspec.Struct, kw_only=True, frozen=True):
@@ -107,7 +117,9 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         budget: of a training run.
         evaluation: of a trained policy.
         thresholds: normalised scores for energy and time to threshold; the first is the default.
-        references: ``"random"`` and ``"expert"``.
+        references: ``"random"``, ``"floor"`` (a copy of the best of ``trivial``, with its name as ``policy``; missing
+            in v1) and ``"expert"``.
+        trivial: the best trivial policies that were measured, by name, with zero action and random.
     """
 
     name: str
@@ -122,9 +134,10 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
     evaluation: Evaluation
     thresholds: list[float]
     references: dict[str, Reference]
+    trivial: dict[str, Trivial] = msgspec.field(default_factory=dict)
 
     def reference(self, kind: Kind) -> Reference:
-        """Returns the stored score of the random or the expert policy.
+        """Returns a stored score.
 
         Raises:
             UserError: this task has none.
@@ -145,7 +158,14 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
         Raises:
             UserError: the task has no such scores.
         """
-        return ReferenceScale(self.reference("random").mean, self.reference("expert").mean)
+        floor = self.reference("floor" if "floor" in self.references else "random")
+        return ReferenceScale(floor.mean, self.reference("expert").mean)
+
+    @property
+    def floor(self) -> str:
+        """What has the score 0, in words."""
+        floor = self.references.get("floor")
+        return "random policy" if floor is None else f"best trivial policy ({floor.policy})"
 
     def normalise(self, returns: ArrayLike) -> Values:
         """Returns the normalised scores of returns, shaped like them.
@@ -201,7 +221,7 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         schema: version of this file's form.
-        name: ``"v1"``.
+        name: ``"v2"``.
         summary: what it asks, in a few sentences.
         tracks: what each track limits and how that is checked, by name.
         quick: the reduced protocol.
@@ -268,9 +288,47 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
         return [task for task in self.tasks.values() if task.core]
 
 
+class ScoredTask(NamedTuple):
+    """A task with reference scores and the name of its protocol."""
+
+    protocol: str
+    task: ProtocolTask
+
+    @property
+    def scale(self) -> str:
+        """The scale in words."""
+        return f"0 {self.task.floor.removesuffix(' policy')}, 1 expert; protocol {self.protocol}"
+
+
+def scored_task(name: str, fingerprint: str, protocol: str = "") -> ScoredTask | None:
+    """Returns the task whose references normalise the returns of a run; None without references.
+
+    Args:
+        name: of the run's task.
+        fingerprint: of its environment.
+        protocol: the protocol that the run was recorded under. ``""``: the newest that knows the task.
+    """
+    for candidate in [protocol] if protocol else versions():
+        task = load(candidate).task_of(name, fingerprint) if candidate in names() else None
+        if task is not None and task.has_references():
+            return ScoredTask(candidate, task)
+    return None
+
+
+def protocol_task(name: str, env_id: str) -> ProtocolTask | None:
+    """Returns the task of that name and environment in the newest protocol that has it; None if none has it."""
+    found = (load(candidate).tasks.get(name) for candidate in versions())
+    return next((task for task in found if task is not None and task.env_id == env_id), None)
+
+
 def names() -> list[str]:
     """Returns the protocols that there are."""
     return sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json"))
+
+
+def versions() -> list[str]:
+    """Returns the whole protocols, the newest first; a small one has the references of its whole one."""
+    return [name for name in reversed(names()) if not name.endswith("-small")]
 
 
 def content(name: str = LATEST) -> bytes:
@@ -300,7 +358,7 @@ def load(name: str = LATEST) -> Protocol:
     """Returns a protocol.
 
     Args:
-        name: version, ``"v1"``.
+        name: version, ``"v2"``.
 
     Returns:
         The tasks, budgets, seeds and reference scores.

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from a2perf.arrays import Values
 from a2perf.metrics import protocol
+from a2perf.metrics.submitted import protocol_of
 from a2perf.metrics.values import Profile
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import nothing_tracked
@@ -70,12 +71,14 @@ def scored_runs(runs: Sequence[Run], mode: str, *, threshold: float | None = Non
     Args:
         runs: seeds of one another.
         mode: as for ``ScoredRuns``.
-        threshold: by default that of the latest protocol that knows the task.
+        threshold: by default that of the protocol of the runs, or of the newest one that knows the task.
     """
     if threshold is None and mode in ("train", "inference") and runs:
         identity = runs[0].identity
-        task = protocol.load().task_of(identity.task, identity.fingerprint)
-        threshold = task.threshold_return() if task is not None and task.has_references() else None
+        found = protocol.scored_task(
+            identity.task, identity.fingerprint, protocol_of(run.folder.path for run in runs if run.folder is not None)
+        )
+        threshold = None if found is None else found.task.threshold_return()
     if mode == "train":
         return ScoredRuns(runs, mode, threshold=threshold)
     return ScoredRuns(runs, mode, success_return=threshold if mode == "inference" else None)

@@ -22,6 +22,7 @@ from a2perf import assets
 from a2perf._version import __version__
 from a2perf.metrics import application, registry
 from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
+from a2perf.metrics.submitted import protocol_of, submitted_of
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.runs.finding import find_runs, fingerprint_of
 from a2perf.runs.foreign_identity import UNKNOWN_ENVIRONMENT
@@ -189,6 +190,7 @@ def _score_group(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, p
         "env_kwargs": identity.env_kwargs,
         "view": identity.view,
         "mode": mode,
+        "protocol": protocol_of(folder.path for folder in folders),
         "runs": [folder.label for folder in folders],
         "seeds": [run.identity.seed for run in runs],
         "conditions": conditions_of(runs, data, mode),
@@ -219,7 +221,8 @@ def _read(folder: RunFolder, read: Callable[[RunFolder], Run] | None) -> Run:
 
 def _fingerprint(run: RunFolder) -> str:
     try:
-        return fingerprint_of(run)
+        record = submitted_of(run.path)
+        return f"{fingerprint_of(run)} {'' if record is None else record.protocol}"
     except OSError:
         return ""
 

@@ -6,6 +6,7 @@ bundles, ``<task>/seed_<n>/<mode>``; what is said here about them is derived fro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -153,6 +154,8 @@ class ProtocolRecord(Record, kw_only=True):
 def submitted_of(run: Path) -> ProtocolRecord | None:
     """Returns the record under which a run was made: that of the nearest folder above it which lists the run.
 
+    A path may also be a folder of listed bundles, such as ``TASK/seed_1``.
+
     None if there is no record or it cannot be read: the run was then made under no protocol.
     """
     run = run.absolute()
@@ -160,8 +163,17 @@ def submitted_of(run: Path) -> ProtocolRecord | None:
         status = files_of(folder).status(FILE)
         if status is not None and status.kind is Kind.FILE:
             record = read_submitted(folder)
-            return record if record is not None and record.entry_of(run, folder) is not None else None
+            inside = unpacked_path(run).relative_to(unpacked_path(folder)).as_posix()
+            listed = record is not None and any(f"{entry.path}/".startswith(f"{inside}/") for entry in record.runs)
+            return record if listed else None
     return None
+
+
+def protocol_of(runs: Iterable[Path]) -> str:
+    """Returns the protocol under which all bundles were recorded; ``""`` for none, or for several."""
+    records = [submitted_of(run) for run in runs]
+    names = {"" if record is None else record.protocol for record in records}
+    return names.pop() if len(names) == 1 else ""
 
 
 def read_submitted(folder: Path) -> ProtocolRecord | None:

@@ -180,7 +180,7 @@ def _chart(anchor: str, labels: Mapping[str, Label], scores: dict[str, Values], 
         f"{anchor}-profile",
         "Performance profile over all tasks",
         f"Share of runs and tasks ({'; '.join(titles)}) with a normalised score above the threshold, with the 95 % "
-        "bootstrap interval. 0: random policy, 1: expert.",
+        "bootstrap interval. 0: floor, 1: expert.",
         "; ".join(medians) + ".",
         {"linear": partial(compared.profiles, drawn, x_name="normalised score")},
     )

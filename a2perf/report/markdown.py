@@ -125,7 +125,7 @@ def _summary(summary: FirstScreen) -> list[str]:
             chips = ", ".join(chip.text for chip in row.chips)
             name = markdown_text(row.label.title + kind)
             lines.append(f"| {markdown_text(task.title)} | {name} | {' | '.join(cells)} | {markdown_text(chips)} |")
-    note = "Score: 0 is the random policy, 1 the expert; without reference scores the mean return."
+    note = "Score: 0 is the floor, 1 the expert; without reference scores the mean return."
     return [*parts, "\n".join(lines), note]
 
 

@@ -26,7 +26,8 @@ from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import to_html
 
 TERMS = {
-    "Normalised score": "Mean return on a scale on which the random policy has 0 and the expert of the protocol 1.",
+    "Normalised score": "Mean return on the scale of the protocol: 0 is its floor, the best trivial policy "
+    "(under v1 the random policy), and 1 its expert.",
     "Worst 5 %, CVaR": "Conditional value at risk: the mean of the worst 5 % of the values.",
     "IQR, IQM": "Interquartile range, and mean of the middle half of the values.",
     "round_trip": "Time per scored step by the evaluator's clock, including transport to the submission's process.",

@@ -1,4 +1,4 @@
-"""Normalised scores of a task: 0 is the random policy and 1 the expert, as measured for the protocol."""
+"""Normalised scores of a task: 0 is the floor and 1 the expert, as measured for the protocol."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics import protocol
+from a2perf.metrics.submitted import protocol_of
 from a2perf.metrics.values import MetricValue
 from a2perf.report.task_results import SeedGroup, TaskResults
 
@@ -20,6 +21,7 @@ class NormalisedScore:
         low, high: ends of the 95 % interval of the mean; None with one run.
         worst: mean of the worst 5 % of the episodes on the same scale; None without episodes.
         n: number of runs.
+        floor: what has the score 0, in words.
     """
 
     value: float
@@ -27,15 +29,29 @@ class NormalisedScore:
     high: float | None
     worst: float | None
     n: int
+    floor: str
+
+
+def scored_task(setting: TaskResults) -> protocol.ScoredTask | None:
+    """Returns the task whose references normalise the returns of a setting.
+
+    None without reference scores or if the environments differ. Runs of several protocols are on the newest scale.
+    """
+    runs = [run for group in setting.in_mode("inference") for run in group.runs]
+    prints = {run.identity.fingerprint for run in runs}
+    return (
+        protocol.scored_task(
+            setting.task, prints.pop(), protocol_of(run.folder.path for run in runs if run.folder is not None)
+        )
+        if len(prints) == 1
+        else None
+    )
 
 
 def protocol_task(setting: TaskResults) -> protocol.ProtocolTask | None:
-    """Returns the protocol's task of a setting; None without reference scores or if the environment differs."""
-    prints = {run.identity.fingerprint for group in setting.in_mode("inference") for run in group.runs}
-    if len(prints) != 1:
-        return None
-    task = protocol.load().task_of(setting.task, prints.pop())
-    return task if task is not None and task.has_references() else None
+    """Returns the task of ``scored_task`` without the name of its protocol."""
+    found = scored_task(setting)
+    return None if found is None else found.task
 
 
 def run_means(group: SeedGroup) -> Values:
@@ -56,6 +72,7 @@ def normalised_score(group: SeedGroup, task: protocol.ProtocolTask | None) -> No
         high=None if high is None else float(task.normalise(high)),
         worst=_normalised(group.scores.get("LowerCVaRAcrossRollouts"), task),
         n=returns.n,
+        floor=task.floor,
     )
 
 

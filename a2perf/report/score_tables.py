@@ -21,7 +21,7 @@ from a2perf.report.labels import Label, title_of
 from a2perf.report.numbers_text import Scale, Written, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
-from a2perf.report.references import normalised_score, protocol_task
+from a2perf.report.references import normalised_score, scored_task
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.layout import MODES
 
@@ -265,20 +265,20 @@ def _is_worth_a_line(row: ScoreRow) -> bool:
 
 def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """Returns the row of normalised scores, made of the row of returns; empty without reference scores."""
-    task = protocol_task(setting)
+    found = scored_task(setting)
     returns = next((row for row in rows if row.name == "returns"), None)
-    if task is None or returns is None:
+    if found is None or returns is None:
         return []
     cells = []
     for algorithm, cell in zip(setting.algorithms, returns.cells, strict=True):
         group = setting.of(algorithm, "inference")
-        score = None if group is None else normalised_score(group, task)
+        score = None if group is None else normalised_score(group, found.task)
         if score is None:
             cells.append(ScoreCell(cell.value))
             continue
         low, high = ("", "") if score.low is None else (normalised_text(score.low), normalised_text(score.high))
         cells.append(ScoreCell(cell.value, Written(normalised_text(score.value), "", low, high, None), cell.best))
-    label = "Normalised score (0 random, 1 expert)"
+    label = f"Normalised score ({found.scale})"
     return [ScoreRow(NORMALISED, label, "max", Scale(1.0, ""), tuple(cells), remark=returns.remark)]
 
 

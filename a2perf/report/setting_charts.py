@@ -20,7 +20,7 @@ from a2perf.report.drawing import Chart, Drawing, interactive
 from a2perf.report.labels import Label
 from a2perf.report.learning import Axis, learned
 from a2perf.report.numbers_text import rounded, row_scale
-from a2perf.report.references import protocol_task, run_means
+from a2perf.report.references import protocol_task, run_means, scored_task
 from a2perf.report.score_tables import MODE_WORDS
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.run import Run
@@ -84,7 +84,7 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
         with_curve = {lines.name for lines in drawn}
         absent = [title for group in groups if (title := labels[group.algorithm].title) not in with_curve]
         left_out = f" Without a curve against {axis}: {', '.join(absent)}." if absent else ""
-        dotted = " Dotted: evaluated return, random policy and expert." if levels else ""
+        dotted = " Dotted: evaluated return, floor and expert." if levels else ""
         found.append(
             interactive(
                 new_name(setting.name, "learning", axis),
@@ -99,13 +99,13 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
 
 
 def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence[SeedGroup]) -> list[ReferenceLine]:
-    """Returns the reference lines of a learning curve: evaluated returns of what was trained, random and expert."""
+    """Returns the reference lines of a learning curve: evaluated returns of what was trained, floor and expert."""
     found = []
     task = protocol_task(setting)
     if task is not None:
         found += [
-            ReferenceLine("random", task.reference("random").mean),
-            ReferenceLine("expert", task.reference("expert").mean),
+            ReferenceLine(task.floor, task.scale().floor),
+            ReferenceLine("expert", task.scale().expert),
         ]
     for group in trained:
         evaluated = setting.of(group.algorithm, "inference")
@@ -149,7 +149,8 @@ def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_n
 
 def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
     """Draws the profile of the runs' mean returns, normalised if the task has reference scores."""
-    task = protocol_task(setting)
+    found = scored_task(setting)
+    task = None if found is None else found.task
     means = {group.algorithm: values for group in setting.in_mode("inference") if (values := run_means(group)).size > 1}
     if not means:
         return []
@@ -158,7 +159,7 @@ def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
     described = [
         f"{labels[name].title}: half of {s.size} runs above {_plain(np.median(s))}" for name, s in scores.items()
     ]
-    scale = "" if task is None else " Scores are normalised: 0 is the random policy, 1 the expert."
+    scale = "" if found is None else f" Scores are normalised: {found.scale}."
     return [
         interactive(
             new_name(setting.name, "profile"),

@@ -24,7 +24,7 @@ from a2perf.runs.run import Run
 FAILED_STATES = ("failed", "unreadable")
 MOST_TASKS_IN_SENTENCE = 4
 _BAR = (-0.08, 1.16)
-"""Normalised scores at the ends of a bar: random and expert lie inside; scores beyond are cut off."""
+"""Normalised scores at the ends of a bar: floor and expert lie inside; scores beyond are cut off."""
 _NOT_BETTER = 0.02
 
 
@@ -33,7 +33,7 @@ class Bar:
     """A normalised score as a bar; all numbers are per cent of the bar's width.
 
     Attributes:
-        start: where the bar starts: the random policy.
+        start: where the bar starts: the floor.
         width: from there to the score.
         low, high: ends of the 95 % interval; None without one.
         beyond: the score lies outside the bar, ``"left"``, ``"right"`` or ``""``.
@@ -291,7 +291,7 @@ def _bar(score: NormalisedScore) -> Bar:
         low=None if score.low is None else _place(score.low),
         high=None if score.high is None else _place(score.high),
         beyond=beyond,
-        text=f"Score {normalised_text(score.value)}{interval}; 0 is the random policy, 1 the expert",
+        text=f"Score {normalised_text(score.value)}{interval}; 0 is the {score.floor}, 1 the expert",
     )
 
 
@@ -349,7 +349,8 @@ def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
     tied = [entry for entry, (best, _) in zip(rivals, rank_ranges(intervals), strict=True) if best == 1]
     basis = _basis(first.group, first.score)
     if first.score.value < _NOT_BETTER:
-        return f"no submission is better than the random policy (best: {title}, {normalised_text(first.score.value)})"
+        number = normalised_text(first.score.value)
+        return f"no submission is better than the {first.score.floor} (best: {title}, {number})"
     if len(tied) > 1 and all(low is not None for low, _ in intervals):
         names = [labels[entry.group.algorithm].title for entry in tied]
         listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= 3 else f"{len(names)} submissions"

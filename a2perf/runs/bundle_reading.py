@@ -102,6 +102,7 @@ def read(folder: RunFolder) -> Run:
         if episodes and all(episode.success is not None for episode in episodes):
             successes = np.array([float(bool(episode.success)) for episode in episodes])
             run.successes.setdefault(mode, {})[ranked] = successes
+    run.conditions += _clipped(run)
     usage = reader.record(layout.MODEL_USAGE, ModelUsage)
     calls = reader.tolerant(layout.MODEL_CALLS, lambda name: list(entries_without_contents(reader.files, name)))
     run.models = model_use(usage, calls or ())
@@ -326,6 +327,14 @@ def _earlier_attempts(manifest: Manifest) -> list[str]:
     ends = [attempt.outcome or "no outcome" for attempt in manifest.attempts[:-1]]
     counted = ", ".join(f"{ends.count(end)} x {end}" for end in dict.fromkeys(ends))
     return [f"attempt {len(manifest.attempts)} of this run; earlier attempts ended: {counted}"]
+
+
+def _clipped(run: Run) -> list[str]:
+    """Returns how many actions of the episodes were not in the action space."""
+    episodes = [episode for of_task in run.episodes.values() for episode in of_task]
+    clipped = sum(episode.clipped_actions for episode in episodes)
+    steps = sum(episode.length for episode in episodes)
+    return [f"{clipped:,} of {steps:,} actions were outside of the action space and were clipped"] if clipped else []
 
 
 def _how_it_ended(manifest: Manifest) -> list[str]:

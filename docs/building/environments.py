@@ -46,12 +46,12 @@ FURTHER = {
 }
 # Domain -> the environment that its page describes; it can be made from the repository alone.
 TYPICAL = {
-    "quadruped_locomotion": "QuadrupedLocomotion-SyntheticTrot-v0",
+    "quadruped_locomotion": "QuadrupedLocomotion-SyntheticTrot-v1",
     "web_navigation": "WebNavigation-Difficulty-01-v0",
     "circuit_training": "CircuitTraining-ToyMacro-v0",
 }
 # The environments that the pages of their domains show in motion.
-SHOWN = ("QuadrupedLocomotion-SyntheticTrot-v0", "WebNavigation-Difficulty-03-v0", "CircuitTraining-ArianeTwin-v0")
+SHOWN = ("QuadrupedLocomotion-SyntheticTrot-v1", "WebNavigation-Difficulty-03-v0", "CircuitTraining-ArianeTwin-v0")
 # Sections of a domain's page that the pages of its environments repeat.
 SHARED = ("Rewards", "Episode end")
 NOTHING = Filmed(missing="this build makes no pictures")
@@ -224,15 +224,24 @@ def _history(history: str, environment: Environment) -> str:
 
 
 def returns_table(tasks: Iterable[Task], protocol: Protocol) -> str:
-    """Returns the mean returns of the random and the expert policy per task, as the protocol records them."""
+    """Returns the mean returns of the random policy, the floor and the expert per task of a protocol."""
     rows = []
     for task in tasks:
         known = protocol.tasks.get(task.name)
         rows.append([
-            code(task.name), task.title, *(_measured(known, kind) for kind in ("random", "expert")),
+            code(task.name), task.title, *(_measured(known, kind) for kind in ("random", "floor", "expert")),
+            "" if known is None else known.floor,
             "" if known is None else "core" if known.core else "yes",
         ])  # fmt: skip
-    headers = ["task", "title", "random policy", "expert policy", f"in protocol {protocol.name}"]
+    headers = [
+        "task",
+        "title",
+        "random policy",
+        "floor",
+        "expert policy",
+        "what the floor is",
+        f"in protocol {protocol.name}",
+    ]
     return table(headers, rows)
 
 
@@ -322,7 +331,7 @@ def _tasks(protocol: Protocol) -> str:
         "",
         "A task is an environment with fixed arguments; `--task NAME` runs it. Core tasks count in the overall score "
         f"of [protocol](../reference/protocol.md) {protocol.name}. Returns are means with 95 % intervals; they define "
-        "the normalised score: 0 for the random and 1 for the expert policy.",
+        "the normalised score: 0 for the floor and 1 for the expert policy.",
         "",
     ]
     for domain in domains().values():

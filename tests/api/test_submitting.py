@@ -128,7 +128,7 @@ def test_nothing_that_started_is_an_error(
 BAD: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
     "the submission folder nowhere does not exist": (lambda entry, out: a2perf.submit("nowhere", out), "train.py"),
     "'v9' is not a protocol": (lambda entry, out: a2perf.submit(entry, out, protocol="v9"), "v1"),
-    "protocol v1 has no task 'dog_pce'; did you mean 'dog_pace'?": (
+    "protocol v2 has no task 'dog_pce'; did you mean 'dog_pace'?": (
         lambda entry, out: a2perf.submit(entry, out, tasks="dog_pce"),
         "choose one of",
     ),

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 import a2perf
 from a2perf.cli.check import check
 from a2perf.cli.init import TEMPLATES, init
+from a2perf.cli.report import report
+from a2perf.cli.score import score
 from a2perf.domains.registry import domains
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
 
@@ -125,6 +127,27 @@ def test_check_shows_the_participants_own_traceback(minimal):
     assert "load_policy" in result.output
     assert "FileNotFoundError" in result.output
     assert 'inference.py", line 2' in result.output
+
+
+def test_clipped_actions_are_a_problem_of_check_and_a_condition_of_score_and_report(minimal, tmp_path):
+    source = (minimal / "inference.py").read_text()
+    body = source.index("def infer_once")
+    (minimal / "inference.py").write_text(
+        source[:body] + "def infer_once(policy, observation):\n    return np.full(12, 99.0)\n"
+    )
+    checked = _run(check, minimal, "--env-id", TROT, "--steps", 3, "--json")
+    assert checked.return_value == 1
+    (finding,) = json.loads(checked.output)["findings"]
+    assert finding["where"] == "infer_once"
+    assert "3 of 3 actions were outside of Box(-6.283" in finding["message"]
+    bindings = ["Submission.num_inference_steps = 1"]
+    a2perf.evaluate(
+        minimal, task="synthetic_trot", episodes=1, root_dir=tmp_path / "run", bindings=bindings, progress=False
+    )
+    for command, page in ((score, None), (report, tmp_path / "report" / "index.html")):
+        done = _run(command, tmp_path / "run", *(() if page is None else ("-o", page.parent)))
+        text = done.output if page is None else page.read_text()
+        assert "actions were outside of the action space and were clipped" in " ".join(text.split()), command.name
 
 
 def test_check_says_that_its_training_was_cut_short(minimal):

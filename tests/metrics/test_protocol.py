@@ -6,27 +6,33 @@ import hashlib
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import a2perf
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import all_environments, get_domain
 from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
+from a2perf.runs.pack import unpack
 from a2perf.submission.evaluator.seeds import spawn_seeds
 
 HOUSE = Path(__file__).resolve().parents[2]
 SHA256 = {
     "v1": "ef6e1317838c69b0d3d18646252e5de863ee6f16164816b21ed3bd7a22689b9c",
     "v1-small": "7f5e751fae86b2c85b869476db7b310a7fcb7b9b7ea7c08e1d8cd6bb96aeb92e",
+    "v2": "d26dc058254dc3953129bc4389af0baca8f13d5245cbf3e82da82e00024a93d6",
+    "v2-small": "068cf3fe79401c055aa3fbfb8d6bee9cdbb764f116efea381c7f493ddaad8191",
 }
 CORE_IDS = {
     "QuadrupedLocomotion-DogPace-v0", "QuadrupedLocomotion-DogTrot-v0", "QuadrupedLocomotion-DogSpin-v0",
     "WebNavigation-Difficulty-01-v0", "WebNavigation-Difficulty-02-v0", "WebNavigation-Difficulty-03-v0",
     "CircuitTraining-ToyMacro-v0", "CircuitTraining-Ariane-v0",
 }  # fmt: skip
+CURRENT = ("v2", "v2-small")
 TASKS = [(name, task) for name in protocols.names() for task in protocols.load(name).tasks.values()]
 each_task = pytest.mark.parametrize("task", [task for _, task in TASKS], ids=[f"{name}-{t.name}" for name, t in TASKS])
 
@@ -34,7 +40,9 @@ each_task = pytest.mark.parametrize("task", [task for _, task in TASKS], ids=[f"
 def test_a_published_protocol_never_changes() -> None:
     assert protocols.names() == sorted(SHA256)
     for name, digest in SHA256.items():
-        assert protocols.sha256(name) == digest, f"protocol {name} is frozen: restore it, and make v2 for a change"
+        assert protocols.sha256(name) == digest, (
+            f"protocol {name} is frozen: restore it, and make another version for a change"
+        )
 
 
 @pytest.mark.parametrize("name", sorted(SHA256))
@@ -45,13 +53,16 @@ def test_core_tasks_are_the_eight_published_ids(name: str) -> None:
 
 
 def test_small_protocol_keeps_budgets_and_references_of_the_whole_one() -> None:
-    whole, small = protocols.load("v1"), protocols.load("v1-small")
-    assert small.tasks.keys() < whole.tasks.keys()
-    for name, task in small.tasks.items():
-        assert (task.references, task.budget, task.env_kwargs) == (
-            whole.tasks[name].references, whole.tasks[name].budget, whole.tasks[name].env_kwargs,
-        )  # fmt: skip
-        assert task.training_seeds == [1, 2, 3]
+    for version in ("v1", "v2"):
+        whole, small = protocols.load(version), protocols.load(f"{version}-small")
+        assert small.tasks.keys() < whole.tasks.keys()
+        for name, task in small.tasks.items():
+            of_whole = whole.tasks[name]
+            assert (task.references, task.trivial, task.budget) == (
+                of_whole.references, of_whole.trivial, of_whole.budget
+            )  # fmt: skip
+            assert task.env_kwargs == of_whole.env_kwargs
+            assert task.training_seeds == [1, 2, 3]
 
 
 @each_task
@@ -82,6 +93,53 @@ def test_references_are_apart_and_hold_their_own_intervals(task: protocols.Proto
         # no seed of the protocol was used to measure what it is compared with
         assert not set(reference.seeds) & set(task.training_seeds)
         assert (HOUSE / reference.command.split()[1]).is_file()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [task for name, task in TASKS if name in CURRENT],
+    ids=[f"{name}-{t.name}" for name, t in TASKS if name in CURRENT],
+)
+def test_floor_is_the_best_trivial_policy_and_below_the_expert(task: protocols.ProtocolTask) -> None:
+    floor, expert = task.reference("floor"), task.reference("expert")
+    assert {"random", floor.policy} <= task.trivial.keys()
+    assert len(task.trivial) >= 10
+    assert all(trivial.mean <= floor.mean for trivial in task.trivial.values())
+    assert floor.mean == task.trivial[floor.policy].mean
+    assert floor.high < expert.low
+    assert task.normalise(floor.mean) == 0.0
+    # a scale whose floor is near the expert measures nothing
+    random = task.reference("random").mean
+    own = task.env_id not in CORE_IDS
+    assert (floor.mean - random) / (expert.mean - random) < (0.2 if own else 0.9)
+
+
+@pytest.mark.parametrize("policy", ["zero action", "random"])
+@pytest.mark.parametrize("name", ["synthetic_trot_v1", "difficulty_level_1_num_websites_1", "toy_macro_stdcell"])
+def test_a_trivial_policy_scores_nothing(name: str, policy: str) -> None:
+    task = protocols.load().task(name)
+    returns = []
+    with closing(a2perf.make(name, **task.env_kwargs)) as env:
+        env.action_space.seed(3)
+        for seed in range(4):
+            observation, _ = env.reset(seed=seed)
+            total, ended = 0.0, False
+            while not ended:
+                mask = (
+                    observation["mask"].astype(np.int8)
+                    if isinstance(observation, dict) and "mask" in observation
+                    else None
+                )
+                if policy == "random":
+                    action = env.action_space.sample() if mask is None else env.action_space.sample(mask)
+                else:
+                    action = np.zeros_like(env.action_space.sample()) if mask is None else np.argmax(mask)
+                observation, reward, terminated, truncated, _ = env.step(action)
+                total, ended = total + float(reward), terminated or truncated
+            returns.append(total)
+    scores = task.normalise(returns)
+    assert scores.mean() - 2.0 * scores.std(ddof=1) / np.sqrt(scores.size) <= 0.0
+    assert scores.mean() < 0.1
 
 
 def test_normalised_score_is_linear_between_the_references() -> None:
@@ -133,19 +191,29 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         protocols.load("v1").task("dog_pase")
 
 
+def test_a_result_recorded_under_v1_keeps_its_scale_and_names_the_floor(tmp_path: Path) -> None:
+    (folder,) = unpack(HOUSE / "results" / "recorded" / "circuit_training" / "greedy_placer.zip", tmp_path)
+    run = folder / "ariane_twin" / "seed_1"
+    assert "Score      0.917                         0 random, 1 expert; protocol v1" in _a2perf("score", str(run))
+    (folder / "protocol.json").unlink()
+    floor = protocols.load("v2").task("ariane_twin").floor
+    shown = " ".join(_a2perf("score", str(run)).split())
+    assert f"0 {floor.removesuffix(' policy')}, 1 expert; protocol v2" in shown
+
+
 @pytest.mark.slow
 def test_cheap_references_come_out_again() -> None:
     command = [sys.executable, "results/references.py", "toy_macro_stdcell", "difficulty_level_1_num_websites_1"]
     done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.endswith("  as stored")]
-    assert len(lines) == 4
+    assert len(lines) > 20
 
 
 def test_command_shows_a_protocol_and_its_tasks() -> None:
     shown = _a2perf("protocol", "v1")
     assert all(task.name in shown for task in protocols.load("v1").tasks.values())
-    document = json.loads(_a2perf("protocol", "--task", "ariane", "--json"))
+    document = json.loads(_a2perf("protocol", "v1", "--task", "ariane", "--json"))
     assert list(document["tasks"]) == ["ariane"]
     assert document["sha256"] == protocols.sha256("v1")
     assert document["tasks"]["ariane"]["references"]["expert"]["n"] == 5
@@ -161,7 +229,7 @@ def _a2perf(*arguments: str) -> str:
 
 def test_page_states_the_numbers_of_every_task() -> None:
     page = (HOUSE / "docs" / "reference" / "protocol.md").read_text(encoding="utf-8")
-    missing = [row for row in map(row_of, protocols.load("v1").tasks.values()) if f"\n{row}\n" not in page]
+    missing = [row for row in map(row_of, protocols.load().tasks.values()) if f"\n{row}\n" not in page]
     assert missing == []
 
 
@@ -171,6 +239,7 @@ def row_of(task: protocols.ProtocolTask) -> str:
     budget = f"{task.budget.steps:,} or {task.budget.energy_kwh:g} kWh"
     scores = [
         f"{reference.mean:.4g}" + ("" if reference.exact else f" [{reference.low:.4g}, {reference.high:.4g}]")
-        for reference in (task.reference("random"), task.reference("expert"))
+        for reference in (task.reference("random"), task.reference("floor"), task.reference("expert"))
     ]
-    return f"| `{task.name}` | {core} | {task.evaluation.episodes} | {budget} | {scores[0]} | {scores[1]} |"
+    floor = f"{scores[1]}: {task.reference('floor').policy}"
+    return f"| `{task.name}` | {core} | {task.evaluation.episodes} | {budget} | {scores[0]} | {floor} | {scores[2]} |"

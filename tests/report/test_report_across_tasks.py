@@ -31,7 +31,7 @@ def _play(
     runs: RunMaker, name: str, task: tuple[str, ProtocolTask], seed: int, at: float, fingerprint: str = ""
 ) -> None:
     """Writes a run whose normalised score is ``at``."""
-    low, high = (task[1].reference(kind).mean for kind in ("random", "expert"))
+    low, high = (task[1].reference(kind).mean for kind in ("floor", "expert"))
     root = f"{name}/{task[0]}/{seed}"
     runs.manifest(
         root,
@@ -50,7 +50,9 @@ def _compared(runs: RunMaker) -> list[AcrossTasks]:
     return across_tasks(results, labels_of(results), lambda *words: "-".join(words))
 
 
-def test_scores_are_zero_at_random_and_one_at_expert(runs: RunMaker, tasks: list[tuple[str, ProtocolTask]]) -> None:
+def test_scores_are_zero_at_the_floor_and_one_at_the_expert(
+    runs: RunMaker, tasks: list[tuple[str, ProtocolTask]]
+) -> None:
     for task in tasks:
         for seed in (1, 2, 3, 4):
             _play(runs, "expert", task, seed, 1.0)

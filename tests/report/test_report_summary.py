@@ -19,7 +19,7 @@ TASK = protocol.load().tasks["dog_pace"]
 
 def _play(runs: RunMaker, name: str, seed: int, scores: list[float]) -> None:
     """Writes a run with episodes of these normalised scores."""
-    low, high = (TASK.reference(kind).mean for kind in ("random", "expert"))
+    low, high = (TASK.reference(kind).mean for kind in ("floor", "expert"))
     root = f"{name}/{seed}"
     identity = SubmissionIdentity(name=name, path=name, sha256=name.encode().hex().ljust(64, "0"))
     runs.manifest(
@@ -62,10 +62,10 @@ def test_rows_are_ordered_by_score_and_overlapping_leaders_are_named_together(ru
     assert all(row.bar is not None and row.bar.low is not None for row in found.tasks[0].rows)
 
 
-def test_a_score_below_random_is_not_praised(runs: RunMaker) -> None:
+def test_a_score_below_the_floor_is_not_praised(runs: RunMaker) -> None:
     _play(runs, "fallen", 1, [-0.4])
     found = _summary(runs)
-    assert "no submission is better than the random policy (best: fallen, −0.400)" in found.sentence
+    assert f"no submission is better than the {TASK.floor} (best: fallen, −0.400)" in found.sentence
     (row,) = found.tasks[0].rows
     assert row.bar is not None
     assert row.bar.beyond == "left"

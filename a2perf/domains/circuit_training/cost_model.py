@@ -17,7 +17,7 @@ from typing import Any
 import gin
 
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.plc_file import read_header
+from a2perf.domains.circuit_training.plc_file import read_header, required_sizes
 
 Blockage = tuple[float, float, float, float, float]
 _log = logging.getLogger(__name__)
@@ -126,7 +126,8 @@ def create_placement_cost(
 
     Args:
         netlist_file: the netlist; several, separated by commas, are concatenated.
-        init_placement: gives canvas, grid and start positions; empty for none.
+        init_placement: gives canvas, grid and start positions; empty for none, with a default canvas and grid where the
+            netlist names none either.
         plc_wrapper_main: path of the closed engine that the earlier environment needed; ignored.
         settings: gin's by default.
 
@@ -141,6 +142,8 @@ def create_placement_cost(
     header = read_header(str(netlist_file), str(init_placement) if init_placement else "")
     for blockage in header.blockages if settings.blockages is None else settings.blockages:
         plc.create_blockage(*blockage)
+    if init_placement:
+        required_sizes(header, init_placement)
     if header.width and header.height:
         plc.set_canvas_size(header.width, header.height)
     if header.columns and header.rows:

@@ -194,16 +194,19 @@ class PlacementCost(EngineNodes):
         return list(self._fake_nets)
 
     def get_fake_net_cost(self) -> float:
-        """Returns the fake nets' weighted half-perimeter relative to that of the canvas; 0 without any.
+        """Returns sum(weight * half-perimeter) / sum(weight * (width + height)) over the fake nets; 0 without any.
 
-        A net with a node that is not placed costs nothing.
+        A net with a node that is not placed adds no length, but counts in the denominator.
         """
         length = 0.0
+        total = sum(weight for weight, _ in self._fake_nets)
+        if total == 0.0:
+            return 0.0
         for weight, nodes in self._fake_nets:
             at = list(nodes)
             if self.state.placed[at].all():
                 length += weight * float(np.ptp(self.state.x[at]) + np.ptp(self.state.y[at]))
-        return length / sum(self._canvas)
+        return length / (total * sum(self._canvas))
 
     def disconnect_nets(self, drivers: Sequence[NetlistNode] | None = None) -> bool:
         """Removes the nets that the given nodes drive; without any argument, all nets."""

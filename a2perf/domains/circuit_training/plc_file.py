@@ -58,6 +58,25 @@ class Header:
     smooth_range: int | None = None
 
 
+def required_sizes(header: Header, placement: str | Path) -> tuple[float, float, int, int]:
+    """Returns width and height of the canvas (um), and columns and rows of its grid.
+
+    Raises:
+        PlacementFileError: the header lacks one of the two lines; a default would be another canvas.
+    """
+    if not header.width or not header.height:
+        raise PlacementFileError(
+            f"{placement}: the header has no canvas size: the line `# Width : ...  Height : ...` is missing",
+            hint="add it above the first node, for example `# Width : 356.592  Height : 356.640`, in um",
+        )
+    if not header.columns or not header.rows:
+        raise PlacementFileError(
+            f"{placement}: the header has no grid: the line `# Columns : ...  Rows : ...` is missing",
+            hint="add it above the first node, for example `# Columns : 24  Rows : 21`",
+        )
+    return header.width, header.height, header.columns, header.rows
+
+
 class PlcRow(NamedTuple):
     """One line of a placement.
 

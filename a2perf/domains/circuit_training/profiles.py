@@ -16,7 +16,7 @@ from typing import NamedTuple
 from a2perf.domains.circuit_training.cost_model import CostWeights
 from a2perf.domains.circuit_training.density import EDGE_TOLERANCE
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.plc_file import PlacementFileError, read_header
+from a2perf.domains.circuit_training.plc_file import read_header, required_sizes
 from a2perf.errors import ConfigError, did_you_mean
 
 
@@ -120,17 +120,13 @@ def engine_from_header(netlist_file: str | Path, placement_file: str | Path) -> 
         PlacementFileError: the placement is missing or broken, or its header has no canvas or grid.
     """
     header = read_header(netlist_file, placement_file)
-    if header.width is None or header.height is None or header.columns is None or header.rows is None:
-        raise PlacementFileError(
-            f"{placement_file}: the header has no canvas or no grid",
-            hint="add lines `# Columns : 24  Rows : 21` and `# Width : 1433.4  Height : 1433.4`",
-        )
+    width, height, columns, rows = required_sizes(header, placement_file)
     plc = PlacementCost(netlist_file)
     for blockage in header.blockages:
         plc.create_blockage(*blockage)
-    plc.set_canvas_size(header.width, header.height)
-    plc.set_placement_grid(header.columns, header.rows)
-    plc.set_congestion_grid(header.columns, header.rows)
+    plc.set_canvas_size(width, height)
+    plc.set_placement_grid(columns, rows)
+    plc.set_congestion_grid(columns, rows)
     if header.routes is not None:
         plc.set_routes_per_micron(*header.routes)
     if header.macro_routes is not None:

@@ -74,32 +74,29 @@ _DOG = tuple(
 _GENERATED_GAITS = (*_GAITS, "bound")
 _NO_WHEEL = "pybullet 3.2.7 has a wheel for CPython 3.11 on Linux x86-64 only; building it takes a compiler and minutes"
 _PHRASES = {"spin": "turn in place"}
-_SYNTHETIC = tuple(
-    Environment(
-        id=f"QuadrupedLocomotion-Synthetic{gait.capitalize()}-v0",
+
+
+def _generated(gait: str, family: str, version: int) -> Environment:
+    """Returns an environment of a generated gait; version 0 pays a robot that stands still about half of an expert."""
+    drawn = " with random speed, heading and rhythm" if family == "varied" else ""
+    pays = ", paid for progress" if version else "; standing still pays too"
+    return Environment(
+        id=f"QuadrupedLocomotion-{family.capitalize()}{gait.capitalize()}-v{version}",
         entry_point=_ENTRY_POINT,
-        kwargs={"clip": f"synthetic_{gait}"},
-        title=f"Synthetic {gait}",
-        summary=f"imitate a generated {_PHRASES.get(gait, gait)} (PyBullet, no data file)",
+        kwargs={"clip": f"{family}_{gait}", **({"paid_progress": True} if version else {})},
+        title=f"{family.capitalize()} {gait}" + (f", version {version}" if version else ""),
+        summary=f"imitate a generated {_PHRASES.get(gait, gait)}{drawn}{pays} (PyBullet, no data file)",
         requires=("pybullet",),
         install=_BULLET_INSTALL,
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
     )
-    for gait in _GENERATED_GAITS
-)
-_VARIED = tuple(
-    Environment(
-        id=f"QuadrupedLocomotion-Varied{gait.capitalize()}-v0",
-        entry_point=_ENTRY_POINT,
-        kwargs={"clip": f"varied_{gait}"},
-        title=f"Varied {gait}",
-        summary=f"imitate a generated {_PHRASES.get(gait, gait)} with random speed, heading and rhythm (PyBullet)",
-        requires=("pybullet",),
-        install=_BULLET_INSTALL,
-        ranking="pybullet",
-        vector_entry_point=_VECTOR_ENTRY_POINT,
-    )
+
+
+_GENERATED = tuple(
+    _generated(gait, family, version)
+    for version in (1, 0)
+    for family in ("synthetic", "varied")
     for gait in _GENERATED_GAITS
 )
 _MUJOCO = tuple(
@@ -120,7 +117,8 @@ _MUJOCO = tuple(
 
 
 def _task(environment: Environment, prefix: str) -> Task:
-    name = f"{prefix}{environment.kwargs['clip']}"
+    version = "_v1" if environment.id.endswith("-v1") else ""
+    name = f"{prefix}{environment.kwargs['clip']}{version}"
     return Task(name=name, env_id=environment.id, title=environment.title, summary=environment.summary)
 
 
@@ -139,11 +137,11 @@ DOMAIN = Domain(
     title="Quadruped locomotion",
     summary="A simulated Laikago robot imitates a reference motion; a fall ends the episode.",
     extra=_EXTRA,
-    environments=(*_DOG, *_SYNTHETIC, *_VARIED, *_MUJOCO),
+    environments=(*_DOG, *_GENERATED, *_MUJOCO),
     tasks=(
         *(
             _task(environment, prefix)
-            for prefix, group in (("", (*_DOG, *_SYNTHETIC, *_VARIED)), ("mujoco_", _MUJOCO))
+            for prefix, group in (("", (*_DOG, *_GENERATED)), ("mujoco_", _MUJOCO))
             for environment in group
         ),
     ),

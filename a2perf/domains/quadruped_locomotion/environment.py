@@ -27,7 +27,12 @@ from a2perf.domains.quadruped_locomotion.arguments import (
 from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend, make_physics, return_memory
 from a2perf.domains.quadruped_locomotion.compat import CompatLocomotionRules
 from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, VARIANTS, varied_clip
-from a2perf.domains.quadruped_locomotion.imitation import MAX_ROOT_ANGLE, MAX_ROOT_DISTANCE_SQUARED, TERMS
+from a2perf.domains.quadruped_locomotion.imitation import (
+    MAX_ROOT_ANGLE,
+    MAX_ROOT_DISTANCE_SQUARED,
+    TERMS,
+    root_progress,
+)
 from a2perf.domains.quadruped_locomotion.reference import REFERENCE_STATE_PROBABILITY, WARM_UP_TIME, ReferenceMotion
 from a2perf.domains.quadruped_locomotion.rendering import Camera
 from a2perf.domains.quadruped_locomotion.robot import (
@@ -76,6 +81,8 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         physics_loop: ``"native"`` (compiled), ``"python"``, or ``"auto"``: native if the machine supports it, otherwise
             Python with a notice. Both give bit-identical results.
         gait_seed: seed of the parameters of the ``varied_*`` gaits.
+        paid_progress: multiply the reward by the share of the reference's root motion that the robot makes
+            (``imitation.root_progress``); version 1 of the generated gaits.
         **unknown: refused with the nearest valid name.
 
     Raises:
@@ -99,6 +106,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         observation_dtype: Any = None,
         physics_loop: str = "auto",
         gait_seed: int = 0,
+        paid_progress: bool = False,
         **unknown: Any,
     ) -> None:
         given = {name: value for name, value in locals().items() if name in ARGUMENTS}
@@ -113,6 +121,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self.clips = resolve_clips(motion_files, clip)
         self._family = clip if motion_files is None and clip in FAMILIES else None
         self._gait_seed = gait_seed
+        self._paid_progress = bool(paid_progress)
         self._training = mode == "train"
         self._parallel = int(num_parallel_envs)
         self._randomize = self._training if enable_randomizer is None else bool(enable_randomizer)
@@ -207,6 +216,8 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         if self.render_mode == "human":
             self._show()
         reward = float(task.outcome[OUTCOME_REWARD])
+        if self._paid_progress:
+            reward *= root_progress(task.state, task.velocity)
         return task.observation.astype(self._dtype), reward, terminated, truncated, info
 
     def render(self) -> NDArray[np.uint8] | None:

@@ -21,7 +21,7 @@ def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
     return [
         HeldOutTask(
             name=f"held_out_{number + 1}_{_GAITS[number % len(_GAITS)].lower()}",
-            env_id=f"QuadrupedLocomotion-Varied{_GAITS[number % len(_GAITS)]}-v0",
+            env_id=f"QuadrupedLocomotion-Varied{_GAITS[number % len(_GAITS)]}-v1",
             kwargs={"mode": "test", "gait_seed": int(random.integers(_MAX_SEED))},
             told={"mode": "train"},
         )

@@ -108,3 +108,21 @@ def imitation_terms(
     terms[3] = math.exp(-ROOT_POSE_SCALE * (distance + ROOT_ANGLE_WEIGHT * root_angle * root_angle))
     terms[4] = math.exp(-ROOT_VELOCITY_SCALE * (linear_error + ROOT_ANGULAR_VELOCITY_WEIGHT * angular_error))
     return (distance, abs(root_angle))
+
+
+def root_progress(state: FloatArray, velocity: FloatArray) -> float:
+    """Returns the share of the reference's root motion that the robot makes at this moment, in [0, 1].
+
+    The velocity of the robot's root is projected on that of the reference; angular velocities are weighted as in the
+    root velocity term. A robot that stands still makes none, and a reference that stands still asks for none: both
+    give 0.
+
+    Args:
+        state: of the robot, layout of ``robot``, shape (37,).
+        velocity: reference velocity, shape (18,).
+    """
+    weights = (1.0, 1.0, 1.0, *[ROOT_ANGULAR_VELOCITY_WEIGHT] * 3)
+    wanted, own = velocity[:6].tolist(), state[7:13].tolist()
+    length = sum(weight * part * part for weight, part in zip(weights, wanted, strict=True))
+    along = sum(weight * part * made for weight, part, made in zip(weights, wanted, own, strict=True))
+    return min(max(along / length, 0.0), 1.0) if length > 0.0 else 0.0

@@ -14,6 +14,7 @@ import functools
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -291,7 +292,10 @@ def _explained(env_id: str, env_kwargs: Mapping[str, Any]) -> Iterator[Any]:
     register_environments()
     try:
         _check_arguments(env_id, load_attribute(environment.entry_point), env_kwargs)
-        yield gymnasium
+        with warnings.catch_warnings():
+            # records and protocols name older versions on purpose
+            warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
+            yield gymnasium
     except ModuleNotFoundError as error:
         top = None if error.name is None else error.name.split(".")[0]
         if top is not None and top not in (*domain.requires, *environment.requires):

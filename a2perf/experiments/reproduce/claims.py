@@ -153,17 +153,16 @@ def default_claims(recorded: Run) -> list[Claim]:
 
 
 def score_range(recorded: Run) -> float | None:
-    """Returns the distance from the random policy to the expert, in units of the return.
+    """Returns the distance from the floor to the expert, in units of the return.
 
     It comes from the latest protocol that has references for this task and behaviour; None without one.
     """
     identity = recorded.identity
-    for name in reversed(protocols.names()):
-        task = protocols.load(name).task_of(identity.task, identity.fingerprint)
-        if task is not None and task.has_references():
-            scale = task.scale()
-            return abs(scale.expert - scale.random)
-    return None
+    found = protocols.scored_task(identity.task, identity.fingerprint)
+    if found is None:
+        return None
+    scale = found.task.scale()
+    return abs(scale.expert - scale.floor)
 
 
 def margin_of(claim: Claim, recorded: Run, claimed: float) -> float | None:

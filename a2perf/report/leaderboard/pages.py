@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from a2perf.domains import domain_title, task_summary, task_title, view_title
+from a2perf.metrics import protocol as protocols
 from a2perf.plain_text import html_text
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import BoardColumn, Cell, entry_cell, ranks_by_cost, scales_of, score_cell
@@ -298,6 +299,7 @@ def _heading(board: Board) -> str:
 
 def _terms(board: Board) -> list[tuple[str, str, str]]:
     """Returns the terms of a board: name, value and what the name means."""
+    scored = protocols.scored_task(board.task, board.fingerprint, board.reference) if board.reference else None
     return [
         ("Environment", board.env_id or "not recorded", ""),
         ("Behaviour", board.fingerprint[:12] or "not recorded",
@@ -305,7 +307,7 @@ def _terms(board: Board) -> list[tuple[str, str, str]]:
         ("Protocol", board.protocol or "none", "Tasks, seeds and budgets that all entries share"),
         ("Track", board.track, "Budget of training; the open track has none"),
         ("Energy", board.provenance, "Measured by a counter of the hardware or estimated by a power model"),
-        ("Score", f"normalised by protocol {board.reference}" if board.reference else "return, not normalised", ""),
+        ("Score", "return, not normalised" if scored is None else scored.scale, ""),
         ("Formulas", f"version {board.rules}", "Version of the formulas of all metrics"),
     ]  # fmt: skip
 

@@ -50,7 +50,7 @@ class Point:
         low, high: ends of the interval of the score; the score itself without an interval.
         text: cost and score as the table prints them.
         front: whether it is on the Pareto front.
-        chance: whether it is no better than the random policy; such points are dimmed and never on the front.
+        chance: whether it is no better than the floor; such points are dimmed and never on the front.
     """
 
     entry: Entry
@@ -176,7 +176,7 @@ def _interval(entry: Entry) -> tuple[float, float]:
 def _no_better_than_random(
     entries: Sequence[Entry], intervals: Sequence[tuple[float, float]], *, normalised: bool
 ) -> set[int]:
-    """Returns the entries that are no better than the random policy (normalised score 0).
+    """Returns the entries that are no better than the floor (normalised score 0).
 
     An entry is among them if it is of the kind "random", or if its interval overlaps that of such an entry or 0.
     """
@@ -200,7 +200,7 @@ def _view(board: Board, points: Sequence[Point], title: str, name: str, *, parti
         name=name,
         title=f"{gain_title.capitalize()} against {title}",
         caption="Up and left is better. Filled: on the Pareto front. Hollow: dominated. "
-        "Grey: no better than the random policy. Bars: 95 % intervals of score and energy."
+        "Grey: no better than the floor. Bars: 95 % intervals of score and energy."
         + (" Entries with a language model are left out: the energy of its server is not known." if partial else ""),
         description=f"{len(front)} of {len(points)} entries are on the Pareto front: {listed}",
         build=lambda: _figure(points, scale, title, gain_title),

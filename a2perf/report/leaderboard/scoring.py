@@ -1,7 +1,7 @@
 """Scores the runs of an entry: every metric of the registry, and the score that entries are ordered by.
 
 The score is the interquartile mean over runs of the mean episode return, normalised with the protocol's stored
-references: 0 is its random policy, 1 its expert (Agarwal et al. 2021, "Deep RL at the Edge of the Statistical
+references: 0 is its floor, 1 its expert (Agarwal et al. 2021, "Deep RL at the Edge of the Statistical
 Precipice"). Runs are read one entry at a time and dropped as soon as it is scored.
 """
 
@@ -55,19 +55,17 @@ References: TypeAlias = Callable[[EntryKey], TaskReference | None]
 
 
 def stored_references(key: EntryKey) -> TaskReference | None:
-    """Returns the references of the entry's task in its protocol, or in the latest one for runs under no protocol."""
-    name = key.terms.protocol or protocol.LATEST
-    if name not in protocol.names():
+    """Returns the references of the entry's task in its protocol, or in the newest one for runs under no protocol."""
+    found = protocol.scored_task(key.task, key.fingerprint, key.terms.protocol)
+    if found is None:
         return None
-    task = protocol.load(name).task_of(key.task, key.fingerprint)
-    if task is None or not task.has_references():
-        return None
+    scale = found.task.scale()
     return TaskReference(
-        protocol=name,
-        random=task.scale().random,
-        expert=task.scale().expert,
-        threshold=task.threshold_return(),
-        seeds=len(task.training_seeds),
+        protocol=found.protocol,
+        floor=scale.floor,
+        expert=scale.expert,
+        threshold=found.task.threshold_return(),
+        seeds=len(found.task.training_seeds),
     )
 
 
@@ -80,7 +78,7 @@ class Score(Record, kw_only=True):
         high: upper end.
         per_run: one number per run.
         n: number of runs.
-        normalised: whether 0 is the random policy and 1 the expert; else the unit is that of the reward.
+        normalised: whether 0 is the floor and 1 the expert; else the unit is that of the reward.
     """
 
     value: float | None = None

@@ -59,7 +59,12 @@ def protocol_sentence(name: str) -> str:
     tasks = protocols.load(name).tasks.values()
     seeds = _span(len(task.training_seeds) for task in tasks)
     episodes = _span(task.evaluation.episodes for task in tasks)
-    return f"Protocol {name}: {seeds} training seeds per task, {episodes} evaluation episodes per seed."
+    floors = {task.floor for task in tasks if task.has_references()}
+    floor = floors.pop() if len(floors) == 1 else "best trivial policy of the task"
+    return (
+        f"Protocol {name}: {seeds} training seeds per task, {episodes} evaluation episodes per seed. "
+        f"Score: 0 is the {floor}, 1 the expert."
+    )
 
 
 def _span(numbers: Iterable[int]) -> str:

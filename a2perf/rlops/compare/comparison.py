@@ -260,7 +260,7 @@ def _overall(
         if len(used) < 2:
             scales, unit = [1.0] * len(used), used[0][0].unit if used else ""
         elif all(p.name in references for p, _ in used):
-            scales, unit = [abs(references[p.name].expert - references[p.name].random) for p, _ in used], "normalised"
+            scales, unit = [abs(references[p.name].expert - references[p.name].floor) for p, _ in used], "normalised"
         else:
             scales, unit = [spread_of_all(*pair) for pair in pairs], "SD"
         found = difference(pairs, scales, confidence=request.confidence)  # sides hold negated scores if less is better

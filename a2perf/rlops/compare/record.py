@@ -65,7 +65,7 @@ class ComparedPanel(Record, kw_only=True):
         name: of the panel.
         metric: its metric.
         groups: by name of the group.
-        reference: stored scores of the random and the expert policy, and their source.
+        reference: stored scores of the floor (under the key ``random``) and of the expert, and their source.
     """
 
     name: str
@@ -232,7 +232,7 @@ def _panel(comparison: ComparedGroups, panel: Panel) -> ComparedPanel:
         },
         reference=None
         if reference is None
-        else {"random": reference.random, "expert": reference.expert, "source": reference.source},
+        else {"random": reference.floor, "expert": reference.expert, "source": reference.source},
     )
 
 

@@ -1,4 +1,4 @@
-"""Stored reference scores that put scores of different environments on one scale: 0 random, 1 expert.
+"""Stored reference scores that put scores of different environments on one scale: 0 is the floor, 1 the expert.
 
 They come from a file of the user or from the shipped protocol, never from the compared runs: their lowest and highest
 scores change from one comparison to the next.
@@ -16,6 +16,7 @@ import numpy as np
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.reference_scale import ReferenceScale
+from a2perf.metrics.submitted import protocol_of
 from a2perf.rlops.compare.selection import Panel
 from a2perf.runs.store import RETURN_METRICS
 
@@ -78,8 +79,11 @@ def _of_protocol(panel: Panel) -> ReferenceScale | None:
     """Returns the protocol's references where the task is plain: by its name, or the only one of its environment."""
     if len(set(panel.env_ids)) > 1:
         return None
-    shipped, prints = protocol.load(), panel.fingerprints()
-    tasks = [task for task in shipped.tasks.values() if panel.env in (task.name, task.env_id) and task.has_references()]
-    if len(tasks) != 1 or len(prints) > 1 or (prints and prints != {tasks[0].fingerprint}):
-        return None
-    return dataclasses.replace(tasks[0].scale(), source=f"protocol {shipped.name}, task {tasks[0].name}")
+    prints = panel.fingerprints()
+    recorded = protocol_of(run.path for cell in panel.cells for run in cell.runs)
+    for name in [recorded] if recorded in protocol.names() else protocol.versions():
+        known = protocol.load(name).tasks.values()
+        tasks = [task for task in known if panel.env in (task.name, task.env_id) and task.has_references()]
+        if len(tasks) == 1 and len(prints) <= 1 and prints <= {tasks[0].fingerprint}:
+            return dataclasses.replace(tasks[0].scale(), source=f"protocol {name}, task {tasks[0].name}")
+    return None

@@ -15,7 +15,7 @@ from a2perf.errors import AssetUnavailable, ConfigError, SubmissionError
 from a2perf.records import Failure, FailureKind
 from a2perf.submission.checking.findings import gin_findings, static_findings
 from a2perf.submission.checking.records import CheckFinding, CheckOutcome, CheckRequest, TrialTask
-from a2perf.submission.evaluator.actions import check_action
+from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
@@ -143,9 +143,14 @@ class _Trial:
             elif failure is not None:
                 findings.append(_finding(failure, None))
                 hint = "fix train() first; there may be nothing to load"
-        failure = self._tried(fit, "inference", artifacts, lambda opened: self._infer(opened, steps))
+        outside: list[str] = []
+        failure = self._tried(fit, "inference", artifacts, lambda opened: outside.extend(self._infer(opened, steps)))
         if failure is not None:
             findings.append(_finding(failure, hint))
+        if outside:
+            findings.append(
+                CheckFinding("infer_once", outside[0], "return actions inside the bounds, for example by np.clip")
+            )
         return findings
 
     def _tried(self, fit: set[str], mode: str, root_dir: Path, trial: Callable[[Participants], None]) -> Failure | None:
@@ -174,15 +179,21 @@ class _Trial:
             return Failure(kind=FailureKind.CONTRACT, where=mode, message=str(error))
         return None
 
-    def _infer(self, opened: Participants, steps: int) -> None:
+    def _infer(self, opened: Participants, steps: int) -> list[str]:
+        """Takes a few steps; returns a problem if actions had to be clipped into the action space."""
         with closing(make_environment(self.task.env_id, self.task.env_kwargs)) as env:
             policy = ParticipantPolicy(opened.load(), opened.settings.call_timeout_s)
+            checked = ActionChecker(env.action_space)
             observation, _ = env.reset(seed=0)
             for _ in range(steps):
-                action = check_action(env.action_space, policy.infer(observation).action)
+                action = checked(policy.infer(observation).action)
                 observation, _, terminated, truncated, _ = env.step(action)
                 if terminated or truncated:
                     observation, _ = env.reset()
+            space = " ".join(str(env.action_space).split())
+        if not checked.clipped:
+            return []
+        return [f"{checked.clipped} of {steps} actions were outside of {space} and were clipped"]
 
     def _settings(self, mode: str) -> Submission:
         """Returns the settings of a run in this mode: of its gin file, if it has one, under those of the command."""

@@ -157,19 +157,31 @@ def test_fake_nets_count_nowhere_but_in_their_own_cost(small):
     assert small.get_fake_net_cost() == 0.0
     small.add_fake_net(2.0, ["M", "q"])
     x, y = small.get_node_location("M")
-    assert small.get_fake_net_cost() == pytest.approx(2.0 * ((x - 5) + (y - 6)) / 180)
+    assert small.get_fake_net_cost() == pytest.approx(((x - 5) + (y - 6)) / 180)  # one weight divides out
     assert small.get_fake_nets() == [(2.0, (0, 2))]
     assert small.get_cost() == before
 
 
-def test_a_fake_net_with_an_unplaced_node_costs_nothing(small):
+def test_a_fake_net_with_an_unplaced_node_adds_no_length(small):
     small.add_fake_net(2.0, ["M", "q"])
     assert small.get_fake_net_cost() == 0.0
     small.add_fake_net(1.0, ["q", 3])
     (qx, qy), (px, py) = small.get_node_location("q"), small.get_node_location(3)
-    assert small.get_fake_net_cost() == pytest.approx((abs(qx - px) + abs(qy - py)) / 180)
+    length = abs(qx - px) + abs(qy - py)
+    assert small.get_fake_net_cost() == pytest.approx(length / (3 * 180))
     small.add_fake_net(4.0, ["q", 3, "M"])  # M is not placed
-    assert small.get_fake_net_cost() == pytest.approx((abs(qx - px) + abs(qy - py)) / 180)
+    assert small.get_fake_net_cost() == pytest.approx(length / (7 * 180))
+
+
+@pytest.mark.parametrize(("weight", "reference"), [(0.3, 0.086666), (0.1, 0.03472)])
+def test_the_weight_of_a_fake_net_divides_out_as_in_the_reference(small, weight, reference):
+    (qx, qy), (px, py) = small.get_node_location("q"), small.get_node_location(3)
+    side = (abs(qx - px) + abs(qy - py)) / reference / 2
+    small.set_canvas_size(side, side)
+    small.add_fake_net(weight, ["q", 3])
+    assert small.get_fake_net_cost() == pytest.approx(reference, rel=1e-9)
+    small.add_fake_net(weight, ["q", 3])
+    assert small.get_fake_net_cost() == pytest.approx(reference, rel=1e-9)
 
 
 def test_cleared_blockages_are_gone(small):

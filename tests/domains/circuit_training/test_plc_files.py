@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from a2perf.domains.circuit_training.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.plc_file import PlacementFileError, read_header, read_placement
@@ -105,6 +106,19 @@ def test_the_last_size_wins_and_the_first_blockages(write_netlist, tmp_path):
     header = read_header(netlist, init)
     assert (header.width, header.height, header.columns, header.block) == (70.0, 80.0, 3, "two")
     assert header.blockages == ((0.0, 0.0, 1.0, 1.0, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("removed", "named"), [("# Width", "# Width : ...  Height : ..."), ("# Columns", "# Columns : ...  Rows : ...")]
+)
+def test_placement_without_a_line_of_its_header_is_refused_with_that_line(write_netlist, tmp_path, removed, named):
+    lines = ["# Width : 100.000  Height : 90.000", "# Columns : 10  Rows : 9", "2 5 6 - 0"]
+    netlist, placement = write_netlist(DESIGN), written(tmp_path, "\n".join(lines) + "\n")
+    assert create_placement_cost(netlist, placement).get_canvas_width_height() == (100.0, 90.0)
+    written(tmp_path, "\n".join(line for line in lines if not line.startswith(removed)) + "\n")
+    with pytest.raises(PlacementFileError, match=r"placement\.plc: the header has no") as error:
+        create_placement_cost(netlist, placement)
+    assert named in error.value.message
 
 
 BAD = {

@@ -11,7 +11,7 @@ from a2perf.report.leaderboard.entries import EntryKey
 from a2perf.storage import read_record, write_record
 from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, seal, write_inference, write_train
 
-REFERENCE = TaskReference(protocol="v1", random=0.0, expert=20.0, threshold=4.0)
+REFERENCE = TaskReference(protocol="v1", floor=0.0, expert=20.0, threshold=4.0)
 TIMED_CURVE = [f"{100 * point},{point * 0.1},{point * 0.5}" for point in range(100)]
 
 

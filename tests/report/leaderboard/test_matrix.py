@@ -15,7 +15,7 @@ from tests.report.leaderboard.made_entries import Field
 
 def _references(key: EntryKey) -> TaskReference | None:
     expert = {"trot": 20.0, "ariane": 10.0}.get(key.task)
-    return None if expert is None else TaskReference(protocol="v1", random=0.0, expert=expert)
+    return None if expert is None else TaskReference(protocol="v1", floor=0.0, expert=expert)
 
 
 def test_tasks_of_two_domains_are_in_one_matrix_of_the_record(field: Field, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.report.leaderboard.made_entries import Field
 
 def _references(key: EntryKey) -> TaskReference | None:
     expert = {"trot": 20.0, "pace": 10.0}.get(key.task)
-    return None if expert is None else TaskReference(protocol="v1", random=0.0, expert=expert)
+    return None if expert is None else TaskReference(protocol="v1", floor=0.0, expert=expert)
 
 
 def test_runs_and_tasks_are_put_together_for_those_who_entered_every_task(field: Field, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_st
 
     for env in (task.name, task.env_id):
         found = references_of([panel(env, task.fingerprint)], {})[env]
-        assert found.normalise([task.reference("random").mean, task.reference("expert").mean]) == pytest.approx([0, 1])
+        assert found.normalise([task.reference("floor").mean, task.reference("expert").mean]) == pytest.approx([0, 1])
         assert references_of([panel(env, "0" * 64)], {}) == {}
         assert references_of([panel(env, task.fingerprint, "losses/q")], {}) == {}
     own = {TASK: ReferenceScale(0.0, 2.0, "mine")}

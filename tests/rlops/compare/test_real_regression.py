@@ -60,7 +60,7 @@ def test_annealing_that_never_cools_is_caught(repository: Path, tmp_path: Path) 
     assert panel["high"] < -0.003
     assert (panel["candidate_n"], panel["baseline_n"]) == (8, 8)
     # the protocol's stored scores of this environment put it on a scale
-    assert record["panels"][0]["reference"]["source"] == "protocol v1, task toy_macro_stdcell"
+    assert record["panels"][0]["reference"]["source"] == "protocol v2, task toy_macro_stdcell"
     assert record["aggregates"]["v1.1.0"]["IQM"]["value"] < record["aggregates"]["v1.0.0"]["IQM"]["value"]
     # and the accepted version against itself, seeds apart, is no regression
     parts = [f"annealing_placer?tag=v1.0.0&seed={a}&seed={b}" for a, b in ((1, 2), (3, 4))]

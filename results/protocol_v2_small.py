@@ -1,6 +1,6 @@
-"""Derives protocol v1-small from v1: the same tasks, budgets and references, for one evening on a small machine.
+"""Derives protocol v2-small from v2: the same tasks, budgets and references, for one evening on a small machine.
 
-    python results/protocol_v1_small.py      writes a2perf/metrics/protocols/v1-small.json
+    python results/protocol_v2_small.py      writes a2perf/metrics/protocols/v2-small.json
 
 It has three training seeds instead of five, fewer episodes of slow tasks, and no generalization. Each level of web
 navigation has ten websites instead of one, which reveals a policy that has memorised a single page.
@@ -28,7 +28,7 @@ OUTSIDE_CORE = ("ariane_twin",)
 
 
 def small(whole: Protocol) -> Protocol:
-    """Returns the small protocol of v1."""
+    """Returns the small protocol of v2."""
     return msgspec.structs.replace(
         whole,
         name=f"{whole.name}-small",
@@ -53,4 +53,4 @@ def _reduced(task: ProtocolTask, episodes: int) -> ProtocolTask:
 if __name__ == "__main__":
     from references import write
 
-    write(small(protocols.load("v1")))
+    write(small(protocols.load("v2")))

@@ -1,13 +1,18 @@
-"""Protocol v1 as data, and the recipes of its reference scores (``references.py`` executes them)."""
+"""Protocol v2 as data, and the recipes of its reference scores (``references.py`` executes them).
+
+Against v1: the score 0 is the best trivial policy instead of the random one, and ``synthetic_trot_v1``, which pays
+nothing for standing still, replaces ``synthetic_trot``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
@@ -97,8 +102,7 @@ class Followed:
         """Returns the reference; ``n`` counts episodes."""
 
         def follow(observation: NDArray[np.float32]) -> NDArray[np.float32]:
-            motors = (observation[NEXT_TARGET] - MOTOR_OFFSET) * MOTOR_DIRECTION
-            return (self.gain * (motors - DEFAULT_MOTOR_POSE)).astype(np.float32)
+            return _to_motors(observation[NEXT_TARGET], self.gain)
 
         returns = tools.returns(task, lambda env: follow, self.episodes)
         return tools.reference(
@@ -120,6 +124,129 @@ class Enumerated:
         )
 
 
+class Trivials:
+    """Policies that ignore what they observe, except for a mask of allowed actions and the first target of a motion.
+
+    Args:
+        space: the action space.
+        motion: whether the first observation has a target pose to hold.
+        masked: whether the actions are cells of a square grid and the observation has a mask of the allowed ones.
+        side: number of constants per side of the grid.
+        allowed: actions that a mask allows at first.
+    """
+
+    CONSTANTS = 11  # of a discrete space without a grid
+    MOST_ALLOWED = 100
+
+    OFFSETS = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # in units of the action
+
+    def __init__(self, space: Any, *, motion: bool, masked: bool, side: int, allowed: Sequence[int] = ()) -> None:
+        self.space, self.motion, self.masked, self.side = space, motion, masked, side
+        # a constant that the first state allows has an effect at least once
+        self.allowed = list(allowed[:: 1 + len(allowed) // self.MOST_ALLOWED])
+
+    def named(self) -> dict[str, Callable[[Any], Callable[[Any], Any]]]:
+        """Returns the policies by name, each a function of the environment that is called once per episode."""
+        if self.masked:
+            return self._of_a_grid()
+        if not isinstance(self.space, spaces.Discrete):
+            return self._of_a_box()
+        count = int(self.space.n)
+        numbers = [*np.linspace(0, count - 1, self.CONSTANTS).astype(int).tolist(), *self.allowed]
+        found = {f"constant action {number}": _constant(number) for number in numbers}
+        found["zero action"] = found.pop("constant action 0")
+        return {**found, "repeat of a random action": _repeated}
+
+    def _of_a_grid(self) -> dict[str, Callable[[Any], Callable[[Any], Any]]]:
+        """Returns the policies of a grid of cells of which a mask allows some."""
+        side = round(float(self.space.n) ** 0.5)
+        found = {"first allowed cell": _ranked(0), "last allowed cell": _ranked(-1)}
+        for row in np.linspace(0.0, 1.0, self.side):
+            for column in np.linspace(0.0, 1.0, self.side):
+                found[f"allowed cell nearest to row {row:g}, column {column:g}"] = _nearest(side, row, column)
+        return {**found, "allowed cell nearest to the last": _near_the_last(side)}
+
+    def _of_a_box(self) -> dict[str, Callable[[Any], Callable[[Any], Any]]]:
+        low, high, shape = self.space.low, self.space.high, self.space.shape
+        found = {"zero action": _constant(np.zeros(shape, np.float32))}
+        for value in self.OFFSETS:
+            found[f"constant action {value:g}"] = _constant(np.full(shape, value, np.float32))
+        found |= {"lowest action": _constant(low), "highest action": _constant(high)}
+        found["repeat of a random action"] = _repeated
+        if self.motion:
+            found["hold of the first target pose"] = _held
+            found["hold of the mean target pose"] = _held_mean
+        return found
+
+
+def _constant(action: Any) -> Callable[[Any], Callable[[Any], Any]]:
+    return lambda env: lambda observation: action
+
+
+def _repeated(env: Any) -> Callable[[Any], Any]:
+    """Draws one action per episode and repeats it."""
+    return _constant(env.action_space.sample())(env)
+
+
+def _held(env: Any) -> Callable[[Any], Any]:
+    """Holds the first target pose of each episode."""
+    held: list[Any] = []
+
+    def answer(observation: Any) -> Any:
+        if not held:
+            held.append(_to_motors(observation[NEXT_TARGET]))
+        return held[0]
+
+    return answer
+
+
+def _held_mean(env: Any) -> Callable[[Any], Any]:
+    """Holds the mean joint angles of the clip."""
+    return lambda observation: _to_motors(env.unwrapped.reference.clip.data.frames[:, 7:].mean(axis=0))
+
+
+def _to_motors(joints: Any, gain: float = 1.0) -> NDArray[np.float32]:
+    return (gain * ((joints - MOTOR_OFFSET) * MOTOR_DIRECTION - DEFAULT_MOTOR_POSE)).astype(np.float32)
+
+
+def _ranked(rank: int) -> Callable[[Any], Callable[[Any], Any]]:
+    return lambda env: lambda observation: int(np.flatnonzero(observation["mask"])[rank])
+
+
+def _nearest(side: int, row: float, column: float) -> Callable[[Any], Callable[[Any], Any]]:
+    """Chooses the allowed cell nearest to a place, given as shares of the extent of the cells allowed at first."""
+
+    def policy(env: Any) -> Callable[[Any], Any]:
+        place: list[Any] = []
+
+        def answer(observation: Any) -> int:
+            cells = np.flatnonzero(observation["mask"])
+            at = np.stack(np.divmod(cells, side), axis=1)
+            if not place:
+                low, high = at.min(axis=0), at.max(axis=0)
+                place.append(low + np.array([row, column]) * (high - low))
+            return int(cells[np.argmin(((at - place[0]) ** 2).sum(axis=1))])
+
+        return answer
+
+    return policy
+
+
+def _near_the_last(side: int) -> Callable[[Any], Callable[[Any], Any]]:
+    def policy(env: Any) -> Callable[[Any], Any]:
+        last = [0]
+
+        def answer(observation: Any) -> int:
+            cells = np.flatnonzero(observation["mask"])
+            at = np.stack(np.divmod(cells, side), axis=1)
+            last[0] = int(cells[np.argmin(((at - np.array(divmod(last[0], side))) ** 2).sum(axis=1))])
+            return last[0]
+
+        return answer
+
+    return policy
+
+
 @dataclass(frozen=True)
 class TaskSource:
     """A task of the protocol without its measured references; the fields are those of ``ProtocolTask``."""
@@ -133,6 +260,8 @@ class TaskSource:
     core: bool = True
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     train_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    trivial_episodes: int = 20
+    trivial_side: int = 3
     training_seeds: tuple[int, ...] = TRAINING_SEEDS
 
 
@@ -165,9 +294,18 @@ _TRAIN = {"mode": "train"}
 
 
 def _quadruped(name: str, budget: Budget, expert: Any, *, core: bool, episodes: int = 100) -> TaskSource:
-    random = Played("random", "minimal", 1000, _UNIFORM)
+    random = Played("random", "minimal", 1000 if core else 300, _UNIFORM)
     return TaskSource(
-        name, "quadruped_locomotion", budget, random, expert, episodes, core, env_kwargs=_TEST, train_kwargs=_TRAIN
+        name,
+        "quadruped_locomotion",
+        budget,
+        random,
+        expert,
+        episodes,
+        core,
+        env_kwargs=_TEST,
+        train_kwargs=_TRAIN,
+        trivial_episodes=20 if core else 10,
     )
 
 
@@ -190,6 +328,7 @@ def _circuit(name: str, *, core: bool) -> TaskSource:
         _ARIANE,
         Played("random", "minimal", 200, _MASKED),
         Trained("annealing_placer", ANNEALING, REFERENCE_TRAINING_SEEDS, 1, words),
+        trivial_episodes=1,
         episodes=10,
         core=core,
         env_kwargs={"is_eval": False},
@@ -211,22 +350,23 @@ TASKS = (
         _TOY,
         Played("random", "minimal", 1000, _MASKED),
         Enumerated("the best of all placements, by complete enumeration"),
+        trivial_episodes=1,
+        trivial_side=9,
         env_kwargs={"is_eval": False},
     ),
     _circuit("ariane", core=True),
     _circuit("ariane_twin", core=False),
     *(_web(level, websites) for level in (1, 2, 3) for websites in (5, 10)),
-    _quadruped("synthetic_trot", _SYNTHETIC, Followed(0.8, 50, _FOLLOWER), core=False, episodes=10),
+    _quadruped("synthetic_trot_v1", _SYNTHETIC, Followed(0.8, 30, _FOLLOWER), core=False, episodes=10),
 )
 
 _PUBLISHED = load("v1")
 
 PROTOCOL = Protocol(
     schema=1,
-    name="v1",
-    # the protocol's hash covers these texts, so the published ones are kept
-    summary=_PUBLISHED.summary,
-    tracks=_PUBLISHED.tracks,
+    name="v2",
+    summary=f"{_PUBLISHED.summary} The best trivial policy has the score 0, the expert 1.",
+    tracks={**_PUBLISHED.tracks, "fixed_energy": _PUBLISHED.tracks["fixed_energy"].replace("artefacts", "artifacts")},
     quick=Quick(seeds=3, episodes=10, timed_calls=200, warmup_calls=20, train_time_limit_s=60.0),
     tasks={},
     generalization={
