@@ -95,11 +95,10 @@ def failing_train(submission, process):
 
     def run(code: str, *, args: dict[str, str] | None = None, limit: float = 60.0, **settings):
         participant = process(submission(train=code), mode="train", **settings)
-        participant.start(time_limit_s=limit)
-        pids = [participant.pid, participant.tree_root]
         with pytest.raises(ParticipantFailure) as caught:
+            participant.start(time_limit_s=limit)
             participant.train(args or {})
-        assert not any(map(is_alive, pids))
+        assert not any(map(is_alive, [participant.pid, participant.tree_root]))
         return caught.value.failure
 
     return run
