@@ -243,7 +243,7 @@ def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
             "by the organizer, on the public task" if terms.train else "none, entries contain trained policies",
         ),
         ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits.items() if value is not None)),
-        ("Memory limit", "none" if memory is None else f"{memory / 2**20:.0f} MiB"),
+        ("Memory limit", "a share of the host's memory" if memory is None else f"{memory / 2**20:.0f} MiB"),
         ("Sandbox", terms.sandbox),
     ]
 

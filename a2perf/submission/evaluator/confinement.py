@@ -85,7 +85,7 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
     )
     sandbox, lost = choose_sandbox(settings.sandbox, limits, allow_weaker=settings.allow_weaker)
     if settings.memory_limit_bytes is None and sandbox.level != "none":
-        # Not a requested limit: where no control group enforces it, the guard samples, and the record says so.
+        # Not a requested limit: where no control group enforces it, the guard samples, and the record lists that.
         limits = replace(limits, memory_bytes=default_memory_bytes(settings), memory_of_tree_only=True)
     if sandbox.level != "none":
         lost += _unset(limits)
