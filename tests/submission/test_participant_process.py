@@ -95,9 +95,13 @@ def failing_train(submission, process):
 
     def run(code: str, *, args: dict[str, str] | None = None, limit: float = 60.0, **settings):
         participant = process(submission(train=code), mode="train", **settings)
-        with pytest.raises(ParticipantFailure) as caught:
+
+        def train() -> None:
             participant.start(time_limit_s=limit)
             participant.train(args or {})
+
+        with pytest.raises(ParticipantFailure) as caught:
+            train()
         assert not any(map(is_alive, [participant.pid, participant.tree_root]))
         return caught.value.failure
 
