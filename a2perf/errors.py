@@ -7,6 +7,7 @@ exception is a bug and shows its traceback. Standard library only.
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -101,8 +102,19 @@ def command_line(*words: object) -> str:
 
 
 def did_you_mean(given: str, valid: Iterable[str]) -> str:
-    """Returns ``"; did you mean 'x'?"`` for the nearest valid name, or an empty string if none is similar."""
-    near = difflib.get_close_matches(given, list(valid), n=1, cutoff=0.6)
+    """Returns ``"; did you mean 'x'?"`` for the nearest valid name, or an empty string if none is similar.
+
+    A name is near if it is written almost alike, or if all words of one of the two names are in the other.
+    """
+    names = sorted(set(valid))
+
+    def alike(name: str) -> float:
+        return difflib.SequenceMatcher(None, given.lower(), name.lower()).ratio()
+
+    words = _words(given)
+    contained = [name for name in names if _words(name) and (words <= _words(name) or _words(name) <= words)]
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.8)
+    near = close or sorted(contained, key=alike)[-1:] or difflib.get_close_matches(given, names, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -118,3 +130,16 @@ def install_hint(*extras: str) -> str:
     # quotes keep a shell from taking the brackets as a pattern
     target = shlex.quote(f"{'.' if checkout.samefile('.') else checkout}{wanted}")
     return f"pip install -e {target}"
+
+
+def names_hint(given: str, valid: Iterable[str], *, most: int = 12) -> str:
+    """Returns a short hint for an unknown name: correct it if a valid one is near, else the first valid names."""
+    names = list(valid)
+    if near := did_you_mean(given, names):
+        return "write " + near.removeprefix("; did you mean ").strip("?'")
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"choose one of: {', '.join(names[:most])}{rest}"
+
+
+def _words(name: str) -> set[str]:
+    return set(filter(None, re.split(r"[^a-z0-9]+", name.lower())))

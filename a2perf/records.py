@@ -483,3 +483,4 @@ class Manifest(Record, kw_only=True):
     perturbations: list[str] = msgspec.field(default_factory=list)
     models: list[str] = msgspec.field(default_factory=list)
     view: TaskView | None = None
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)

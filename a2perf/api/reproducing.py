@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "sandbox", "allow_weaker", "python_env", "python_env_find_links", "participant_python", "datasets_path",
-    "memory_limit_bytes",
+    "memory_limit_bytes", "run_time_limit_s",
 )  # fmt: skip
 """Options of every run that belong to the host of a repetition; the record gives the others."""
 

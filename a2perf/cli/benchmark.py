@@ -32,7 +32,7 @@ _ENABLED = "autotag feature is enabled"
 @click.option("--num-seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of seeds.")
 @click.option("--start-seed", type=int, default=1, show_default=True, help="First seed.")
 @launch_options(
-    "workers", "launcher", "launcher_option", "cpus", "gpus", "time_limit",
+    "workers", "launcher", "launcher_option", "cpus", "gpus", "run_time_limit_s",
     workers={"type": click.IntRange(min=0), "default": 0, "help": "Runs at the same time; 0 only prints the commands."},
 )  # fmt: skip
 @click.option(
@@ -71,7 +71,7 @@ def benchmark(**options: Any) -> int:
 
     launch = LaunchOptions(options)
     store = store_folder(options["store"])
-    matrix = _planned(store, options)
+    matrix = _planned(store, options, launch.resources())
     say = click.echo
     if options["auto_tag"]:
         record = matrix.plan.autotag
@@ -116,7 +116,7 @@ def benchmark(**options: Any) -> int:
     return result.exit_code
 
 
-def _planned(store: Path, options: dict[str, Any]) -> Any:
+def _planned(store: Path, options: dict[str, Any], resources: Any) -> Any:
     from a2perf.experiments.benchmark_matrix import command_matrix, submission_matrix, tagger
 
     if (options["command"] is None) == (options["submission"] is None):
@@ -134,7 +134,9 @@ def _planned(store: Path, options: dict[str, Any]) -> Any:
             timeout_s=options["look_up_timeout"],
         )
     seeds = range(options["start_seed"], options["start_seed"] + options["num_seeds"])
-    common: dict[str, Any] = {"tag": tag, "experiment": options["exp_name"], "environment": os.environ}
+    common: dict[str, Any] = {
+        "tag": tag, "experiment": options["exp_name"], "environment": os.environ, "resources": resources,
+    }  # fmt: skip
     if options["command"] is not None:
         alone = options["workers"] == 1 and options["launcher"] == "local"
         return command_matrix(store, options["command"], options["env_ids"], seeds, alone=alone, **common)

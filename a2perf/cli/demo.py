@@ -17,7 +17,7 @@ import numpy as np
 
 from a2perf.domains import task_title
 from a2perf.domains.demonstration import DemonstrationRun
-from a2perf.domains.registry import domains, gin_folder, load_attribute
+from a2perf.domains.registry import domains, load_attribute, packaged_gin_file
 from a2perf.errors import UserError, command_line, install_hint
 from a2perf.report.numbers_text import rounded
 from a2perf.runs import Run, read_runs
@@ -90,10 +90,12 @@ def _steps(output: Path, train_seconds: int, force: bool) -> list[Step]:
 
 
 def _step(domain: str, run: DemonstrationRun, root: Path, force: bool) -> Step:
+    gin_file = packaged_gin_file(domain, run.gin_file)
+    assert gin_file is not None
     flags = [flag for binding in run.bindings for flag in ("--gin_bindings", binding)]
     command = (
         *_program("a2perf-launch"), "--submission", _short_path(examples_folder() / run.submission),
-        "--gin_config", _short_path(gin_folder(domain) / run.gin_file), "--root_dir", str(root), *flags,
+        "--gin_config", _short_path(gin_file), "--root_dir", str(root), *flags,
         *(("--participant_args", run.participant_args) if run.participant_args else ()),
         *(("--force",) if force else ()),
     )  # fmt: skip

@@ -6,6 +6,8 @@ import re
 
 import click
 
+from a2perf.errors import did_you_mean
+
 _SUGGESTION = re.compile(r"\.? \(?(Did you mean|Possible options:) (.*?)[?)]?$", re.DOTALL)
 _OTHER_NAMES = re.compile(r"('--[\w-]+')(?: / '--[\w-]+')+")
 _EXTRA = re.compile(r"got unexpected extra arguments? \((\S+)")
@@ -20,10 +22,15 @@ def usage_text(error: click.ClickException, name: str) -> str:
     """
     message = " ".join(error.format_message().split())
     message = message[:1].lower() + message[1:]
-    if found := _SUGGESTION.search(message):
-        message = f"{message[: found.start()]}; did you mean {found[2].removeprefix('one of: ')}?"
-    message = message.removesuffix(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if found := _SUGGESTION.search(message):
+        near = found[2].removeprefix("one of: ")
+        message = f"{message[: found.start()]}; did you mean {near}?"
+    if isinstance(error, click.NoSuchOption):
+        options = () if context is None else context.command.params
+        flags = [name for option in options if not getattr(option, "hidden", False) for name in option.opts]
+        message = f"no such option {error.option_name!r}{did_you_mean(error.option_name, flags)}"
+    message = message.removesuffix(".")
     command = name if context is None else context.command_path
     if extra := _EXTRA.match(message):
         message = f"{command} does not take {extra[1].strip(')')!r}"

@@ -74,7 +74,7 @@ def print_failures(console: Console, entries: Sequence[QueueEntry]) -> None:
     failed = [entry for entry in entries if entry.state is State.FAILED]
     for entry in failed:
         if not entry.blocked:
-            console.print(terminal_line(f"{entry.command.name}: {entry.kind}: {entry.reason}"))
+            console.print(terminal_line(f"{entry.command.name}: {entry.failure}"))
             console.print(f"  log: {entry.command.log}")
     if count := sum(entry.blocked for entry in failed):
         console.print(f"{count} more did not run because the run before them failed")

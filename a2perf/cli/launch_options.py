@@ -4,7 +4,6 @@ start again. Each is declared once here; a command selects them by name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -12,17 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from a2perf import terminal
-from a2perf.errors import ConfigError
 from a2perf.launch.interface import LAUNCHERS, Launcher, get_launcher
 from a2perf.launch.run_spec import Resources
-from a2perf.submission.options import parse_participant_args
+from a2perf.submission.options import DURATION, parse_participant_args
+from a2perf.submission.run_options import RunOptions
 
 if TYPE_CHECKING:  # a single run needs neither
     from a2perf.launch.conductor import Conductor
     from a2perf.launch.preparation import Restart
-
-_MEMORY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 _OPTIONS: Mapping[str, dict[str, Any]] = {
     "workers": {
@@ -35,9 +31,8 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {
     },
     "launcher_option": {"multiple": True, "metavar": "K=V", "help": "Option of the launcher, repeatable."},
     "cpus": {"type": click.FloatRange(min=0, min_open=True), "metavar": "N", "help": "Processors of one run."},
-    "memory": {"metavar": "SIZE", "help": "Memory of the participant of a run: 4G, 512M."},
     "gpus": {"type": click.IntRange(min=0), "default": 0, "metavar": "N", "help": "Graphics processors of one run."},
-    "time_limit": {"metavar": "TIME", "help": "Wall time of one run: 90m, 2h, or seconds."},
+    "run_time_limit_s": {"type": DURATION, "metavar": "TIME", "help": "Wall time of one run: 90m, 2h, or seconds."},
     "force": {"is_flag": True, "help": "Archive existing runs and start from scratch."},
     "retry_failed": {"is_flag": True, "help": "Run failed runs again."},
     "retry_infrastructure": {
@@ -104,14 +99,18 @@ class LaunchOptions:
         count = workers or self.given.get("workers") or 1
         return Conductor(self.launcher(), count, console=terminal.console(stderr=True), live=live)
 
-    def resources(self) -> Resources:
-        """Returns the resources of one run."""
-        memory = _quantity(self.given.get("memory"), _MEMORY, "--memory", "4G or 512M")
+    def resources(self, chosen: RunOptions | None = None) -> Resources:
+        """Returns the resources of one run.
+
+        Args:
+            chosen: the options of the runs, which hold the limits of the participant.
+        """
+        limits = chosen or RunOptions()
         return Resources(
             cpus=self.given.get("cpus"),
-            memory_bytes=None if memory is None else int(memory),
+            memory_bytes=limits.get("memory_limit_bytes") or None,
             gpus=self.given.get("gpus", 0),
-            wall_s=_quantity(self.given.get("time_limit"), _SECONDS, "--time-limit", "90m, 2h or seconds"),
+            wall_s=self.given.get("run_time_limit_s") or limits.get("run_time_limit_s"),
         )
 
     def restart(self) -> Restart:
@@ -123,12 +122,3 @@ class LaunchOptions:
             failed=bool(self.given.get("retry_failed")),
             infrastructure=bool(self.given.get("retry_infrastructure")),
         )
-
-
-def _quantity(given: str | None, units: Mapping[str, int], flag: str, example: str) -> float | None:
-    if given is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)(?:i?b)?", given.strip().lower())
-    if found is None or found[2] not in units or float(found[1]) == 0:
-        raise ConfigError(f"{flag}: {given!r} is not valid", hint=f"write {example}")
-    return float(found[1]) * units[found[2]]

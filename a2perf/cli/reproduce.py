@@ -51,7 +51,7 @@ from a2perf.submission.run_options import RunOptions, run_options
 )  # fmt: skip
 @run_options(*OPTIONS)
 @launch_options(
-    "launcher", "launcher_option", "workers", "cpus", "memory", "gpus", "time_limit", "force",
+    "launcher", "launcher_option", "workers", "cpus", "gpus", "force",
     force={"help": "Repeat bundles that have a verdict; their earlier repetitions are archived."},
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
@@ -76,7 +76,7 @@ def reproduce(as_json: bool, fail_on: str | None, **given: Any) -> int:
 
     launch = LaunchOptions.taken_from(given)
     options = RunOptions.taken_from(given)
-    request = request_of(**given, options=options, resources=launch.resources(), force=launch.given["force"])
+    request = request_of(**given, options=options, resources=launch.resources(options), force=launch.given["force"])
     show = (lambda found: None) if as_json else (lambda found: click.echo(verdict_text(found)))
     with launch.conductor(live=not as_json) as conductor:
         result = repeat(request, conductor, on_verdict=show)

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from a2perf.cli.absl_words import plain_words
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
@@ -27,6 +28,7 @@ class _RunCommand(WordsCommand):
     """The command, with a hint for a folder that was given without its option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = plain_words(self, ctx, args)
         if args and not args[0].startswith("-"):
             raise ConfigError(
                 f"{ctx.command_path} does not take {args[0]!r}",
@@ -51,12 +53,9 @@ class _RunCommand(WordsCommand):
     "it; default: runs.",
 )  # fmt: skip
 @click.option(
-    "--gin-bindings",
-    "--extra-gin-bindings",
-    multiple=True,
-    metavar="BINDING",
-    help="Binding that overrides the gin file, e.g. 'Submission.seed = 3'; repeatable.",
-)
+    "--gin-bindings", "--extra-gin-bindings", cls=Words, metavar="BINDING...",
+    help="Bindings that override the gin file, e.g. 'Submission.seed = 3'.",
+)  # fmt: skip
 @click.option(
     "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
 )
@@ -66,12 +65,13 @@ class _RunCommand(WordsCommand):
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the run; with --num-seeds the first one.")
 @click.option("--seeds", cls=Words, metavar="N...", help="Several seeds, e.g. 0 1 2 or 0-9; makes an experiment.")
 @click.option("--num-seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, starting at --seed or 0.")
-@run_options(one_run=True, without=("memory_limit_bytes",))
+@run_options(one_run=True)
 @launch_options(
-    workers={"default": None, "help": "Number of runs at the same time; default: 1.", "show_default": False}
-)
+    "workers", "launcher", "launcher_option", "cpus", "gpus", "force", *_RETRIES,
+    workers={"default": None, "help": "Number of runs at the same time; default: 1.", "show_default": False},
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--verbosity", metavar="LEVEL", help="Log level of the evaluator, e.g. info or debug.")
+@click.option("--verbosity", metavar="LEVEL", help="Messages of the run: debug, info, warning, error or fatal.")
 def run(**options: Any) -> int:
     """Run a submission, or an experiment of many runs.
 
@@ -84,7 +84,8 @@ def run(**options: Any) -> int:
     Several submissions, gin files, tasks or seeds make an experiment. Run the same command again to resume it.
 
     a2perf-launch is another name of this command. `a2perf DIR --root-dir=DIR --submission-gin-config-path=FILE`, the
-    earlier form, still works; write ./NAME for a folder that has the name of a command.
+    earlier form, still works; write ./NAME for a folder that has the name of a command. Flags in the form of absl-py
+    work too: --flagfile=FILE, --noNAME, --NAME=true, --helpfull.
 
     Exit status of a run: 0 success, 1 the participant failed, 2 usage or configuration, 3 infrastructure, 130
     interrupted. Exit status of an experiment: 0 all runs finished, 1 some failed, 3 infrastructure.
@@ -101,18 +102,17 @@ def run(**options: Any) -> int:
 
 
 def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:
-    resources = launch.resources()
     folder = Path(options["submissions"][0]).expanduser()
     single = SingleRun(
         submission=folder,
         gin_config=options["gin_configs"][0],
         root=options["root_dir"] or str(Path("runs") / folder.resolve().name),
         **{name: options[name] for name in ("participant_args", "domain", "task", "seed", "verbosity")},
-        options=chosen.with_(memory_limit_bytes=resources.memory_bytes),
+        options=chosen,
         bindings=tuple(options["gin_bindings"]),
         force=options["force"],
         as_json=options["as_json"],
-        resources=resources,
+        resources=launch.resources(chosen),
     )
     return launch.launcher().run(single.command())
 
@@ -135,9 +135,9 @@ def _experiment(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptio
         seeds=_seeds(options),
         domain=options["domain"],
         bindings=tuple(options["gin_bindings"]),
-        flags=(*chosen.words(), *_given("verbosity", options)),
+        flags=(*chosen.with_(memory_limit_bytes=None).words(), *_given("verbosity", options)),
         participant_args=options["participant_args"],
-        resources=launch.resources(),
+        resources=launch.resources(chosen),
     )
     return run_experiment(experiment, launch, json_output=options["as_json"])
 

@@ -28,8 +28,8 @@ _TIME_LIMIT_S = 300.0
     "--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of pairs at the same time."
 )
 @launch_options(
-    "time_limit",
-    time_limit={"default": f"{_TIME_LIMIT_S:g}", "show_default": True, "help": "Wall-time limit per pair."},
+    "run_time_limit_s",
+    run_time_limit_s={"default": f"{_TIME_LIMIT_S:g}", "show_default": True, "help": "Wall-time limit per pair."},
 )
 @click.option("--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--report", type=click.Path(path_type=Path), default=Path("runs", "smoke_test"), show_default=True,

@@ -26,7 +26,7 @@ from a2perf.submission.run_options import run_options
               help="Number of test episodes after training.")  # fmt: skip
 @click.option("--videos", type=click.IntRange(0), default=5, show_default=True, metavar="N",
               help="Number of test episodes that are filmed.")  # fmt: skip
-@launch_options("time_limit", "force")
+@launch_options("run_time_limit_s", "force")
 @click.option(
     "--wandb-project-name",
     default="",

@@ -23,6 +23,8 @@ from a2perf.domains.host_support import Program, Support
 from a2perf.errors import ConfigError, did_you_mean
 
 DOMAINS_FOLDER = Path(__file__).parent
+DEFAULT_CONFIGS = DOMAINS_FOLDER.parent / "submission" / "configs"
+"""Folder of the default gin files of every domain."""
 _log = logging.getLogger(__name__)
 
 
@@ -283,13 +285,19 @@ def get_domain(given: str | BenchmarkDomain) -> Domain:
     return known[name.lower()]
 
 
-def gin_folder(domain: str) -> Path:
-    """Returns the folder of the gin files that a2perf brings for a domain; a domain of another package has none.
+def gin_folders(domain: str) -> tuple[Path, Path]:
+    """Returns the folders of a domain's packaged gin files: its defaults, and those of its tasks by name.
 
     Raises:
         ConfigError: no such domain.
     """
-    return DOMAINS_FOLDER / get_domain(domain).name / "configs"
+    name = get_domain(domain).name
+    return DEFAULT_CONFIGS / name, DOMAINS_FOLDER / name / "configs"
+
+
+def packaged_gin_file(domain: str, name: str) -> Path | None:
+    """Returns a packaged gin file: a default, ``"training.gin"``, or one of a task, ``"dog_pace/inference.gin"``."""
+    return next((file for folder in gin_folders(domain) if (file := folder / name).is_file()), None)
 
 
 def all_environments() -> dict[str, tuple[Domain, Environment]]:

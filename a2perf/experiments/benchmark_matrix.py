@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from a2perf.errors import ConfigError, UserError
@@ -86,7 +86,7 @@ class MatrixResult:
 def command_matrix(
     store: Path, command: str, env_ids: Sequence[str], seeds: Sequence[int], *,
     tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None, cwd: Path | None = None,
-    alone: bool = False, environment: Mapping[str, str] | None = None,
+    alone: bool = False, environment: Mapping[str, str] | None = None, resources: Resources | None = None,
 ) -> BenchmarkMatrix:  # fmt: skip
     """Plans the runs of a plain command.
 
@@ -100,6 +100,7 @@ def command_matrix(
         cwd: working directory of the command; None for the current one.
         alone: whether only one run executes at a time.
         environment: environment variables with existing tags.
+        resources: resources of each run; other resources make another version.
 
     Raises:
         UserError: the command is empty or cannot be split.
@@ -135,6 +136,7 @@ def command_matrix(
         tags=tags.split(",") if tags else [],
         wandb_tags=tags,
         alone=alone,
+        resources=_given(resources),
     )
 
     def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
@@ -146,7 +148,7 @@ def command_matrix(
 def submission_matrix(
     store: Path, submission: Path, gin_configs: Sequence[str], env_ids: Sequence[str], seeds: Sequence[int], *,
     flags: Sequence[str] = (), tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None, resources: Resources | None = None,
 ) -> BenchmarkMatrix:  # fmt: skip
     """Plans the runs of a submission; each one executes all configurations in the given order.
 
@@ -160,6 +162,7 @@ def submission_matrix(
         tag: None for no automatic tag; git is not run in a submission, because its settings can name programs.
         experiment: name of the experiment; None for the folder's name.
         environment: as for ``command_matrix``.
+        resources: as for ``command_matrix``.
 
     Raises:
         UserError: the folder does not exist.
@@ -182,6 +185,7 @@ def submission_matrix(
         autotag=record,
         tags=tags.split(",") if tags else [],
         wandb_tags=tags,
+        resources=_given(resources),
     )
 
     def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
@@ -249,6 +253,10 @@ def is_finished(folder: Path, bundles: int = 1) -> bool:
     found = [bundle_path(folder, mode) for mode in MODES if manifest_path(bundle_path(folder, mode)).exists()]
     states = [manifest.state if (manifest := read_manifest(bundle)) is not None else None for bundle in found]
     return len(states) >= bundles and all(state is RunState.FINISHED for state in states)
+
+
+def _given(resources: Resources | None) -> dict[str, float]:
+    return {} if resources is None else {name: value for name, value in asdict(resources).items() if value}
 
 
 def _check_program(plan: MatrixPlan) -> None:

@@ -22,6 +22,7 @@ EVALUATOR_MEMORY_BYTES = 2**30
 """Memory for the evaluator, added to the participant's by launchers that limit whole runs, in bytes."""
 
 _DIGEST_DIGITS = 16
+_GRACE_S = 30.0
 
 
 def evaluator_run(
@@ -86,4 +87,9 @@ def identity_hash(identity: Sequence[Any]) -> str:
 
 def _whole_run(wanted: Resources) -> Resources:
     memory = None if wanted.memory_bytes is None else wanted.memory_bytes + EVALUATOR_MEMORY_BYTES
-    return Resources(wanted.cpus, memory, wanted.gpus, wanted.wall_s)
+    return Resources(wanted.cpus, memory, wanted.gpus, launcher_limit_s(wanted.wall_s))
+
+
+def launcher_limit_s(limit_s: float | None) -> float | None:
+    """Returns after how many seconds a launcher ends a run whose evaluator has a limit and did not keep it."""
+    return None if limit_s is None else limit_s + _GRACE_S

@@ -7,7 +7,7 @@ run contains its identity: the submission's content, configuration, task, mode, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from a2perf.submission.evaluator.identity import RunTask
 from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.options import parse_participant_args
-from a2perf.submission.run_options import TRUST_FLAG
+from a2perf.submission.run_options import TRUST_FLAG, identity_words
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _run(
 ) -> RunSpec:
     name = submission.resolve().name
     identity = [digest, item.digest, item.domain, item.task, item.mode, seed, experiment.participant_args]
-    identity += [flag for flag in experiment.flags if flag == "--public-seeds"]
+    identity += [*identity_words(experiment.flags), sorted(asdict(experiment.resources).items())]
     flags = [
         "--seed", str(seed),
         *_flag("--domain", experiment.domain),

@@ -33,6 +33,7 @@ class MatrixPlan(Record, kw_only=True):
         tags: tags of every new run.
         wandb_tags: value of ``WANDB_TAGS`` for the commands.
         alone: whether only one run executes at a time.
+        resources: resources of each run that were asked for, by name.
     """
 
     schema: int = SCHEMA
@@ -46,6 +47,7 @@ class MatrixPlan(Record, kw_only=True):
     tags: list[str] = msgspec.field(default_factory=list)
     wandb_tags: str = ""
     alone: bool = False
+    resources: dict[str, float] = msgspec.field(default_factory=dict)
 
     @property
     def store(self) -> Path:
@@ -53,8 +55,9 @@ class MatrixPlan(Record, kw_only=True):
         return Path(self.store_path)
 
     def digest(self) -> str:
-        """Returns a hash of the command and the code."""
-        return hashlib.sha256(shlex.join(self.words).encode()).hexdigest()
+        """Returns a hash of the command and its resources."""
+        words = [*self.words, *(f"{name}={value:g}" for name, value in sorted(self.resources.items()))]
+        return hashlib.sha256(shlex.join(words).encode()).hexdigest()
 
     def version(self) -> str:
         """Returns the name of the version's folder: the tag of the code and some digits of the command's hash."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.registry import get_domain, gin_folder
+from a2perf.domains.registry import get_domain, packaged_gin_file
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.launch.run_spec import RunSpec
@@ -167,7 +167,9 @@ def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path)
     found: list[RunSpec] = []
     for run in runs:
         domain = request.protocol.task(run.task).domain
-        gin_file = gin_folder(domain) / run.gin_file
+        gin_file = packaged_gin_file(domain, run.gin_file)
+        if gin_file is None:
+            raise ConfigError(f"{run.task} needs the packaged gin file {run.gin_file}", hint="install a2perf again")
         spec = evaluator_run(
             run.key,
             (folder / run.root).absolute(),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from a2perf.experiments.evaluator_run import launcher_limit_s
 from a2perf.launch.run_spec import Resources, RunCommand
 from a2perf.submission.run_options import RunOptions
 
@@ -22,7 +23,7 @@ class SingleRun:
         domain: name of the domain.
         task: name of the task.
         seed: root seed.
-        verbosity: accepted for old command lines, without effect.
+        verbosity: level of messages.
         options: the options of every run.
         bindings: gin bindings that override the gin file.
         force: archive an existing bundle and start again.
@@ -57,7 +58,7 @@ class SingleRun:
             self._flags(),
             name=folder.name,
             env=env or {},
-            resources=self.resources,
+            resources=replace(self.resources, wall_s=launcher_limit_s(self.resources.wall_s)),
             domain=self.domain,
             readable=(folder, *files),
             writable=tuple(Path(path).expanduser().absolute() for path in folders if path),

@@ -70,7 +70,7 @@ def submit(
             for entry in entries:
                 reasons.pop(entry.command.name, None)
                 if entry.kind is not None:
-                    reasons[entry.command.name] = f"{entry.kind}: {entry.reason}"
+                    reasons[entry.command.name] = entry.failure
             record = record_of(folder, request, identity, runs, reasons)
             write_record(folder / FILE, record)
             write_atomic(folder / SUMMARY, summary_text(record))

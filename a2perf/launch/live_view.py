@@ -130,12 +130,10 @@ class LiveView:
         total = sum(self._counts.values())
         place = f"[{self._settled}/{total}] " if total else ""
         after = f" after {event.wall_s:.1f} s" if event.wall_s else ""
-        why = f": {entry.kind}: {entry.reason}" if entry.kind else ""
+        why = f": {entry.failure}" if entry.kind else ""
         log = _log_of(entry)
         if event.what is EventKind.FAILED and log is not None:
             why += f"; log: {log}"
-            if end := last_line(log):
-                why += f"; latest log line: {end}"
         if event.what is EventKind.FINISHED and self._live is None and (remaining := self.remaining_s()) is not None:
             after += f", {rough_time(remaining)} left"
         return terminal_line(f"{place}{entry.command.name} {_TEXT[event.what]}{after}{why}")

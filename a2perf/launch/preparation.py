@@ -7,6 +7,7 @@ failed before the submission's code had started or by a known external cause.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from a2perf.errors import ConfigError
 from a2perf.launch.outcomes import read_manifest
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import INFRASTRUCTURE, QueueEntry, State
-from a2perf.launch.run_spec import RunSpec
+from a2perf.launch.run_spec import RunCommand, RunSpec
 from a2perf.records import RunState
 from a2perf.runs.attempts import REASON_VARIABLE
 from a2perf.runs.layout import archive_path
@@ -73,8 +74,10 @@ def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = No
     else:
         others = [entry for entry in same_place if entry.key not in ours]
         if finished := [entry for entry in others if entry.state is State.FINISHED and _has_finished_bundle(entry)]:
+            new = next((spec for spec in specs if spec.bundle == finished[0].bundle), None)
             raise ConfigError(
-                f"{finished[0].bundle} holds a finished run with different code, configuration or arguments",
+                f"{finished[0].bundle} holds a finished run with different code, configuration or arguments"
+                + ("" if new is None else _changed(finished[0].command, new.command)),
                 hint="choose another --root_dir, or give --force to archive the old runs and start from scratch",
             )
         queue.remove([entry.key for entry in others])
@@ -87,6 +90,12 @@ def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = No
                 and not _has_finished_bundle(entry)]  # fmt: skip
         queue.reopen(gone, "its bundle is gone or unfinished")
         queue.revive(None if restart.failed else RUN_AGAIN, final=restart.failed or restart.infrastructure)
+
+
+def _changed(before: RunCommand, now: RunCommand) -> str:
+    """Describes the words of a command line that differ."""
+    one, other = ([word for word in a.argv if word not in b.argv] for a, b in ((before, now), (now, before)))
+    return f": was {shlex.join(one) or 'without'}, now {shlex.join(other) or 'without'}" if one or other else ""
 
 
 def _with_reason(spec: RunSpec, reason: str) -> RunSpec:

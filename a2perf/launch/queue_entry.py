@@ -9,6 +9,7 @@ from typing import Any
 from a2perf.launch.run_spec import RunSpec
 
 INFRASTRUCTURE = "infrastructure"
+_MOST_REASON = 200
 PREREQUISITE = "prerequisite"
 """Kind of an entry that could not run because the one it waits for failed."""
 
@@ -55,6 +56,12 @@ class QueueEntry(RunSpec):
     job: str | None = None
     started: float | None = None
     ended: float | None = None
+
+    @property
+    def failure(self) -> str:
+        """Kind and reason of a failed entry, as one line; the bundle and the log hold the whole reason."""
+        reason = " ".join(self.reason.split()).rstrip(": ") or "no reason was recorded"
+        return f"{self.kind}: {reason if len(reason) <= _MOST_REASON else f'{reason[: _MOST_REASON - 3]}...'}"
 
     @property
     def blocked(self) -> bool:

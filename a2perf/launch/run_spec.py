@@ -6,12 +6,15 @@ of the evaluator (``RunCommand.evaluator``), but a launcher executes any command
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from a2perf.runs.bundle import RESOURCES_VARIABLE
 
 EVALUATOR = "a2perf.submission.main_submission"
 
@@ -60,6 +63,12 @@ class RunCommand:
     domain: str | None = None
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Tells the command which processors and graphics processors it was given: its record names them."""
+        given = {name: value for name in ("cpus", "gpus") if (value := getattr(self.resources, name))}
+        if given:
+            object.__setattr__(self, "env", {**self.env, RESOURCES_VARIABLE: json.dumps(given)})
 
     @classmethod
     def evaluator(cls, flags: Sequence[str], **attributes: Any) -> RunCommand:

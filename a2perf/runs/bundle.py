@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import filelock
 import msgspec
@@ -37,13 +38,18 @@ from a2perf.runs.layout import (
 from a2perf.storage import Journal, json_text, read_record, write_record
 
 __all__ = [
-    "SIGNATURE", "Bundle", "Finished", "hash_files", "integrity", "now", "open_bundle", "participant_starts",
-    "record_end", "record_files", "validate", "write_manifest",
+    "SIGNATURE", "Bundle", "Finished", "given_resources", "hash_files", "integrity", "now", "open_bundle",
+    "participant_starts", "record_end", "record_files", "validate", "write_manifest",
 ]  # fmt: skip
 
+RESOURCES_VARIABLE = "A2PERF_RESOURCES"
+"""Environment variable that holds the resources of the run that its launcher was asked for, as a JSON object."""
+
+_HASH_TEXT = len("sha256:") + 12
+
 _IDENTITY = (
-    "mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "config_sha256",
-    "repeats", "perturbations", "models",
+    "mode", "domain", "task", "env_id", "env_kwargs", "root_seed", "participant_args", "repeats", "perturbations",
+    "models",
 )  # fmt: skip
 
 
@@ -171,7 +177,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
                 manifest.timings_s = found.timings_s
                 manifest.seeds = found.seeds  # a resume on another host keeps the seeds of the first attempt
         if not resumed:
-            manifest.attempts = attempts.archived(path, lambda other: not _difference(other, manifest))
+            manifest.attempts = attempts.archived(path, lambda other: _is_attempt(other, manifest))
         attempt = attempts.new_attempt(manifest.attempts)
         manifest.attempts = [*manifest.attempts, attempt]
         bundle = Bundle(path, manifest, resumed, AttemptClock(path, attempt), lock)
@@ -187,6 +193,11 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
         lock.release()
         raise
     return bundle
+
+
+def given_resources() -> dict[str, Any]:
+    """Returns the resources of this process's run that its launcher was asked for, by name."""
+    return dict(json.loads(os.environ.get(RESOURCES_VARIABLE, "{}")))
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
@@ -286,20 +297,51 @@ def _refuse_links(path: Path) -> None:
 
 
 def _difference(found: Manifest, wanted: Manifest) -> str:
-    parts = [
-        f"{name} was {getattr(found, name)!r}, now {getattr(wanted, name)!r}"
-        for name in _IDENTITY
-        if getattr(found, name) != getattr(wanted, name) and name != "config_sha256"
-    ]
+    """Describes what differs in the identities of two runs; empty if they answer the same question."""
+    parts: list[str] = []
+    for name in _IDENTITY:
+        parts += _changes(name, getattr(found, name), getattr(wanted, name))
     if (found.concurrent_episodes > 1) != (wanted.concurrent_episodes > 1):  # one policy for all episodes, or new ones
         parts.append(f"concurrent_episodes was {found.concurrent_episodes}, now {wanted.concurrent_episodes}")
-    if found.config_sha256 != wanted.config_sha256:
+    if wanted.settings and not found.settings:
+        parts.append(f"a2perf {found.a2perf_version} did not record its settings")
+    elif not wanted.settings and found.config_sha256 != wanted.config_sha256:
         parts.append("the configuration changed (compare config.gin)")
+    for name, value in wanted.settings.items():
+        if name == "configuration" and found.settings.get(name, value) != value:
+            parts.append("the configuration changed (compare config.gin)")
+        elif name in found.settings:  # not in a record of a version without this setting
+            parts += _changes(name, found.settings[name], value)
     if changed := submission_difference(found.submission, wanted.submission):
         parts.append(changed)
-    if found.seeds.get("scheme") == KEYED_SEEDS and wanted.seeds.get("scheme") == PUBLIC_SEEDS:
+    if (
+        "public_seeds" not in found.settings
+        and found.seeds.get("scheme") == KEYED_SEEDS
+        and wanted.seeds.get("scheme") == PUBLIC_SEEDS
+    ):
         parts.append("its seeds were keyed, now they are public")
     return "; ".join(parts)
+
+
+def _is_attempt(found: Manifest, wanted: Manifest) -> bool:
+    """Returns whether an archived run counts as an attempt of a run: its settings beside the gin file may differ."""
+    one, other = (msgspec.structs.replace(manifest, settings={}) for manifest in (found, wanted))
+    return not _difference(one, other)
+
+
+def _changes(name: str, found: Any, wanted: Any) -> list[str]:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        names = sorted({*found, *wanted})
+        return [part for one in names for part in _changes(f"{name}[{one}]", found.get(one), wanted.get(one))]
+    return [] if found == wanted else [f"{name} was {_shown(found)}, now {_shown(wanted)}"]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not given"
+    if isinstance(value, str) and value:
+        return value[:_HASH_TEXT] if value.startswith("sha256:") else value
+    return json.dumps(value, default=str)
 
 
 def archive(path: Path) -> Path:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import gin
 
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.errors import ConfigError, did_you_mean, names_hint
 from a2perf.records import ConfigurationRecord
 from a2perf.stranger_files import printable
 from a2perf.submission import participant_gin
@@ -63,7 +63,7 @@ def load(file: GinFile, bindings: Sequence[str], *, trusted: bool = False) -> No
         clear()
         _parse_one(lambda: gin.parse_config("\n".join([_IMPORT, *gin_lines(values)])), file.name)
         _bind(bindings)
-    finalise()
+    finalise(file.name, content.decode(errors="replace"))
     _record = ConfigurationRecord(
         file=file.name, origin=file.origin, trusted=trusts, sha256=hashlib.sha256(content).hexdigest()
     )
@@ -108,8 +108,12 @@ def restore(text: str) -> None:
     gin.parse_config(text)
 
 
-def finalise() -> None:
+def finalise(source: str = "the configuration", text: str = "") -> None:
     """Checks that every macro (``%Name``) in a binding exists.
+
+    Args:
+        source: name of the gin file, for errors.
+        text: its content.
 
     Raises:
         ConfigError: an unknown macro, with the nearest known one.
@@ -122,7 +126,9 @@ def finalise() -> None:
         macro = re.search(r"for '([^/']+)/gin.macro'", str(error))
         if macro is None:
             raise ConfigError(_first_line(error)) from error
-        raise _unknown_macro(macro.group(1)) from error
+        name = macro.group(1)
+        lines = [number for number, line in enumerate(text.splitlines(), 1) if f"%{name}" in line.partition("#")[0]]
+        raise _unknown_macro(name, f"{source}, line {lines[0]}" if lines else "the configuration") from error
 
 
 def parameter(selector: str, default: Any = None) -> Any:
@@ -147,9 +153,16 @@ def text() -> str:
     return gin.config_str() or "# nothing was configured\n"
 
 
-def digest() -> str:
-    """Returns a SHA-256 over the configuration in force."""
-    return hashlib.sha256(text().encode()).hexdigest()
+def digest(*, without: str = "") -> str:
+    """Returns a SHA-256 over the configuration in force, or over its bindings of all configurables but one."""
+    if not without:
+        return hashlib.sha256(text().encode()).hexdigest()
+    bound = sorted(
+        (scope, selector, sorted((name, repr(value)) for name, value in values.items()))
+        for (scope, selector), values in gin.config._CONFIG.items()
+        if selector.split(".")[-1] != without and values
+    )
+    return hashlib.sha256(repr(bound).encode()).hexdigest()
 
 
 def _bound_name(binding: str) -> str:
@@ -206,14 +219,14 @@ def _readable(error: Exception, source: str) -> ConfigError:
         known = sorted(set(_configurables()))
         return ConfigError(
             f"{where}: {name!r} is not a configurable name{did_you_mean(name, known)}",
-            hint=f"choose one of: {', '.join(known)}",
+            hint=names_hint(name, known),
         )
     if misspelt := re.search(r"Configurable '([^']+)' doesn't have a parameter named '([^']+)'", message):
         owner, name = misspelt.groups()
         known = _parameters(owner)
         return ConfigError(
             f"{where}: {owner} has no parameter {name!r}{did_you_mean(name, known)}",
-            hint=f"choose one of: {', '.join(known)}",
+            hint=names_hint(name, known),
         )
     if macro := re.search(r"for '([^/']+)/gin.macro'", message):
         return _unknown_macro(macro.group(1), where)
@@ -221,11 +234,10 @@ def _readable(error: Exception, source: str) -> ConfigError:
 
 
 def _unknown_macro(name: str, where: str = "the configuration") -> ConfigError:
-    constants = [key.removeprefix("a2perf.constants.") for key in gin.config._CONSTANTS._selector_map]
-    return ConfigError(
-        f"{where}: %{name} is not defined{did_you_mean(name, constants)}",
-        hint=f"choose one of: {', '.join(sorted(key for key in constants if key.startswith('Benchmark')))}",
-    )
+    constants = sorted(key.removeprefix("a2perf.constants.") for key in gin.config._CONSTANTS._selector_map)
+    kind = [key for key in constants if key.startswith(name.partition(".")[0])]
+    known = kind or [key for key in constants if key.startswith("Benchmark")]
+    return ConfigError(f"{where}: %{name} is not defined{did_you_mean(name, constants)}", hint=names_hint(name, known))
 
 
 def _where(error: BaseException, source: str) -> str:

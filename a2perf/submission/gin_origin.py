@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from a2perf.domains.registry import DOMAINS_FOLDER, domains, gin_folder
+from a2perf.domains.registry import DEFAULT_CONFIGS, DOMAINS_FOLDER, domains, gin_folders, packaged_gin_file
 from a2perf.errors import ConfigError
 from a2perf.stranger_files import Kind, printable, read_regular_file
 from a2perf.submission.given_paths import settled
@@ -38,6 +38,8 @@ class GinFile:
     def name(self) -> str:
         """Its path for records and messages; safe to print."""
         if self.origin == "packaged":
+            if self.path.is_relative_to(DEFAULT_CONFIGS.resolve()):
+                return self.path.relative_to(DEFAULT_CONFIGS.resolve()).as_posix()
             domain, _, *below = self.path.relative_to(DOMAINS_FOLDER.resolve()).parts
             return "/".join((domain, *below))
         if self.origin == "participant" and self.submission is not None:
@@ -87,18 +89,16 @@ def locate(
         domain = next((one.name for one in domains().values() if any(known.name == task for known in one.tasks)), None)
     packaged: list[Path] = []
     if domain is not None and not path.is_absolute():
-        folder = gin_folder(domain)
-        exact = folder / path
-        if exact.is_file():
-            return origin_of(exact, None)
-        packaged = sorted(found for found in folder.rglob(path.name) if found.match(str(path)))
-        if task is not None and len(packaged) > 1 and (of_task := folder / task / path) in packaged:
-            packaged = [of_task]
-        places.append(folder)
+        for name in ([f"{task}/{given}"] if task is not None else []) + [given]:
+            if ".." not in path.parts and (exact := packaged_gin_file(domain, name)) is not None:
+                return origin_of(exact, None)
+        folders = gin_folders(domain)
+        packaged = sorted(found for found in folders[1].rglob(path.name) if found.match(str(path)))
+        places += folders
     if len(packaged) == 1:
         return origin_of(packaged[0], None)
     if packaged:
-        names = ", ".join(str(found.relative_to(gin_folder(str(domain)))) for found in packaged)
+        names = ", ".join(str(found.relative_to(gin_folders(str(domain))[1])) for found in packaged)
         raise ConfigError(
             f"{given!r} matches {len(packaged)} packaged files of {domain}: {names}",
             hint="name one with its folder, `--gin-config FOLDER/FILE`, or a task that has one, `--task NAME`",
@@ -110,12 +110,20 @@ def locate(
 
 
 def _at_earlier_place(path: Path) -> Path | None:
-    """Returns a packaged file for its earlier path ``submission/configs/DOMAIN/...``, which existing commands use."""
+    """Returns a packaged file for the paths that existing commands use.
+
+    These are ``submission/configs/DOMAIN/...`` and ``domains/DOMAIN/configs/...`` below any folder.
+    """
     parts = path.parts
     for index in range(len(parts) - 3):
-        if parts[index : index + 2] == ("submission", "configs") and parts[index + 2] in domains():
-            found = gin_folder(parts[index + 2]).joinpath(*parts[index + 3 :])
-            return found if found.is_file() and ".." not in parts[index:] else None
+        first, second, third = parts[index : index + 3]
+        if (first, second) == ("submission", "configs") and third in domains():
+            domain = third
+        elif (first, third) == ("domains", "configs") and second in domains():
+            domain = second
+        else:
+            continue
+        return None if ".." in parts[index:] else packaged_gin_file(domain, "/".join(parts[index + 3 :]))
     return None
 
 
@@ -142,7 +150,8 @@ def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) ->
 
 
 def _origin_outside(resolved: Path) -> Origin:
-    return "packaged" if resolved.is_relative_to(DOMAINS_FOLDER.resolve()) else "organizer"
+    folders = (DOMAINS_FOLDER, DEFAULT_CONFIGS)
+    return "packaged" if any(resolved.is_relative_to(folder.resolve()) for folder in folders) else "organizer"
 
 
 def is_inside(path: Path, folder: Path) -> bool:

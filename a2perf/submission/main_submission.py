@@ -29,7 +29,7 @@ from a2perf.submission.evaluator.folder_content import bundle_folder
 from a2perf.submission.evaluator.progress import RunProgress, run_progress
 from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.given_paths import settled
-from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.options import normalised, parse_participant_args, set_verbosity
 from a2perf.submission.run_options import RunOptions, run_options
 from a2perf.submission.settings import Submission
 from a2perf.terminal import guarded
@@ -61,7 +61,7 @@ from a2perf.terminal import guarded
 @run_options(one_run=True)
 @click.option("--force", is_flag=True, help="Archive an existing bundle and start again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--verbosity", default=None, help="Accepted for old command lines, without effect.")
+@click.option("--verbosity", metavar="LEVEL", help="Level of messages: debug, info, warning, error or fatal.")
 def main(**flags: Any) -> None:
     """Runs one submission in one mode on one task."""
     with guarded():
@@ -73,9 +73,11 @@ def main(**flags: Any) -> None:
 
 
 def _status(flags: dict[str, Any]) -> int:
+    verbosity = flags.pop("verbosity")
     progress = run_progress()
     try:
-        flags.pop("verbosity")
+        if set_verbosity(verbosity) < 0 and type(progress) is RunProgress:
+            progress = run_progress(quiet=True)
         return evaluate(options=RunOptions.taken_from(flags), progress=progress, **flags)
     except UserError as error:
         progress.refused(error)

@@ -234,10 +234,10 @@ def _misfit(binding: Binding, source: str, valid: str) -> ConfigError:
 
 def _refused(binding: Binding, source: str) -> ConfigError:
     owner, _, parameter = binding.name.rpartition(".")
-    names = sorted(ALLOWED)
-    near = did_you_mean(parameter, [name.rpartition(".")[2] for name in names if name.startswith(f"{owner}.")])
+    owners = sorted({name.rpartition(".")[0] for name in ALLOWED})
+    names = [name.rpartition(".")[2] for name in sorted(ALLOWED) if name.startswith(f"{owner}.")]
+    near = did_you_mean(parameter, names) if owner in owners else did_you_mean(owner, owners)
     return ConfigError(
         f"{source}, line {binding.line}: a submission's gin file may not set {binding.name[:120]}{near}",
-        hint=f"remove the line, {_ELSEWHERE}. "
-        f"It may set {', '.join(names)}, and in create_domain the arguments of a registered task",
+        hint=f"remove the line, {_ELSEWHERE}",
     )

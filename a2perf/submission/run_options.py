@@ -7,14 +7,15 @@ of gin files and not to a setting. A command adds the flags with ``run_options``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Self
 
 import click
 
-from a2perf.submission.settings import Submission
+from a2perf.submission.options import DURATION, SIZE
+from a2perf.submission.settings import NEUTRAL, Submission
 
 _TRUST = "trust_submission_config"
 
@@ -58,6 +59,8 @@ class RunOption:
             given |= {"is_flag": True}
         elif self.kind.startswith("Sequence"):
             given |= {"multiple": True}
+        elif self.name.endswith(("_bytes", "_s")):
+            given |= {"type": SIZE if self.name.endswith("_bytes") else DURATION}
         elif self.kind.startswith("int"):
             given |= {"type": int}
         elif self.kind.startswith("float"):
@@ -91,6 +94,23 @@ OPTIONS: Mapping[str, RunOption] = MappingProxyType({one.name: one for one in _d
 
 TRUST_FLAG = OPTIONS[_TRUST].flag
 """The flag that lets gin evaluate a submission's gin file."""
+
+
+_NEUTRAL_FLAGS = {"--verbosity", *(one.flag for name, one in OPTIONS.items() if name in NEUTRAL)}
+
+
+def identity_words(flags: Sequence[str]) -> list[str]:
+    """Returns the flags of the evaluator's command line that can change a number or a claim of a run."""
+    kept: list[str] = []
+    words = iter(flags)
+    for word in words:
+        if word in _NEUTRAL_FLAGS:
+            next(words, None)
+        elif word == OPTIONS["concurrent_episodes"].flag:  # as in the bundle: one at a time, or several
+            kept += [word, "1" if next(words, "1") == "1" else "N"]
+        else:
+            kept.append(word)
+    return kept
 
 
 def run_options(

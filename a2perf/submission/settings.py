@@ -7,6 +7,7 @@ the evaluator and for every command that starts runs.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ import msgspec
 from a2perf.constants import BenchmarkDomain, BenchmarkMode
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, did_you_mean
+from a2perf.runs.layout import MANIFEST
 from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST
 
 CHOICES = {
@@ -32,6 +34,27 @@ _AT_LEAST_ONE = (
 )  # fmt: skip
 ALL_PERTURBATIONS = "all"
 """Stands for every perturbation of the domain."""
+
+NEUTRAL = {
+    "root_dir": "place of the bundle",
+    "participant_module_path": "the hash of the submission's content counts",
+    "metric_values_dir": "place of copies of the results",
+    "run_offline_metrics_only": "reads a recorded run and starts none",
+    "num_recorded_observations": "no effect",
+    "plot_metrics": "no effect",
+    "reliability_metrics": "selection of the report",
+    "model_endpoint": "address of a server; the names of its models count",
+    "model_key_variable": "access to that server",
+    "model_key_file": "access to that server",
+}
+"""Settings that are not part of a run's identity, with the reason: they cannot change a number or a claim."""
+
+_IN_MANIFEST = (
+    "mode", "domain", "seed", "participant_args", "repeats", "perturbations", "concurrent_episodes", "model",
+)  # fmt: skip
+"""Settings that are part of the identity under fields of the manifest."""
+
+_BY_CONTENT = ("seeds_from", "held_out_task", "evaluation_seeds_file", "model_prices", "model_replay")
 
 
 def option(
@@ -304,6 +327,22 @@ class Submission:
             if getattr(self, name) < 1:
                 raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", hint="use 1 or more")
 
+    def identity(self) -> dict[str, Any]:
+        """Returns the settings of a run's identity that have no field in its manifest, by name, as JSON values.
+
+        Small files of the organizer and bundles count by their content, other paths by their place.
+        """
+        found: dict[str, Any] = {}
+        for entry in fields(self):
+            if entry.name in NEUTRAL or entry.name in _IN_MANIFEST:
+                continue
+            value = getattr(self, entry.name)
+            if entry.metadata.get("path") and value:
+                named = _content if entry.name in _BY_CONTENT else _place
+                value = named(value) if isinstance(value, str) else [named(item) for item in value]
+            found[entry.name] = list(value) if isinstance(value, tuple) else value
+        return found
+
     @property
     def root(self) -> Path:
         """The run's root folder."""
@@ -313,6 +352,19 @@ class Submission:
     def folder(self) -> Path:
         """The submission's folder."""
         return Path(str(self.participant_module_path))
+
+
+def _place(given: str) -> str:
+    return given if "://" in given else str(Path(given).expanduser().absolute())
+
+
+def _content(given: str) -> str:
+    path = Path(_place(given))
+    try:
+        with (path / MANIFEST if path.is_dir() else path).open("rb") as stream:
+            return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+    except OSError:  # the reader of the file explains it
+        return str(path)
 
 
 def _mode(given: BenchmarkMode | str) -> BenchmarkMode:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from a2perf.domains.registry import domains, gin_folder
+from a2perf.domains.registry import domains, gin_folders
 from a2perf.errors import ConfigError, UserError
 from a2perf.sandbox import LADDER, strongest_level
 from a2perf.submission import configuration, participant_gin
@@ -87,7 +87,7 @@ def test_a_refused_name_says_what_is_allowed_and_how_to_go_on(entry: Path) -> No
     (entry / "inference.gin").write_text(HEAD + "Submission.sandbox = 'none'\n")
     with pytest.raises(ConfigError, match=rf"^inference.gin, line {LINE}: .*may not set Submission.sandbox") as caught:
         configuration.load(locate("inference.gin", submission=entry, domain=None), [])
-    for words in ("--trust-submission-config", "outside of the submission", "Submission.participant_args"):
+    for words in ("--trust-submission-config", "outside of the submission", "--gin-bindings"):
         assert words in str(caught.value.hint)
 
 
@@ -220,7 +220,7 @@ def test_arguments_of_an_environment_are_those_of_one_registered_task(line: str,
 
 @pytest.mark.parametrize(
     "path",
-    sorted(path for name in domains() for path in gin_folder(name).rglob("*.gin")),
+    sorted(path for name in domains() for folder in gin_folders(name) for path in folder.rglob("*.gin")),
     ids=lambda path: path.parent.name,
 )
 def test_a_copy_of_a_packaged_file_may_lie_in_a_submission(path: Path, entry: Path) -> None:

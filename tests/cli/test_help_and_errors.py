@@ -128,8 +128,10 @@ def test_doctor_fits_80_columns_and_ends_with_the_next_step(monkeypatch: pytest.
 def test_a_task_selects_its_packaged_gin_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="matches 11 packaged files") as caught:
-        locate("inference.gin", submission=tmp_path, domain="circuit_training")
+        locate("domain.gin", submission=tmp_path, domain="circuit_training")
     assert "--task" in str(caught.value.hint)
+    default = locate("inference.gin", submission=tmp_path, domain="circuit_training").path
+    assert default.parts[-4:] == ("submission", "configs", "circuit_training", "inference.gin")
     for domain in ("circuit_training", None):
         found = locate("inference.gin", submission=tmp_path, domain=domain, task="toy_macro_stdcell")
         assert found.path.parts[-3:] == ("configs", "toy_macro_stdcell", "inference.gin")

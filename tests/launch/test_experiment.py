@@ -106,7 +106,10 @@ def test_a_key_changes_with_what_the_run_is_and_with_nothing_else(entry_folder: 
 
     same = key()
     assert key() == same
-    assert key(resources=Resources(cpus=2, wall_s=60), flags=("--sandbox", "none")) == same
+    assert key(flags=("--verbosity", "debug", "--model-key-file", "other")) == same
+    assert key(flags=("--concurrent-episodes", "2")) == key(flags=("--concurrent-episodes", "3")) != same
+    assert key(resources=Resources(cpus=2)) != same
+    assert key(flags=("--sandbox", "none")) != same
     assert key(participant_args="a=1") != same
     assert key(bindings=("Submission.num_inference_episodes = 4",)) != same
     (entry_folder / "inference.py").write_text("# changed\n")
@@ -116,7 +119,7 @@ def test_a_key_changes_with_what_the_run_is_and_with_nothing_else(entry_folder: 
 def test_resources_reach_the_run(entry_folder: Path, tmp_path: Path) -> None:
     wanted = Resources(cpus=2, memory_bytes=2**31, gpus=1, wall_s=90)
     command = plan(experiment(tmp_path, resources=wanted))[0].command
-    assert command.resources == Resources(2, 2**31 + EVALUATOR_MEMORY_BYTES, 1, 90)
+    assert command.resources == Resources(2, 2**31 + EVALUATOR_MEMORY_BYTES, 1, 120)
     flags = command.evaluator_flags()
     assert flags is not None
     assert flags[flags.index("--memory-limit-bytes") + 1] == str(2**31)
@@ -144,8 +147,26 @@ def test_a_wrong_experiment_is_refused_before_anything_runs(
 
 def test_the_reference_names_every_flag_of_an_experiment(repository: Path) -> None:
     page = (repository / "docs" / "reference" / "experiments.md").read_text()
-    own = {"tasks", "seeds", "num_seeds", "workers", "launcher", "launcher_option", "cpus", "memory", "gpus"}
-    own |= {"time_limit", "force", "retry_failed", "retry_infrastructure", "as_json", "submissions", "gin_configs"}
+    own = {
+        "tasks",
+        "seeds",
+        "num_seeds",
+        "workers",
+        "launcher",
+        "launcher_option",
+        "cpus",
+        "memory_limit_bytes",
+        "gpus",
+    }
+    own |= {
+        "run_time_limit_s",
+        "force",
+        "retry_failed",
+        "retry_infrastructure",
+        "as_json",
+        "submissions",
+        "gin_configs",
+    }
     flags = {option.name: option.opts[0] for option in run.params}
     assert own <= set(flags)
     assert [flags[name] for name in sorted(own) if flags[name].replace("gin-config", "gin_config") not in page] == []
@@ -369,6 +390,6 @@ def test_a_run_over_its_time_limit_fails_and_the_rest_goes_on(tmp_path: Path) ->
     (stage.entry / "train.py").write_text("def train():\n    import time\n    time.sleep(600)\n")
     status, output = stage.run()
     assert status == 1, output
-    assert "timeout: it ran longer than the 5 s" in output
+    assert "timeout: train: the run reached its limit of 5 s" in output
     assert "1 more did not run because the run before them failed" in output
     assert_nothing_remains(stage.folder, stage.temporary)

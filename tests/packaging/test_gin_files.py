@@ -7,15 +7,16 @@ from pathlib import Path
 import gin
 import pytest
 
-from a2perf.domains.registry import domains, find_environment, gin_folder
+from a2perf.domains.registry import domains, find_environment, gin_folders, packaged_gin_file
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration, gin_origin
 from a2perf.submission.submission_util import Submission
 
 FILES = sorted(
-    f"{domain}/{path.relative_to(gin_folder(domain))}"
+    f"{domain}/{path.relative_to(folder)}"
     for domain in domains()
-    for path in gin_folder(domain).rglob("*.gin")
+    for folder in gin_folders(domain)
+    for path in folder.rglob("*.gin")
 )
 TASK_FILES = [name for name in FILES if name.count("/") == 2]
 DOMAINS = ("quadruped_locomotion", "web_navigation", "circuit_training")
@@ -23,7 +24,9 @@ DOMAINS = ("quadruped_locomotion", "web_navigation", "circuit_training")
 
 def packaged(name: str) -> Path:
     domain, _, below = name.partition("/")
-    return gin_folder(domain) / below
+    found = packaged_gin_file(domain, below)
+    assert found is not None
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -38,15 +41,19 @@ def _domain_is_here(name: str) -> None:
 
 def test_every_domain_ships_its_files() -> None:
     for domain in DOMAINS:
-        folder = gin_folder(domain)
-        assert {path.name for path in folder.glob("*.gin")} >= {"train.gin", "training.gin", "generalization.gin"}
-        for task in (path for path in folder.iterdir() if path.is_dir()):
+        defaults, tasks = gin_folders(domain)
+        assert {path.name for path in defaults.iterdir()} == {
+            "train.gin", "training.gin", "inference.gin", "generalization.gin",
+        }  # fmt: skip
+        assert defaults.parts[-4:] == ("a2perf", "submission", "configs", domain)
+        assert not list(tasks.glob("*.gin"))
+        for task in tasks.iterdir():
             assert {path.name for path in task.iterdir()} >= {"inference.gin", "domain.gin"}
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_both_names_of_the_training_file_hold_the_same(domain: str) -> None:
-    folder = gin_folder(domain)
+    folder = gin_folders(domain)[0]
     assert (folder / "train.gin").read_bytes() == (folder / "training.gin").read_bytes()
 
 
@@ -82,11 +89,11 @@ def test_inference_and_domain_file_of_a_task_describe_one_environment(name: str)
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_generalization_file_names_tasks_that_have_a_folder(domain: str) -> None:
-    configuration.parse([gin_folder(domain) / "generalization.gin"], [])
+    configuration.parse([packaged(f"{domain}/generalization.gin")], [])
     tasks = configuration.parameter("Submission.generalization_tasks")
     assert len(tasks) >= 2
     for task in tasks:
-        assert (gin_folder(domain) / task / "domain.gin").is_file()
+        assert packaged(f"{domain}/{task}/domain.gin").is_file()
     if domain in domains():
         assert tuple(tasks) == domains()[domain].generalization_tasks
 
@@ -121,10 +128,14 @@ def test_commands_that_name_the_earlier_place_still_find_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = "a2perf/submission/configs/web_navigation/training.gin"
-    found = gin_origin.locate(given, submission=tmp_path, domain=None)
-    assert (found.path, found.origin, found.name) == (
-        packaged("web_navigation/training.gin"), "packaged", "web_navigation/training.gin",
-    )  # fmt: skip
+    task = "difficulty_level_1_num_websites_1"
+    for name in ("training.gin", "inference.gin", f"{task}/inference.gin"):
+        for given in (
+            f"a2perf/submission/configs/web_navigation/{name}",
+            f"a2perf/domains/web_navigation/configs/{name}",
+        ):
+            found = gin_origin.locate(given, submission=tmp_path, domain=None)
+            place = packaged(f"web_navigation/{name}")
+            assert (found.path, found.origin, found.name) == (place, "packaged", f"web_navigation/{name}")
     with pytest.raises(ConfigError):
         gin_origin.locate("a2perf/submission/configs/web_navigation/../../registry.py", submission=None, domain=None)

@@ -8,6 +8,7 @@ import pytest
 from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration
+from a2perf.submission.evaluator.identity import RunTask
 from a2perf.submission.participant_settings import ALLOWED
 from a2perf.submission.submission_util import Submission
 
@@ -38,7 +39,7 @@ def parse(tmp_path, text: str, *bindings: str) -> Submission:
     path = tmp_path / "run.gin"
     path.write_text(text)
     configuration.parse([path], bindings)
-    configuration.finalise()
+    configuration.finalise(path.name, text)
     return Submission(root_dir=str(tmp_path), participant_module_path=str(tmp_path))
 
 
@@ -69,11 +70,14 @@ def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
         (
             "Submission.moed = 'train'",
             r"line 3: Submission has no parameter 'moed'; did you mean 'mode'",
-            "num_inference_steps",
+            "write mode",
         ),
+        ("Submision.mode = 'train'", r"line 3: 'Submision' is not a configurable name; did you mean 'Submission'", ""),
+        ("Submission.qqqq = 1", r"line 3: Submission has no parameter 'qqqq'\n", "num_inference_steps"),
+        ("Qqqq.mode = 1", r"line 3: 'Qqqq' is not a configurable name\n", "Submission, create_domain"),
         (
             "Submission.mode = %BenchmarkMode.TRIAN",
-            r"%BenchmarkMode.TRIAN is not defined; did you mean 'BenchmarkMode.TRAIN'",
+            r"line 3: %BenchmarkMode.TRIAN is not defined; did you mean 'BenchmarkMode.TRAIN'",
             "",
         ),
         ("import a2perf.nowhere", r"line 3: No module named 'a2perf.nowhere'", ""),
@@ -95,6 +99,14 @@ def test_mistake_names_place_and_nearest_name(tmp_path, line: str, message: str,
     with pytest.raises(ConfigError, match=message) as caught:
         parse(tmp_path, head + line + "\n")
     assert hint in (caught.value.hint or "")
+    assert len(str(caught.value)) < 500
+
+
+def test_a_misspelt_parameter_of_create_domain_is_not_an_argument_of_the_environment(tmp_path) -> None:
+    configuration.clear()
+    parse(tmp_path, "Submission.mode = 'train'\nSubmission.domain = 'circuit_training'\ncreate_domain.env_nam = 'x'\n")
+    with pytest.raises(ConfigError, match="no parameter 'env_nam'; did you mean 'env_name'"):
+        RunTask.configured("circuit_training")
 
 
 def test_missing_mode_says_what_to_add(tmp_path) -> None:
@@ -114,7 +126,7 @@ def test_file_is_found_here_then_in_the_submission_then_packaged(tmp_path, monke
     submission.mkdir()
     monkeypatch.chdir(here)
     packaged = configuration.find_gin_file("training.gin", submission=submission, domain="quadruped_locomotion")
-    assert packaged.parent.parent.name == "quadruped_locomotion"
+    assert packaged.parts[-4:] == ("submission", "configs", "quadruped_locomotion", "training.gin")
     (submission / "training.gin").write_text("")
     assert (
         configuration.find_gin_file("training.gin", submission=submission, domain=None) == submission / "training.gin"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import a2perf
-from a2perf.domains.registry import domains, gin_folder
+from a2perf.domains.registry import domains, gin_folders
 from a2perf.errors import MissingDependency
 from tests.submission.conftest import command
 
@@ -176,7 +176,7 @@ def test_15_and_16_every_shipped_gin_file_names_its_environment_and_its_tasks() 
     known = {task.name for domain in domains().values() for task in domain.tasks}
     checked = 0
     for name in domains():
-        for path in sorted(gin_folder(name).rglob("*.gin")):
+        for path in sorted(path for folder in gin_folders(name) for path in folder.rglob("*.gin")):
             text = path.read_text()
             if path.name == "inference.gin":
                 assert "create_domain.env_name" in text or "domain.gin" in text, path

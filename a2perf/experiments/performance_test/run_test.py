@@ -120,7 +120,7 @@ class _Judge:
             self.missing = self.missing or missing
             state = "infrastructure" if missing or entry.kind == INFRASTRUCTURE else "crashed"
             self.has_crash |= state == "crashed"
-            reason = f"missing package: {missing}" if missing else f"{entry.kind}: {entry.reason}"
+            reason = f"missing package: {missing}" if missing else entry.failure
             self.outcomes[run.key] = RunOutcome(run.seed, run.key, state, reason=reason, wall_s=event.wall_s)
             self.say(f"  seed {run.seed}: {state} ({reason})")
         else:

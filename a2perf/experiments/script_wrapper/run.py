@@ -72,7 +72,7 @@ class Wrapping:
 
     def command(self) -> list[str]:
         """Returns a command that repeats the run."""
-        limit = [] if self.time_limit_s is None else ["--time-limit", f"{self.time_limit_s:g}"]
+        limit = [] if self.time_limit_s is None else ["--run-time-limit-s", f"{self.time_limit_s:g}"]
         return [
             "a2perf", "wrap", str(self.script), "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox,
             "--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit,
@@ -262,7 +262,13 @@ def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
         seeds={"script": wanted.seed},
         participant_args={},
         command=wanted.command(),
-        config_sha256=hashlib.sha256(_settings(wanted).encode()).hexdigest(),
+        config_sha256=(config := hashlib.sha256(_settings(wanted).encode()).hexdigest()),
+        settings={
+            "configuration": config,
+            "sandbox": sandbox.level,
+            "time_limit_s": wanted.time_limit_s,
+            "python": ".".join(platform.python_version_tuple()[:2]),
+        },
         state=RunState.RUNNING,
         attempts=[],
         sandbox=SandboxRecord(

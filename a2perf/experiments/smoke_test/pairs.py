@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from a2perf.domains.registry import gin_folder
+from a2perf.domains.registry import packaged_gin_file
 from a2perf.experiments.runners.smoke import PHASES_FILE
 from a2perf.experiments.smoke_test.plan import PHASES, SmokePair
 from a2perf.launch import QUEUE_FILE, Conductor, Resources, RunCommand, RunEvent, RunSpec, State
@@ -145,7 +145,7 @@ def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) ->
 def _inference_config(pair: SmokePair) -> str:
     """Returns the packaged configuration of the pair's task or, if it has none, of the domain."""
     own = f"{pair.env}/inference.gin"
-    return own if (gin_folder(pair.domain) / own).is_file() else "inference.gin"
+    return own if packaged_gin_file(pair.domain, own) else "inference.gin"
 
 
 def _take(outcome: PairOutcome, event: RunEvent, place: Path) -> None:

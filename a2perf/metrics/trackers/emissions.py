@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import logging
 import sys
 import threading
 import types
@@ -57,7 +58,8 @@ class EmissionsSettings:
         output_methods: codecarbon: outputs, as a list or separated by commas; replaces the ``save_to_*`` flags.
         save_to_file: codecarbon: write its own file.
         save_to_api: codecarbon: send measurements to its API.
-        save_to_logger: codecarbon: send measurements to ``logging_logger``.
+        save_to_logger: codecarbon: send measurements to ``logging_logger``, by default to its own logger; a run keeps
+            that one's lines in ``codecarbon.log``.
         save_to_prometheus: codecarbon: send measurements to Prometheus.
         save_to_logfire: codecarbon: send measurements to Logfire.
         prometheus_url: codecarbon: address of the Prometheus gateway.
@@ -209,6 +211,10 @@ def make_tracker(offline: bool, arguments: dict[str, Any]) -> Any:
     import codecarbon
 
     kind = codecarbon.OfflineEmissionsTracker if offline else codecarbon.EmissionsTracker
+    if "logger" in arguments["output_methods"].split(",") and arguments.get("logging_logger") is None:
+        from codecarbon.output import LoggerOutput
+
+        arguments["logging_logger"] = LoggerOutput(logging.getLogger("codecarbon"), logging.WARNING)
     known = {name for base in kind.__mro__ for name in inspect.signature(base.__init__).parameters}
     if "output_methods" not in known:
         outputs = arguments.pop("output_methods", "csv").split(",")

@@ -46,7 +46,7 @@ def reported(reply: Any, where: str) -> Failure | None:
     return Failure(
         kind=_REPORTED[kind],
         where=place[:200] or where,
-        message=message[:_MAX_TEXT],
+        message=message[:_MAX_TEXT].strip() or "it gave no reason",
         traceback=None if trace is None else trace[:_MAX_TEXT],
         exit_code=code,
     )
@@ -58,6 +58,9 @@ def revised(failure: Failure, ending: Ending, limits: Limits) -> Failure:
     The participant sees a limit as an exception or as the death of a child process, and may report anything else. The
     record names the limit.
     """
+    if failure.kind is FailureKind.MEMORY and limits.memory_bytes:
+        most = f"{limits.memory_bytes:,} bytes (Submission.memory_limit_bytes)"
+        return msgspec.structs.replace(failure, message=f"{failure.message}; the limit is {most}")
     if failure.kind not in (FailureKind.EXCEPTION, FailureKind.EXIT, FailureKind.BAD_OUTPUT):
         return failure
     if (cause := overfull(ending, limits)) is not None:

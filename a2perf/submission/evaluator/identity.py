@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import hashlib
 import json
 import os
 import platform
@@ -13,17 +15,21 @@ from typing import Any
 import msgspec
 
 from a2perf._version import __version__
+from a2perf.constants import BenchmarkMode
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, UserError
 from a2perf.records import Manifest, RunState, TaskView
-from a2perf.runs.layout import MANIFEST
+from a2perf.runs.bundle import given_resources
+from a2perf.runs.layout import ARTIFACTS, MANIFEST, bundle_path
+from a2perf.sandbox import STRONGEST, strongest_level
 from a2perf.storage import read_record
 from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import seed_secret
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.own_code import package_sha256
+from a2perf.submission.evaluator.participant_python import required_packages
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
@@ -60,6 +66,11 @@ class RunTask:
         domain = get_domain(domain_name)
         bound = configuration.bound_parameters("create_domain")
         env_kwargs = {name: value for name, value in bound.items() if name not in _NOT_ENV_KWARGS}
+        for name in env_kwargs:  # an argument of an environment, unless it is a misspelt one of create_domain itself
+            if near := difflib.get_close_matches(name, _NOT_ENV_KWARGS, n=1, cutoff=0.8):
+                raise ConfigError(
+                    f"create_domain has no parameter {name!r}; did you mean {near[0]!r}?", hint=f"write {near[0]}"
+                )
         if "env_name" not in bound:
             first = domain.tasks[0]
             return cls(domain.name, first.name, first.env_id, {**first.kwargs, **env_kwargs})
@@ -152,12 +163,37 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         perturbations=list(settings.perturbations) if episodes else [],
         models=list(settings.model),
         view=task.view,
+        settings=identity_settings(settings),
         python={
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),
             "executable": os.path.basename(sys.executable),
         },
     )
+
+
+def identity_settings(settings: Submission) -> dict[str, Any]:
+    """Returns what can change a number or a claim of a run and has no field of its own in the manifest, by name."""
+    found = {**settings.identity(), "cpus": None, "gpus": None, **given_resources()}
+    if settings.sandbox == STRONGEST:  # a level that this host offers today, and did not offer before, is another one
+        found["sandbox"] = strongest_level()
+    if settings.mode is not BenchmarkMode.TRAIN:
+        found["training_artifacts"] = _training_artifacts(Path(settings.trained_root_dir or settings.root))
+    found["python"] = ".".join(platform.python_version_tuple()[:2])
+    if settings.python_env == "shared":
+        found["packages"] = required_packages(settings)
+    found["configuration"] = configuration.digest(without="Submission")
+    return found
+
+
+def _training_artifacts(root: Path) -> str | None:
+    """Returns a hash over the artifacts of a training run; None if it has none or has not ended."""
+    try:
+        files = read_record(bundle_path(root, "train") / MANIFEST, Manifest).files
+    except UserError:
+        return None
+    kept = {name: digest for name, digest in files.items() if name.startswith(f"{ARTIFACTS}/")}
+    return f"sha256:{hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()}" if kept else None
 
 
 def run_seeds(settings: Submission, task: RunTask, *, evaluates: bool) -> RunSeeds:

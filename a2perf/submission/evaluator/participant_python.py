@@ -14,9 +14,10 @@ import msgspec
 
 from a2perf import assets
 from a2perf.domains.registry import get_domain
-from a2perf.errors import SubmissionError
+from a2perf.errors import SubmissionError, UserError
 from a2perf.records import PythonEnvRecord
 from a2perf.sandbox.view import path_lines
+from a2perf.stranger_files import read_regular_file
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.folder_problems import Problem
 from a2perf.submission.settings import Submission
@@ -26,6 +27,8 @@ REQUIREMENTS = "requirements.txt"
 
 OVERRIDES = "overrides.txt"
 """Optional file of a submission that overrides the requirements of its packages."""
+
+_MAX_BYTES = 2**20
 
 LOG = "python_env.log"
 """Log of building the environment, in the bundle's folder of logs."""
@@ -60,8 +63,7 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
         UserError: a requirement cannot be installed, or the interpreter does not run.
     """
     if settings.python_env == "shared" and settings.participant_python is None:
-        here = [Path(folder) for folder in sys.path if folder.endswith("-packages")]
-        version, packages = platform.python_version(), listed_packages(here)
+        version, packages = platform.python_version(), listed_packages(_site_folders(settings))
         yield ParticipantPython(None, (), PythonEnvRecord(kind="shared", python_version=version, packages=packages))
         return
     from a2perf.submission.evaluator import python_env
@@ -70,7 +72,7 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
     if settings.python_env == "shared":
         given = Path(str(settings.participant_python)).absolute()
         prefix = given.parent.parent
-        packages = listed_packages(sorted(prefix.glob("lib/python3*/*-packages")))
+        packages = listed_packages(_site_folders(settings))
         record = PythonEnvRecord(kind="shared", python_version=interpreter.version, packages=packages)
         # The organizer's environment is trusted, so folders in its .pth files (such as a2perf's checkout) belong to it.
         yield ParticipantPython(given, (prefix, *interpreter.readable, *path_lines(prefix)), record)
@@ -93,6 +95,27 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
         yield ParticipantPython(env.python, env.readable, env.record)
 
 
+def required_packages(settings: Submission) -> dict[str, str]:
+    """Returns the versions in a shared interpreter of NumPy, Gymnasium and the submission's requirements, by name."""
+    try:
+        text = read_regular_file(settings.folder, Path(REQUIREMENTS), max_bytes=_MAX_BYTES).decode(errors="replace")
+    except UserError:
+        text = ""
+    installed = listed_packages(_site_folders(settings))
+    named = {_normalised(found) for found in re.findall(r"^\s*([A-Za-z0-9][\w.-]*)", text, re.MULTILINE)}
+    return {name: installed.get(name, "") for name in sorted({"numpy", "gymnasium", *named})}
+
+
+def _site_folders(settings: Submission) -> list[Path]:
+    if settings.participant_python is None:
+        return [Path(folder) for folder in sys.path if folder.endswith("-packages")]
+    return sorted(Path(settings.participant_python).absolute().parent.parent.glob("lib/python3*/*-packages"))
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def listed_packages(folders: Iterable[Path]) -> dict[str, str]:
     """Returns the versions of the packages in site folders by normalised name, the first folder first.
 
@@ -102,7 +125,7 @@ def listed_packages(folders: Iterable[Path]) -> dict[str, str]:
     for folder in folders:
         for entry in sorted(folder.glob("*.dist-info")):
             name, _, version = entry.name.removesuffix(".dist-info").rpartition("-")
-            found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), version)
+            found.setdefault(_normalised(name), version)
     return dict(sorted(found.items()))
 
 

@@ -38,10 +38,14 @@ class RunProgress:
         quiet: show nothing, for callers that print JSON or run many tasks at once.
         prefix: text before every line, such as the task of a parallel run.
         live: show a bar if standard error is a terminal. Several bars at once would overwrite each other.
+        failures: show failures even if quiet.
     """
 
-    def __init__(self, *, quiet: bool = False, prefix: str = "", live: bool = True) -> None:
+    def __init__(
+        self, *, quiet: bool = False, prefix: str = "", live: bool = True, failures: bool = False
+    ) -> None:  # fmt: skip
         self._quiet = quiet
+        self._failures = failures
         self._live = live
         self._prefix = prefix
         self._console = console(stderr=True)
@@ -53,7 +57,10 @@ class RunProgress:
 
     def say(self, text: str) -> None:
         """Prints a text. Lines after the first are indented: a participant's text cannot imitate a line of a2perf."""
-        if not self._quiet:
+        self._print(text, not self._quiet)
+
+    def _print(self, text: str, shown: bool) -> None:
+        if shown:
             self._console.print(f"{self._prefix}{text}".replace("\n", "\n    "))
 
     def phase(self, name: str, total: int | None = None) -> None:
@@ -98,7 +105,7 @@ class RunProgress:
 
     def failed(self, text: str) -> None:
         """Shows why the run failed."""
-        self.say(text)
+        self._print(text, self._failures or not self._quiet)
 
     def refused(self, error: UserError) -> None:
         """Shows an error of the caller's input."""
@@ -187,7 +194,11 @@ class EventProgress(RunProgress):
                 required = True  # never leave half a line behind
 
 
-def run_progress() -> RunProgress:
-    """Returns the progress of this evaluator process: events if its parent requested them, else a display."""
+def run_progress(*, quiet: bool = False) -> RunProgress:
+    """Returns the progress of this evaluator process: events if its parent requested them, else a display.
+
+    Args:
+        quiet: a display shows only failures.
+    """
     descriptor = os.environ.pop(EVENTS_VARIABLE, None)  # popped: the processes of tasks must not write to the pipe
-    return RunProgress() if descriptor is None else EventProgress(int(descriptor))
+    return RunProgress(quiet=quiet, failures=True) if descriptor is None else EventProgress(int(descriptor))

@@ -98,7 +98,7 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
         failure = Failure(
             kind=FailureKind.INFRASTRUCTURE,
             where=bundle.manifest.mode,
-            message=f"error in a2perf: {type(error).__name__}: {error}",
+            message=f"error in a2perf: {type(error).__name__}: {error}".rstrip(": "),
             traceback=traceback.format_exc(),
         )
         reason = "infrastructure"
@@ -148,6 +148,6 @@ def _show(progress: RunProgress, path: Path, failure: Failure, reason: str) -> N
         text = f"{cause} failed in {failure.where} ({failure.kind.value}): {failure.message}"
     progress.failed(text)
     if failure.traceback:
-        progress.failed(failure.traceback.rstrip())
+        progress.failed(failure.traceback.rstrip().removesuffix(failure.message).rstrip())  # the reason is above
     if failure.log:
         progress.failed(f"output of the submission: {path / failure.log}")

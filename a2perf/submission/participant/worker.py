@@ -161,9 +161,9 @@ class Worker:
         kind, text, code = "exception", None, None
         if isinstance(error, ContractError | UserError):  # the message is enough to fix it: no traceback
             return ("error", "contract", self._place(), _cut(str(error), _MAX_MESSAGE), None, None)
-        message = f"{type(error).__name__}: {_text_of(error)}"
+        message = f"{type(error).__name__}: {_text_of(error)}".rstrip(": ")
         if isinstance(error, MemoryError):
-            kind = "memory"
+            kind, message = "memory", f"it ran out of memory ({message})"
         elif isinstance(error, SyntaxError) and self._where.startswith("import"):
             file = Path(error.filename or "?").name
             kind, message = "contract", f"{type(error).__name__} in {file}, line {error.lineno}: {error.msg}"
