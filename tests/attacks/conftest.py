@@ -150,12 +150,13 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     descriptor = os.open(outside / "canary", os.O_RDONLY)
     os.set_inheritable(descriptor, True)
     yield scene
-    os.close(descriptor)
-    assert bystander.poll() is None, "an attack ended a process of the host"
+    lives = bystander.poll() is None
     bystander.communicate(timeout=300)
+    os.close(descriptor)
     signal.signal(signal.SIGUSR2, before)
     for listener in scene.listeners:
         listener.close()
+    assert lives, "an attack ended a process of the host"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
