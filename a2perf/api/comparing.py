@@ -107,9 +107,9 @@ def compare(
         ...     metric=["returns", "energy_gross"],
         ... )
         >>> comparison.to_pandas()[["task", "metric", "difference", "result"]].head(2)
-             task        metric    difference         result
-        0  ariane       returns  3.620298e-01         better
-        1  ariane  energy_gross -4.961474e-07  not separated
+             task        metric    difference  result
+        0  ariane       returns  3.620298e-01  better
+        1  ariane  energy_gross -4.961474e-07   worse
     """
     names = _texts("metric", metric)
     tasks = None if tasks is None else _texts("tasks", tasks)

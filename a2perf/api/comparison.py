@@ -38,9 +38,11 @@ class Comparison(Tabular):
 
     Example:
         >>> runs = a2perf.read_runs("results/recorded/small")
-        >>> comparison = a2perf.compare(runs, baseline="minimal", tasks=["ariane"])
+        >>> comparison = a2perf.compare(
+        ...     runs, baseline="minimal", candidate="greedy_placer", tasks=["ariane"]
+        ... )
         >>> comparison.results
-        {'greedy_placer': <Sign.BETTER: 'better'>, 'random_web': ...}
+        {'greedy_placer': <Sign.BETTER: 'better'>}
         >>> comparison.plot().savefig("comparison.png")
     """
 
