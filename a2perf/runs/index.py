@@ -36,7 +36,7 @@ from a2perf.storage import MAX_RECORD_BYTES, parse_record
 INDEX_FILE = "index.sqlite3"
 MAX_NAMES = 2_000_000
 """Limit on the names in all folders of a store together, without those below a run."""
-_VERSION = 4
+_VERSION = 5
 _BUSY_TIMEOUT_S = 30.0
 _NOT_RECORDED = "not recorded"
 """Stands for the host of a run that was published without it."""
@@ -266,6 +266,8 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
     worst = next(state for state in _ORDER if state in states)
     deciding = manifests[states.index(worst)]
     first = manifests[0]  # modes are sorted: train comes first
+    # in training a task may have other arguments than in its evaluation, which is what runs are compared on
+    ranked = ranked_task(next((manifest for manifest in manifests if manifest.mode == "inference"), first))
     energy = first.tracking.get("energy")
     energy = energy if isinstance(energy, dict) else {}
     found: dict[str, Any] = {
@@ -278,8 +280,8 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
         "memory_bytes": _float(first.tracking.get("rss_peak_bytes")),
         "energy_kwh": _float(energy.get("gross_kwh")),
         "energy_quality": str(energy.get("quality") or ""),
-        "env_kwargs": ranked_task(first).env_kwargs,
-        "view": ranked_task(first).view,
+        "env_kwargs": ranked.env_kwargs,
+        "view": ranked.view,
     }
     if deciding.failure is not None:
         found["failure"] = f"{deciding.failure.kind.value}: {deciding.failure.message}"
