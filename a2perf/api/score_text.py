@@ -78,9 +78,9 @@ def document_text(document: Mapping[str, Any], *, every: bool = False, further: 
     for group in document["groups"]:
         first, *rest = group_lines(group, every=every)
         # other arguments of the environment, another version, or no environment
-        told = group["runs"][0] if not group["task"] else group["env_kwargs"] or group["version"][:_DIGITS]
-        if titles[group_title(group)] > 1 and told:
-            first = f"{first} ({plain_text(told)})"
+        detail = group["runs"][0] if not group["task"] else group["env_kwargs"] or group["version"][:_DIGITS]
+        if titles[group_title(group)] > 1 and detail:
+            first = f"{first} ({plain_text(detail)})"
         lines += [first, *rest, ""]
     found = [(run["run"], condition) for run in document["runs"] for condition in run["conditions"]]
     if found:

@@ -29,6 +29,7 @@ from a2perf.report.tables import Table
 from a2perf.report.task_results import TaskResults, results_by_task
 from a2perf.report.transcript_section import TranscriptBudget
 from a2perf.runs.run import Run
+from a2perf.runs.seed_groups import is_environment_known
 
 MAX_RUNS_WITH_CHARTS = 12
 """In a larger report the runs appear only in the charts of their task; one chart per run would be too many."""
@@ -191,13 +192,15 @@ def _overview(runs: Sequence[Run]) -> str:
     manifests = [run.manifest for run in runs if run.manifest is not None]
     submissions = len({run.algorithm for run in runs if run.state != "unreadable"})
     environments = len({manifest.env_id for manifest in manifests} - {"", None})
+    is_known = [is_environment_known(run.identity, run.folder) for run in runs]
     if not environments:
-        environments = len({(run.identity.domain, run.identity.task) for run in runs})
+        named = [run.identity for run, known in zip(runs, is_known, strict=True) if known]
+        environments = len({(identity.domain, identity.task) for identity in named})
+    unknown = is_known.count(False)
+    where = f" on {counted(environments, 'environment')}" if environments or not unknown else ""
+    where += f", {unknown} of unknown environment" if unknown else ""
     counts = Counter(run.state for run in runs)
     states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     days = sorted({attempt.started_at[:10] for manifest in manifests for attempt in manifest.attempts} - {""})
     when = "" if not days else f" {days[0]}." if len(days) == 1 else f" {days[0]} to {days[-1]}."
-    return (
-        f"{counted(len(runs), 'run')} of {counted(submissions, 'submission')} on "
-        f"{counted(environments, 'environment')}: {states}.{when}"
-    )
+    return f"{counted(len(runs), 'run')} of {counted(submissions, 'submission')}{where}: {states}.{when}"

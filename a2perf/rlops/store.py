@@ -119,7 +119,10 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
     if fitting:
         states = Counter(run.state for run in fitting)
         words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        return UserError(f"no run that fits {query} is {' or '.join(query.states)} ({words})", hint="finish them first")
+        where = f" on {', '.join(query.env_ids)}" if query.env_ids else ""
+        return UserError(
+            f"no run that fits {query}{where} is {' or '.join(query.states)} ({words})", hint="finish them first"
+        )
     return UserError(
         f"each part of {query} fits some run, but no run fits them all",
         hint="`a2perf rlops tags list` shows which runs have which tags",

@@ -144,7 +144,7 @@ def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None
         finally:
             confined.kill_tree()
             record_tracking(bundle.manifest, msgspec.to_builtins(sampler.stop()))
-    # The script's own logs stay where they are; their hashes tell readers that they belong to this run.
+    # The script's own logs are not copied: with their hashes, readers recognise them as logs of this run.
     own = {os.path.relpath(path, written.folder): sha256_of(path) for path in written.found() if path.is_file()}
     write_json(bundle.path / WRITTEN_ELSEWHERE, own)
     return _judge(ending, bundle, limits, oom_killed=failure_diagnosis.oom_kills() > kills)
