@@ -174,7 +174,7 @@ def test_sampler_reads_moving_counters_between_its_samples(tmp_path, spawn) -> N
         before_j = fake.true_joules()
         sampler.attach(process.pid)
         inside_j = -fake.true_joules()
-        (processor, *_) = sampler._readings.sources
+        (processor, *_) = until(lambda: sampler._readings.sources)  # its thread names them
         until(lambda: fake.true_joules() + inside_j > 40 and processor.readings > 5)
         inside_j += fake.true_joules()
         report = sampler.stop()
