@@ -196,6 +196,16 @@ def test_a_decorated_function_runs_under_codecarbon_and_leaves_its_file(tmp_path
     )
 
 
+def test_measurements_go_to_the_log_without_a_logger_of_the_caller():
+    code = (
+        "from a2perf.metrics.trackers.emissions import track_emissions_decorator as track\n"
+        "print(track(lambda: 3, save_to_logger=True, save_to_file=False, log_level='warning', force_cpu_power=10)())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
+    assert '"energy_consumed": ' in done.stderr
+
+
 def test_a_decorated_function_that_raises_still_raises(tmp_path):
     @track_emissions_decorator(output_dir=str(tmp_path), log_level="error", force_cpu_power=10)
     def fail():
