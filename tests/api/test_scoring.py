@@ -101,8 +101,9 @@ def test_groups_hold_values_with_unit_interval_and_provenance(scores: Scores) ->
     assert repr(energy).startswith("≈ ")
     assert "mWh, estimated (" in repr(energy)
     assert repr(group).splitlines()[0] == "numpy_ars, inference on quadruped_locomotion/dog_pace: 3 runs"
+    assert group["return"] == group["returns"]  # a word of the output
     with pytest.raises(ConfigError, match="did you mean 'returns'"):
-        group["return"]
+        group["retruns"]
 
 
 def test_one_row_per_group_and_metric(scores: Scores) -> None:
