@@ -18,7 +18,7 @@ def plain_words(command: click.Command, ctx: click.Context, words: Sequence[str]
     """Returns the words of a command line without the forms that only absl has.
 
     Args:
-        command: the command, whose options decide what ``--noNAME`` means.
+        command: the command, its options decide what ``--noNAME`` means.
         ctx: its context.
         words: the words as they were typed.
 

@@ -173,7 +173,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
 
 
 def identity_settings(settings: Submission) -> dict[str, Any]:
-    """Returns what can change a number or a claim of a run and has no field of its own in the manifest, by name."""
+    """Returns what can change a number or a claim of a run and has no separate field in the manifest, by name."""
     found = {**settings.identity(), "cpus": None, "gpus": None, **given_resources()}
     if settings.sandbox == STRONGEST:  # a level that this host offers today, and did not offer before, is another one
         found["sandbox"] = strongest_level()
