@@ -1,9 +1,17 @@
 """Fixtures of the quadruped tests: recorded traces, clips, environments that are closed again."""
 
+from pathlib import Path
+
 import pytest
 
 from a2perf import assets
 from a2perf.domains.quadruped_locomotion import ASSETS
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "make" in item.fixturenames:
+            item.add_marker(pytest.mark.group("pybullet"))
 
 
 @pytest.fixture(scope="session")
