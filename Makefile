@@ -190,11 +190,14 @@ test-newer-python: $(NEWER)
 			$(NEWER_TESTS) --deselect $(ILL_CONDITIONED); \
 	done
 
-# Each extra after the others, in one environment: then every domain is imported, and an environment of it steps.
+# Each extra after the others, in one environment: every domain is imported, and environments of it step. A wheel of torch
+# from PIP_FIND_LINKS is tried first, as above.
 EXTRAS := .venv-extras
 test-extras: $(INSTALLED)
 	@rm -rf $(EXTRAS)
 	@$(BIN)/uv venv --quiet --python $(PYTHON) $(EXTRAS)
+	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV="$(CURDIR)/$(EXTRAS)" $(BIN)/uv pip install --quiet --no-deps \
+		--no-index --find-links "$(PIP_FIND_LINKS)" torch || echo "extras: torch comes from the index"
 	@$(BIN)/python scripts/install_extras.py $(EXTRAS)
 
 # The floor is in pyproject.toml (tool.coverage.report).
