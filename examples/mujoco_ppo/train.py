@@ -186,6 +186,8 @@ class Training:
         """Trains, evaluates and saves until the budget is used."""
         run, ppo, settings = self.run, self.ppo, self.settings
         self._resume()
+        if not (run.folder / FILE).exists():  # a time limit may end the run before the first evaluation
+            learning.replace(run.folder / FILE, self.model.exported(settings.control).save)
         evaluated = ppo.steps
         while ppo.steps < run.total_steps and not run.out_of_time:
             ppo.collect()

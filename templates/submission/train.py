@@ -45,7 +45,8 @@ def train(episodes: str = "600", steps: str = "200", step_size: str = "0.3", **p
                 usual[:] = later[0]
             gains = np.clip(later - usual[:count], -2, 2)
             usual[:count] += 0.05 * (later - usual[:count])
-            policy.weights += float(step_size) * np.tensordot(gains, gradients, 1)
+            step = float(step_size) * (1 - (episode - 1) / int(episodes))  # falls to 0: the policy settles
+            policy.weights += step * np.tensordot(gains, gradients, 1)
             returns.append(later[0])
             played += count
             if len(returns) == LOGGED or episode == int(episodes):

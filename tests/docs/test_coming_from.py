@@ -80,6 +80,7 @@ def test_every_block_runs(page: Path, repository: Path, tmp_path: Path) -> None:
     # without the performance tests of the examples, which train for minutes
     left_out = shutil.ignore_patterns("runs", "__pycache__", "conf")
     shutil.copytree(repository / "compatibility", folder, ignore=left_out)
+    shutil.copytree(repository / "examples", folder / "examples", ignore=left_out, dirs_exist_ok=True)
     having = {"sb3"} if importlib.util.find_spec("stable_baselines3") else set()
     having |= {"suites"} if importlib.util.find_spec("ale_py") else set()
     variables = documents.installation(tmp_path)

@@ -181,6 +181,10 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         runtimes = {"dreamplace_runtime": 0.0, "total_episode_runtime": 0.0}
         return observation, self.rules.reset_info({**_NOT_EVALUATED, **runtimes, "action_mask": self._action_mask})
 
+    def action_mask(self) -> NDArray[np.int8]:
+        """Returns 1 for each feasible cell of the current macro, shape (n,), as ``info["action_mask"]``."""
+        return self._action_mask.copy()
+
     def step(self, action: Any) -> Any:
         """Places the current macro.
 

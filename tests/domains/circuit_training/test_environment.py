@@ -126,6 +126,7 @@ def test_the_mask_is_that_of_the_engine_in_the_middle_of_the_padding():
     assert grid.sum() == inside.sum() > 0
     assert np.array_equal(info["action_mask"], observation["mask"])
     assert info["action_mask"].dtype == np.int8
+    assert np.array_equal(env.unwrapped.action_mask(), observation["mask"])
     action = int(np.flatnonzero(observation["mask"])[0])
     cell = env.translate_to_original_canvas(action)
     assert env.translate_to_padded_canvas(cell) == action
