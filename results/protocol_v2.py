@@ -366,7 +366,7 @@ PROTOCOL = Protocol(
     schema=1,
     name="v2",
     summary=f"{_PUBLISHED.summary} The best trivial policy has the score 0, the expert 1.",
-    tracks={**_PUBLISHED.tracks, "fixed_energy": _PUBLISHED.tracks["fixed_energy"].replace("artefacts", "artifacts")},
+    tracks={**_PUBLISHED.tracks, "fixed_energy": _PUBLISHED.tracks["fixed_energy"].replace("artef", "artif")},
     quick=Quick(seeds=3, episodes=10, timed_calls=200, warmup_calls=20, train_time_limit_s=60.0),
     tasks={},
     generalization={

@@ -2,7 +2,7 @@
 
     python results/record.py [NAME ...]      runs what is missing in runs/results, then packs into results/recorded
     python results/record.py --again NAME    runs all of it again, for example with another language model
-    python results/record.py --confirm NAME  repeats the evaluations of a record whose submission has changed since
+    python results/record.py --confirm NAME  repeats the evaluations of a record after a change of its example
 
 `make results` runs this script. It calls `a2perf submit` and copies the results; finished runs are kept, so an
 interrupted recording resumes. Times, energies and the last bits of floating-point numbers differ between machines;
@@ -26,7 +26,6 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from a2perf.experiments.protocol_record import citation
 from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.records import Episode, Manifest, RolloutResults, TrainResults
 from a2perf.runs.bundle import write_manifest
@@ -201,38 +200,35 @@ def main() -> None:
 def confirm(name: str) -> bool:
     """Repeats the evaluations of a shipped record with the present files of its submission.
 
-    If every episode is bit-equal, the record names these files by their hash; otherwise it stays as it is.
+    If all are confirmed, the record names these files by their hash; otherwise it stays as it is. A repeated command
+    resumes.
     """
-    packed = SHIPPED / f"{name}.zip"
+    packed, verdicts = SHIPPED / f"{name}.zip", WORK.parent / "confirmed" / name
+    command = ["reproduce", str(packed), "--submission", "examples", "--allow-changed", "-o", str(verdicts)]
+    subprocess.run([sys.executable, "-m", "a2perf", *command], cwd=HOUSE, env=ONE_THREAD, check=False)
     with tempfile.TemporaryDirectory() as work:
-        place = Path(work)
-        subprocess.run(
-            [sys.executable, "-m", "a2perf", "reproduce", str(packed), "--submission", "examples", "--allow-changed",
-             "-o", str(place / "verdicts")], cwd=HOUSE, env=ONE_THREAD, check=False,
-        )  # fmt: skip
-        (folder,) = unpack(packed, place)
+        (folder,) = unpack(packed, Path(work))
         found = read_record(folder / FILE, ProtocolRecord)
-        verdicts = [
-            msgspec.json.decode(path.read_bytes()) for path in (place / "verdicts").rglob("*.reproduction.json")
-        ]
+        documents = [msgspec.json.decode(path.read_bytes()) for path in verdicts.rglob("*.reproduction.json")]
+        confirmed = [document for document in documents if document["verdict"] == "CONFIRMED"]
+        equal = sum(document["episodes"] == document["equal_episodes"] for document in confirmed)
         tested = sum(run.mode == "inference" for run in found.runs)
-        equal = sum(verdict["episodes"] == verdict["equal_episodes"] > 0 for verdict in verdicts)
-        print(f"{name}: {equal} of {tested} evaluations are bit-equal", flush=True)
-        if equal < tested:
+        print(f"{name}: {len(confirmed)} of {tested} evaluations confirmed, {equal} bit-equal", flush=True)
+        if len(confirmed) < tested:
             return False
-        identity = identify_submission(HOUSE / "examples" / found.submission.name)
+        now = identify_submission(HOUSE / "examples" / found.submission.name)
+        files = {"sha256": now.sha256, "scheme": now.scheme, "not_covered": now.not_covered}
         for run in found.runs:
             manifest = read_record(folder / run.path / "manifest.json", Manifest)
-            manifest.submission = msgspec.structs.replace(
-                manifest.submission, sha256=identity.sha256, scheme=identity.scheme, not_covered=identity.not_covered
-            )
+            manifest.submission = msgspec.structs.replace(manifest.submission, **files)
             write_manifest(folder / run.path, manifest)
             run.manifest_sha256 = sha256_of(folder / run.path / "manifest.json")
-        found.submission = msgspec.structs.replace(
-            found.submission, sha256=identity.sha256, scheme=identity.scheme, not_covered=identity.not_covered
-        )
-        found.citation = citation(found)
+        before, after = found.submission.sha256[:12], now.sha256[:12]
+        found.submission = msgspec.structs.replace(found.submission, **files)
+        found.citation = found.citation.replace(before, after)
         write_record(folder / FILE, found)
+        summary = folder / "summary.md"
+        summary.write_text(summary.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
         pack([folder], packed, force=True)
     return True
 

@@ -34,7 +34,12 @@ from a2perf.submission.run_options import RunOptions, run_options
     help="Accept arguments of an environment that no registered task has. Only for bundles from people you trust.",
 )  # fmt: skip
 @click.option("--entry", metavar="NAME[:TASK]", help="Only this entry of a leaderboard: a submission, on one task.")
-@click.option("--sample", "sample_size", metavar="SIZE", help="Check a random sample: 10%, or a number of bundles.")
+@click.option(
+    "--sample",
+    "sample_size",
+    metavar="SIZE",
+    help="Check a random sample of those that can be repeated here: 10%, or a number.",
+)
 @click.option("--sample-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
 @click.option(
     "--max-reruns", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
@@ -86,5 +91,10 @@ def reproduce(as_json: bool, fail_on: str | None, **given: Any) -> int:
         from a2perf.cli.experiment import plain_console
 
         plain_console().print(summary_table(result))
+        if result.replaced:
+            click.echo(
+                f"{len(result.replaced)} drawn bundles cannot be repeated here, others took their place: "
+                f"{result.replaced[0]}"
+            )
         click.echo(f"verdicts and repetitions: {request.folder}")
     return result.exit_code(FAIL_ON.get(fail_on or "", ()))

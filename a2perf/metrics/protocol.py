@@ -301,7 +301,7 @@ class ScoredTask(NamedTuple):
 
 
 def scored_task(name: str, fingerprint: str, protocol: str = "") -> ScoredTask | None:
-    """Returns the task whose references normalise the returns of a run; None without references.
+    """Returns the task with the references that normalise the returns of a run; None without references.
 
     Args:
         name: of the run's task.

@@ -33,7 +33,7 @@ class NormalisedScore:
 
 
 def scored_task(setting: TaskResults) -> protocol.ScoredTask | None:
-    """Returns the task whose references normalise the returns of a setting.
+    """Returns the task with the references that normalise the returns of a setting.
 
     None without reference scores or if the environments differ. Runs of several protocols are on the newest scale.
     """

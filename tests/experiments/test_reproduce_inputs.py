@@ -122,6 +122,10 @@ def test_a_sample_is_seeded_and_stated_as_a_share_or_a_number(tmp_path: Path) ->
     found, _ = find_bundles([tmp_path])
     assert [one.label for one in sample(found, "30%", 1)] == [one.label for one in sample(found, "3", 1)]
     assert len(sample(found, "1%", 0)) == 1
+    # what cannot be repeated is replaced by the next of the order; without anything else it is checked and says why
+    able = {one.label for one in found[::2]}
+    assert {one.label for one in sample(found, "5", 1, lambda bundle: bundle.label in able)} == able
+    assert sample(found, "3", 1, lambda bundle: False) == sample(found, "3", 1)
     for size in ("0", "110%", "half", "1.5"):
         with pytest.raises(ConfigError, match="--sample"):
             sample(found, size, 0)

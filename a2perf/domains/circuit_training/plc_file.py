@@ -62,7 +62,7 @@ def required_sizes(header: Header, placement: str | Path) -> tuple[float, float,
     """Returns width and height of the canvas (um), and columns and rows of its grid.
 
     Raises:
-        PlacementFileError: the header lacks one of the two lines; a default would be another canvas.
+        PlacementFileError: one of the two lines is missing from the header; a default would be another canvas.
     """
     if not header.width or not header.height:
         raise PlacementFileError(

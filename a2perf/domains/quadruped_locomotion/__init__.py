@@ -84,7 +84,7 @@ def _generated(gait: str, family: str, version: int) -> Environment:
         id=f"QuadrupedLocomotion-{family.capitalize()}{gait.capitalize()}-v{version}",
         entry_point=_ENTRY_POINT,
         kwargs={"clip": f"{family}_{gait}", **({"paid_progress": True} if version else {})},
-        title=f"{family.capitalize()} {gait}" + (f", version {version}" if version else ""),
+        title=f"{family.capitalize()} {gait}" + (f", v{version}" if version else ""),
         summary=f"imitate a generated {_PHRASES.get(gait, gait)}{drawn}{pays} (PyBullet, no data file)",
         requires=("pybullet",),
         install=_BULLET_INSTALL,

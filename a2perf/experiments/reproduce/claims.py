@@ -153,7 +153,7 @@ def default_claims(recorded: Run) -> list[Claim]:
 
 
 def score_range(recorded: Run) -> float | None:
-    """Returns the distance from the floor to the expert, in units of the return.
+    """Returns the distance from the random policy to the expert, in units of the return.
 
     It comes from the latest protocol that has references for this task and behaviour; None without one.
     """
@@ -161,8 +161,7 @@ def score_range(recorded: Run) -> float | None:
     found = protocols.scored_task(identity.task, identity.fingerprint)
     if found is None:
         return None
-    scale = found.task.scale()
-    return abs(scale.expert - scale.floor)
+    return abs(found.task.reference("expert").mean - found.task.reference("random").mean)
 
 
 def margin_of(claim: Claim, recorded: Run, claimed: float) -> float | None:

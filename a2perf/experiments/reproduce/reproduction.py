@@ -104,6 +104,8 @@ class Reproductions:
         kept: number of verdicts that existed before.
         interrupted: whether the call was stopped before every bundle had a verdict.
         infrastructure: whether the host failed a repetition.
+        replaced: bundles that a sample drew and that cannot be repeated here, with the first reason; others took their
+            place.
     """
 
     verdicts: tuple[Reproduction, ...]
@@ -111,6 +113,7 @@ class Reproductions:
     kept: int = 0
     interrupted: bool = False
     infrastructure: bool = False
+    replaced: tuple[str, ...] = ()
 
     def counts(self) -> dict[str, int]:
         """Returns the number of verdicts by outcome."""
@@ -124,7 +127,8 @@ class Reproductions:
             return 130
         if self.infrastructure:
             return int(ExitCode.INFRASTRUCTURE)
-        return 1 if any(one.verdict in fail_on for one in self.verdicts) else 0
+        unchecked = bool(self.replaced) and "NOT CHECKED" in fail_on
+        return 1 if unchecked or any(one.verdict in fail_on for one in self.verdicts) else 0
 
 
 @dataclass
@@ -159,7 +163,14 @@ def reproduce(
         read_private_key(request.key)  # before hours of runs
     found, broken = find_bundles(request.paths)
     found = of_entry(found, request.submission, request.task)
-    chosen = sample(found, request.sample, request.sample_seed)
+    skipped: list[str] = []
+
+    def repeatable(bundle: RecordedBundle) -> bool:
+        missing = rebuild(bundle, request.folder, request.rebuild)[1]
+        skipped.extend(f"{bundle.label}: {missing[0]}" for _ in missing[:1])
+        return not missing
+
+    chosen = sample(found, request.sample, request.sample_seed, repeatable)
     verdicts: dict[str, Reproduction] = {}
     kept = 0
     open_runs: dict[str, _Open] = {}
@@ -195,7 +206,7 @@ def reproduce(
         if stopped:
             break
     ordered = tuple(verdicts[bundle.label] for bundle in chosen if bundle.label in verdicts)
-    return Reproductions(ordered, len(found), kept, len(ordered) < len(chosen), infrastructure)
+    return Reproductions(ordered, len(found), kept, len(ordered) < len(chosen), infrastructure, tuple(skipped))
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,13 +109,19 @@ def of_entry(found: Sequence[RecordedBundle], submission: str, task: str) -> lis
     return chosen
 
 
-def sample(found: Sequence[RecordedBundle], size: str | None, seed: int) -> list[RecordedBundle]:
-    """Returns a random sample in the given order.
+def sample(
+    found: Sequence[RecordedBundle], size: str | None, seed: int,
+    repeatable: Callable[[RecordedBundle], bool] = lambda bundle: True,
+) -> list[RecordedBundle]:  # fmt: skip
+    """Returns a random sample, in the given order, of the bundles that can be repeated.
+
+    If none can, the sample is of all bundles.
 
     Args:
         found: all bundles.
         size: a share such as ``"10%"``, or a number of bundles; None for all.
         seed: of the generator.
+        repeatable: whether a bundle can be repeated here.
 
     Raises:
         ConfigError: the size is neither, or is 0.
@@ -126,8 +133,9 @@ def sample(found: Sequence[RecordedBundle], size: str | None, seed: int) -> list
     if parsed is None or number <= 0 or (parsed[2] and number > 100) or (not parsed[2] and number != int(number)):
         raise ConfigError(f"--sample {size!r} is not valid", hint="write a share, 10%, or a number of bundles, 5")
     count = max(1, round(number / 100 * len(found))) if parsed[2] else int(number)
-    chosen = np.random.default_rng(seed).permutation(len(found))[: min(count, len(found))]
-    return [found[index] for index in sorted(chosen.tolist())]
+    order = np.random.default_rng(seed).permutation(len(found)).tolist()
+    able = itertools.islice((index for index in order if repeatable(found[index])), count)
+    return [found[index] for index in sorted(able) or sorted(order[:count])]
 
 
 def _trained(folder: RunFolder) -> RecordedBundle | None:

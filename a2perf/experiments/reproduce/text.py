@@ -65,6 +65,7 @@ def as_json(result: Reproductions) -> dict[str, Any]:
     return {
         "bundles": result.bundles,
         "kept": result.kept,
+        "replaced": list(result.replaced),
         "interrupted": result.interrupted,
         "counts": result.counts(),
         "verdicts": [msgspec.to_builtins(one) for one in result.verdicts],
