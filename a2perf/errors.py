@@ -16,26 +16,34 @@ from a2perf._version import __version__
 from a2perf.constants import ExitCode
 
 
-class UserError(Exception):
+class CarriedError(Exception):
+    """An exception that keeps its text and attributes in a pickle, whatever its constructor takes."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # by default unpickling calls the constructor with ``args``
+        return (_rebuild, (type(self), self.args, dict(self.__dict__)))
+
+
+class UserError(CarriedError):
     """An input is wrong, and the user can fix it.
 
     Args:
-        message: what was given and why it is not valid.
+        message: what was given and why it is not valid; another error gives its text and hint, because libraries that
+            carry an exception to another process raise ``type(error)(error)`` there.
         hint: the command, setting or value that fixes it.
     """
 
     exit_code: ExitCode = ExitCode.USAGE
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str | UserError, *, hint: str | None = None) -> None:
+        if isinstance(message, UserError):
+            hint, message = message.hint, message.message
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message: str = message
+        self.hint: str | None = hint
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\n  Fix: {self.hint}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.hint))
 
 
 class ConfigError(UserError):
@@ -78,9 +86,6 @@ class RunFailed(UserError):
         self.exit_code = exit_code
         self.bundle = bundle
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_failed_run, (self.message, self.hint, self.exit_code, self.bundle))
-
 
 class InfrastructureError(UserError):
     """The host caused the failure, not the participant (disk full, process could not be started)."""
@@ -88,12 +93,11 @@ class InfrastructureError(UserError):
     exit_code = ExitCode.INFRASTRUCTURE
 
 
-def _rebuild(kind: type[UserError], message: str, hint: str | None) -> UserError:
-    return kind(message, hint=hint)
-
-
-def _failed_run(message: str, hint: str | None, exit_code: ExitCode, bundle: Path | None) -> RunFailed:
-    return RunFailed(message, hint=hint, exit_code=exit_code, bundle=bundle)
+def _rebuild(kind: type[CarriedError], args: tuple[object, ...], content: dict[str, object]) -> CarriedError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(content)
+    return error
 
 
 def command_line(*words: object) -> str:

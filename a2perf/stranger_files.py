@@ -33,13 +33,10 @@ class StrangerFileError(UserError):
         hint: how to fix it.
     """
 
-    def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
-        super().__init__(f"{printable(path)} {message}", hint=hint)
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # By default unpickling calls the constructor with ``args``, which holds only the finished message.
-        return (_rebuild, (type(self), dict(self.__dict__)))
+    def __init__(self, path: str | StrangerFileError, message: str = "", *, hint: str | None = None) -> None:
+        text = path if isinstance(path, StrangerFileError) else f"{printable(path)} {message}"
+        super().__init__(text, hint=hint)
+        self.path: str = path.path if isinstance(path, StrangerFileError) else path
 
 
 class BoundExceeded(StrangerFileError):
@@ -50,9 +47,11 @@ class BoundExceeded(StrangerFileError):
         path: the path at which the bound was exceeded.
     """
 
-    def __init__(self, bound: str, path: str, message: str, *, hint: str | None = None) -> None:
-        super().__init__(path, message, hint=hint)
-        self.bound = bound
+    def __init__(
+        self, bound: str | BoundExceeded, path: str = "", message: str = "", *, hint: str | None = None
+    ) -> None:
+        super().__init__(bound if isinstance(bound, BoundExceeded) else path, message, hint=hint)
+        self.bound: str = bound.bound if isinstance(bound, BoundExceeded) else bound
 
 
 class NotRegular(StrangerFileError):
@@ -466,10 +465,3 @@ def _unreadable(path: str, error: OSError) -> Unreadable:
 
 def _too_large(path: str, most: int) -> BoundExceeded:
     return BoundExceeded("bytes", path, f"exceeds the limit of {most} bytes", hint="make it smaller")
-
-
-def _rebuild(kind: type[StrangerFileError], content: dict[str, object]) -> StrangerFileError:
-    error = kind.__new__(kind)
-    error.__dict__.update(content)
-    error.args = (content["message"],)
-    return error

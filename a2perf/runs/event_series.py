@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.errors import CarriedError
 from a2perf.runs.event_wire import Event
 
 MAX_RECORD_BYTES = 256 << 20  # one record is held in memory
@@ -100,7 +101,7 @@ class EventFile:
     end: int = 0
 
 
-class BoundMet(Exception):
+class BoundMet(CarriedError):
     """A file holds more than is read; ``offset`` is the byte where reading stopped."""
 
     def __init__(self, offset: int, words: str) -> None:

@@ -51,12 +51,10 @@ class PackedFileError(UserError):
         message: the problem.
     """
 
-    def __init__(self, path: Path | str, message: str) -> None:
-        super().__init__(f"{printable(str(path))}: {message}", hint=_HINT)
-
-    # The inherited one would pass message and hint, which this constructor does not take.
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (self.message,))
+    def __init__(self, path: Path | str | PackedFileError, message: str = "") -> None:
+        super().__init__(
+            path if isinstance(path, PackedFileError) else f"{printable(str(path))}: {message}", hint=_HINT
+        )
 
 
 class PositionedFile(io.RawIOBase):
@@ -215,9 +213,3 @@ def _check_together(path: Path, members: list[Member]) -> None:
 def is_marked(beginning: bytes) -> bool:
     """Returns whether a file that starts with these bytes claims to be a packed run."""
     return beginning.startswith(b"PK\x03\x04") and beginning[LOCAL_HEADER.size :] == MARKER.encode()
-
-
-def _rebuild(message: str) -> PackedFileError:
-    error = PackedFileError("", "")
-    error.args, error.message = (message,), message
-    return error

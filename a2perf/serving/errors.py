@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from a2perf.errors import CarriedError
+
 STATUS: Final = {
     "malformed": 400,
     "bad_request": 400,
@@ -31,7 +33,7 @@ STATUS: Final = {
 """Every kind of error with its HTTP status."""
 
 
-class ServingError(Exception):
+class ServingError(CarriedError):
     """A request cannot be answered.
 
     Args:

@@ -22,15 +22,19 @@ class InfeasibleActionError(SubmissionError, ValueError):
         mask: the padded mask that it breaks, shape (max_grid_size^2,).
     """
 
-    def __init__(self, action: Any, mask: NDArray[Any], node: str = "") -> None:
-        feasible = int(np.count_nonzero(mask))
+    action: Any
+    mask: NDArray[Any]
+
+    def __init__(self, action: Any, mask: NDArray[Any] | None = None, node: str = "") -> None:
+        if isinstance(action, InfeasibleActionError):
+            UserError.__init__(self, action)
+            self.action, self.mask = action.action, action.mask
+            return
+        mask = np.zeros(0) if mask is None else mask
         UserError.__init__(
             self,
-            f"action {action} is infeasible for {node or 'the current macro'}: the mask allows {feasible} of "
-            f"{len(mask)} cells",
+            f"action {action} is infeasible for {node or 'the current macro'}: the mask allows "
+            f"{np.count_nonzero(mask)} of {len(mask)} cells",
             hint="choose an action where observation['mask'] (or info['action_mask']) is 1",
         )
-        self.action, self.mask, self._node = action, mask, node
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.action, self.mask, self._node))
+        self.action, self.mask = action, mask

@@ -15,9 +15,9 @@ class ParticipantFailure(Exception):
         failure: the entry of the manifest.
     """
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure)
-        self.failure = failure
+    def __init__(self, failure: Failure | ParticipantFailure) -> None:
+        self.failure: Failure = failure.failure if isinstance(failure, ParticipantFailure) else failure
+        super().__init__(self.failure)
 
     def __str__(self) -> str:
         return f"{self.failure.where}: {self.failure.message}"

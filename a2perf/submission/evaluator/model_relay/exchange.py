@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from a2perf.errors import CarriedError
 from a2perf.fault_point import fault_point
 from a2perf.runs.model_record import (
     Amounts,
@@ -54,7 +55,7 @@ _STATUS = {
 _WRONG_KEY = "the model server refuses the organizer's key"
 
 
-class _Failed(Exception):
+class _Failed(CarriedError):
     """A call that ended with an error."""
 
     def __init__(self, outcome: CallOutcome, message: str, *, status: int | None = None, used: bool = True) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from a2perf.errors import CarriedError
 from a2perf.runs.model_calls import request_hash
 from a2perf.runs.model_record import CallOutcome
 
@@ -30,7 +31,7 @@ IMAGE_TOKENS = 4096
 _DATA_URL = re.compile(rb'"data:[a-z]+/[a-zA-Z0-9.+-]+;base64,[A-Za-z0-9+/=]*"')
 
 
-class RefusedRequest(Exception):
+class RefusedRequest(CarriedError):
     """A request that is not sent.
 
     Args:
