@@ -212,5 +212,9 @@ def _error_of(kind: str, message: str, hint: str | None) -> UserError:
 
 
 def _shown(text: str) -> str:
-    """Returns text from the submission with control characters escaped, line by line."""
-    return "\n".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in text.split("\n"))
+    """Returns text from the submission with control characters escaped and a bar before each further line.
+
+    A line may not begin with it: a workflow of GitHub would obey ``::add-mask::``, even behind spaces.
+    """
+    lines = ("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in text.split("\n"))
+    return "\n    | ".join(lines)

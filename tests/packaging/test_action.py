@@ -74,6 +74,16 @@ def test_a_check_that_passes(workflow: Workflow) -> None:
     assert Path(workflow.outputs()["verdict-file"]).read_text() == workflow.summary()
 
 
+def test_output_of_a_check_reaches_the_runner_as_text(workflow: Workflow) -> None:
+    workflow.program("a2perf", "echo '::add-mask::a'; echo '::error file=x::no'; exit 1")
+    lines = workflow.step("run", command="check", arguments="mine").stdout.splitlines()
+    stop, word = lines[0].rsplit("::", 1)
+    assert (stop, lines[1:]) == ("::stop-commands", ["::add-mask::a", "::error file=x::no", f"::{word}::"])
+    again = workflow.step("run", command="check", arguments="mine").stdout.splitlines()[0]
+    assert len(word) == 32
+    assert again != lines[0]
+
+
 def test_a_check_that_fails_and_prints_a_fence(workflow: Workflow) -> None:
     workflow.program("a2perf", "echo '```'; echo '# not a heading' >&2; exit 1")
     assert workflow.step("run", command="check", arguments="mine").returncode == 0
