@@ -30,8 +30,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 R = TypeVar("R", bound="Record")
 MAX_JSON_BYTES = 64 << 20
 """Largest JSON document without a schema; in memory it takes about twenty times as much."""
-MAX_RECORD_BYTES = 512 << 20
-"""Largest record: enough for millions of episodes of one run."""
+MAX_RECORD_BYTES = 256 << 20
+"""Largest record."""
+MAX_VALUES = 4_000_000
+"""Most values of one file that may be held as Python objects, which take about half a gigabyte: the bound that all
+readers of foreign files share. It also bounds their time, without a clock, so that equal files give equal results."""
 MAX_JOURNAL_BYTES, MAX_LINE_BYTES = 2 << 30, 16 << 20
 
 
@@ -87,12 +90,22 @@ def parse_json(data: bytes, path: str) -> Any:
     """Returns the document in the content of a JSON file.
 
     Raises:
-        ValueError: it is not JSON; ``path`` names the file in the message.
+        ValueError: it is not JSON, or has more than ``MAX_VALUES`` values; ``path`` names the file in the message.
     """
+    if values_of_json(data) > MAX_VALUES:
+        raise ValueError(f"{path}: holds more than {MAX_VALUES} values")
     try:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:  # ValueError also for integers with too many digits
         raise ValueError(f"{path}: not a JSON document ({error})") from error
+
+
+def values_of_json(data: bytes) -> int:
+    """Returns an upper bound on the values in a JSON text, before it is decoded.
+
+    Commas and brackets inside of texts count too.
+    """
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def read_bounded(path: Path, most: int) -> bytes:
@@ -147,6 +160,8 @@ def parse_record(data: bytes, kind: type[R], path: str) -> R:
 
     from a2perf.records import SCHEMA
 
+    if values_of_json(data) > MAX_VALUES:
+        raise UserError(f"{path} holds more than {MAX_VALUES} values", hint="split the run")
     try:
         record = msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -55,6 +55,8 @@ def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, .
             continue
         verb = "imported" if done.new else "already there"
         click.echo(f"{verb} ({done.source}, {done.metrics} metrics): {done.run_id}")
+        for condition in done.conditions:
+            click.echo(f"  ! {condition}")
     if problems:
         raise UserError(f"{len(problems)} of {len(found)} runs could not be imported:\n" + "\n".join(problems))
     return 0

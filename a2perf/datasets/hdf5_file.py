@@ -28,7 +28,7 @@ _COMPRESSED_FROM_BYTES = 2048  # bytes per step; for smaller arrays the overhead
 _CHUNK_BYTES = 2**19
 # A file may be untrusted: reading it must not open other files, or allocate more memory than its content can fill.
 MAX_EPISODES, MAX_STEPS = 1_000_000, 2**31
-MAX_EPISODE_BYTES = 4 << 30
+MAX_EPISODE_BYTES = 512 << 20
 _MOST_GROUPS = 16  # groups that RowReader keeps open
 _MOST_RATIO = 1100  # deflate compresses at most 1032 to 1
 
@@ -197,7 +197,10 @@ def read_array(stream: Any, group: Any, name: str) -> Array:
         check_path(stream, f"{group.name}/{name}")
         stored = group[name]
         check_stored(stream, stored.id)
-        return np.asarray(stored[()])
+        array = np.asarray(stored[()])
+        if name == "rewards" and array.ndim != 1:
+            raise ValueError(f"has the shape {array.shape}, not (steps,)")
+        return array
     except UNREADABLE as error:
         raise damaged(stream, f"{group.name}/{name}", error) from error
 
@@ -329,14 +332,16 @@ def check_path(stream: Any, path: str) -> None:
 
 
 def check_stored(stream: Any, stored: Any) -> None:
-    """Raises ValueError if an array is stored in another file, is too large, or claims more data than the file has."""
+    """Raises ValueError if an array holds no numbers, is in another file, too large, or claims more than it has."""
+    if stored.dtype.kind not in "biufc":
+        raise ValueError(f"its values are not numbers but {stored.dtype}")
     if stored.get_offset() is None:  # otherwise the array is stored contiguously in this file
         layout = stored.get_create_plist()
         if layout.get_layout() == h5py().h5d.VIRTUAL or layout.get_external_count():
             raise ValueError("its values are in another file")
     size = math.prod(stored.shape) * stored.dtype.itemsize
     if size > MAX_EPISODE_BYTES:
-        raise ValueError(f"an array of more than {MAX_EPISODE_BYTES >> 30} GiB")
+        raise ValueError(f"an array of more than {MAX_EPISODE_BYTES >> 20} MiB")
     check_size(stream, size)
 
 

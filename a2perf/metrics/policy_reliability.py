@@ -22,7 +22,7 @@ from a2perf.arrays import Values
 from a2perf.metrics import consistency, predictability
 from a2perf.metrics.bootstrap import interval_over_tasks, mean_interval
 from a2perf.metrics.definition import Metric, metric, numbers_over_runs
-from a2perf.metrics.runs_in_mode import ScoredRuns
+from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
 from a2perf.metrics.values import Direction, MetricResult, Profile
 from a2perf.records import Episode
 from a2perf.runs.run import Run
@@ -45,6 +45,7 @@ OfTask: TypeAlias = Callable[[Repeats, Values], float]
 """Computes the value of a task of its repeats and their successes (0, 1, or NaN if unknown); NaN for no value."""
 
 
+@once_per_run
 def tasks_of(run: Run) -> dict[Hashable, Repeats]:
     """Returns the unperturbed episodes of each task of a run, in the order of the repetitions."""
     found: dict[Hashable, Repeats] = {}
@@ -273,6 +274,9 @@ def _robustness(chosen: str | None) -> Callable[..., MetricResult]:
         resampling: list[tuple[int, Callable[[Ints], float]]] = []
         reason = _NOT_PERTURBED
         for run in runs.runs:
+            if not any(episode.perturbation for episodes in run.further.values() for episode in episodes):
+                numbers.append(math.nan)
+                continue
             tasks, perturbed = _played(run)
             plain = _Counts(tasks, runs.success_return)
             chances = {
@@ -335,17 +339,18 @@ def _of_confidences(formula: Callable[[Values, Values], float]) -> Callable[...,
         resampling: list[tuple[int, Callable[[Ints], float]]] = []
         reason = _NO_CONFIDENCE
         for run in runs.runs:
+            numbers.append(math.nan)
+            if all(e.confidence is None for of_task in run.episodes.values() for e in of_task):
+                continue
             pairs = [_known(of_task, runs.success_return) for of_task in tasks_of(run).values()]
 
             def of_tasks(drawn: Ints, pairs: list[Pairs] = pairs) -> float:
                 return formula(*np.concatenate([pairs[number] for number in drawn], axis=1))
 
-            numbers.append(math.nan)
-            if any(e.confidence is not None for of_task in run.episodes.values() for e in of_task):
-                numbers[-1] = of_tasks(np.arange(len(pairs)))
-                resampling.append((len(pairs), of_tasks))
-                known = any(pair.size for pair in pairs)
-                reason = "all episodes succeeded, or all failed" if known else _NO_SUCCESS
+            numbers[-1] = of_tasks(np.arange(len(pairs)))
+            resampling.append((len(pairs), of_tasks))
+            known = any(pair.size for pair in pairs)
+            reason = "all episodes succeeded, or all failed" if known else _NO_SUCCESS
         result = numbers_over_runs(numbers, profile, "recorded")
         if result.value is None:
             return MetricResult(condition=reason, n=len(resampling))

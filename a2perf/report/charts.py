@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POINTS = 600
+THINNED = " Of many episodes, the lowest and the highest of each stretch are drawn."
+"""Follows a caption of dots if ``is_thinned``."""
 _LABEL_LENGTH = 32
 _SHORTEST_INTERVAL_S = 0.05
 _FEWEST_FOR_A_HISTOGRAM = 8
@@ -32,7 +34,7 @@ _MEMORY = (("rss_bytes", "RSS", "blue"), ("pss_bytes", "PSS", "orange"), ("gpu_m
 
 
 def episode_returns(returns: Values) -> Figure:
-    """Draws one dot per episode in the order played; with many episodes also their distribution.
+    """Draws one dot per episode in the order played, of many only the extremes of each stretch; then also a histogram.
 
     Args:
         returns: shape (episodes,).
@@ -42,7 +44,8 @@ def episode_returns(returns: Values) -> Figure:
     mean, spread = float(returns.mean()), float(returns.std())
     axes.axhspan(mean - spread, mean + spread, color=INK["band"], linewidth=0, zorder=0)
     axes.axhline(mean, color=INK["muted"], linewidth=1)
-    axes.plot(np.arange(1, returns.size + 1), returns, "o", color=INK["blue"], markersize=4, alpha=0.85, clip_on=False)
+    shown = thinned(np.arange(1.0, returns.size + 1), returns)
+    axes.plot(*shown, "o", color=INK["blue"], markersize=4, alpha=0.85, clip_on=False)
     axes.set_xlim(0.4, returns.size + 0.6)
     axes.set_xlabel("episode")
     axes.set_ylabel("return")
@@ -72,8 +75,8 @@ def returns_by_group(groups: Mapping[str, Values], value_name: str = "return") -
     left = _label_room(groups)
     axes = _axes(figure, left=left, bottom=0.5 / figure.get_figheight())
     for row, values in enumerate(groups.values()):
-        heights = row + jitter(values.size)
-        axes.plot(values, heights, "o", color=INK["blue"], markersize=3.5, alpha=0.45, markeredgewidth=0)
+        heights, shown = thinned(row + jitter(values.size), values)
+        axes.plot(shown, heights, "o", color=INK["blue"], markersize=3.5, alpha=0.45, markeredgewidth=0)
         axes.plot([values.mean()] * 2, [row - 0.32, row + 0.32], color=INK["ink"], linewidth=1.8)
     rows_of_names(axes, list(groups))
     axes.set_xlabel(value_name)
@@ -182,6 +185,11 @@ def thinned(x: Values, y: Values, points: int = _POINTS) -> tuple[Values, Values
         kept.update((start + int(np.argmin(y[start:end])), start + int(np.argmax(y[start:end]))))
     index = np.array(sorted(kept))
     return x[index], y[index]
+
+
+def is_thinned(values: Iterable[Values], points: int = _POINTS) -> bool:
+    """Returns whether a chart of dots leaves some out."""
+    return any(array.size > points for array in values)
 
 
 def jitter(count: int, width: float = 0.22) -> Values:

@@ -205,7 +205,7 @@ def dots(
         for number, values in enumerate(runs):
             centre = row + (0.0 if len(runs) == 1 else -0.3 + 0.6 * number / (len(runs) - 1))
             heights = centre + jitter(values.size, min(0.22, 0.3 / len(runs)))
-            shown_x, shown_y = (values, heights) if values.size <= 400 else (values[:400], heights[:400])
+            shown_y, shown_x = thinned(heights, values, 400)
             artists += axes.plot(
                 shown_x, shown_y, "o", color=INK[colour], markersize=size, alpha=alpha, markeredgewidth=0
             )

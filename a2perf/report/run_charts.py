@@ -48,7 +48,8 @@ def _returns(run: Run) -> _Plan | None:
         return (
             "returns",
             "Return of each episode",
-            "Episodes in the order played. Line: mean; band: one standard deviation on either side.",
+            "Episodes in the order played. Line: mean; band: one standard deviation on either side."
+            + charts.THINNED * charts.is_thinned([values]),
             f"{values.size} episodes, mean {_mean(values)}, from {_plain(values.min())} to {_plain(values.max())}.",
             partial(charts.episode_returns, values),
         )
@@ -57,7 +58,7 @@ def _returns(run: Run) -> _Plan | None:
     return (
         "returns",
         "Return of each episode by task",
-        "Each dot is an episode; the bar marks the mean.",
+        "Each dot is an episode; the bar marks the mean." + charts.THINNED * charts.is_thinned(returns.values()),
         "; ".join(f"{task}: mean {_mean(values)} over {values.size}" for task, values in returns.items()) + ".",
         partial(charts.returns_by_group, returns),
     )

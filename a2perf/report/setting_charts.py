@@ -14,7 +14,7 @@ from a2perf.metrics.system_series import energy_course
 from a2perf.plain_text import plain_text
 from a2perf.report import compared_charts as compared
 from a2perf.report.across_tasks import profile_lines
-from a2perf.report.charts import reliable
+from a2perf.report.charts import THINNED, is_thinned, reliable
 from a2perf.report.compared_charts import Lines, ReferenceLine
 from a2perf.report.drawing import Chart, Drawing, interactive
 from a2perf.report.labels import Label
@@ -130,6 +130,7 @@ def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_n
             continue
         several = any(len(runs) > 1 for _, _, runs in drawn)
         caption = f"Each dot is an episode{', each line of dots one run' if several else ''}; the bar marks the mean."
+        caption += THINNED * any(is_thinned(runs, 400) for _, _, runs in drawn)
         described = [
             f"{name}: mean {_plain(mean_of(runs))} over {sum(run.size for run in runs)} episodes"
             for name, _, runs in drawn

@@ -46,6 +46,7 @@ from a2perf.storage import (
     MAX_JOURNAL_BYTES,
     MAX_JSON_BYTES,
     MAX_RECORD_BYTES,
+    MAX_VALUES,
     journal_entries,
     parse_json,
     parse_record,
@@ -58,7 +59,8 @@ _LATENCY = {
 }  # fmt: skip
 _STEPS = {"round_trip_ns": "round_trip", "cpu_ns": "processor_time"}
 _MAX_CHANGES = 10
-_MAX_ARRAY_BYTES = 1 << 30  # of the arrays in a compressed file, after decompression
+_EPISODE_VALUES = 8  # an episode costs as much memory as so many values
+_MAX_ARRAY_BYTES = 256 << 20  # of the arrays in a compressed file, after decompression
 _DAMAGE = (
     UserError, OSError, ValueError, TypeError, EOFError, KeyError, OverflowError, RecursionError, MemoryError,
     zipfile.BadZipFile, zlib.error, msgspec.MsgspecError,
@@ -386,7 +388,10 @@ def _journalled(files: BundleFiles, name: str) -> tuple[list[Episode], list[Epis
         raise ValueError(f"not a regular file of at most {MAX_JOURNAL_BYTES >> 30} GiB")
     by_kind: dict[str, dict[int, Episode]] = {SCORED_EPISODE: {}, FURTHER_EPISODE: {}}
     with files.open(name) as stream:
+        values = 0
         for entry in journal_entries(stream):
+            if (values := values + _EPISODE_VALUES) > MAX_VALUES:
+                break
             if entry.get("kind") in by_kind:
                 episode = msgspec.convert(entry.get("episode"), Episode)
                 by_kind[entry["kind"]][episode.index] = episode
@@ -437,14 +442,14 @@ def read_arrays(files: BundleFiles, name: str, keys: Sequence[str]) -> dict[str,
     """Returns those of the named arrays that a compressed file holds, flat; nothing in it is unpickled.
 
     Raises:
-        ValueError: the file is not such a file, or its arrays take more than 1 GiB.
+        ValueError: the file is not such a file, or its arrays take more than 256 MiB.
         OSError: it cannot be read.
         zipfile.BadZipFile: it is damaged.
     """
     with files.open(name) as stream:
         with zipfile.ZipFile(stream) as archive:
             if sum(item.file_size for item in archive.infolist()) > _MAX_ARRAY_BYTES:
-                raise ValueError(f"unpacks to more than {_MAX_ARRAY_BYTES >> 30} GiB")
+                raise ValueError(f"unpacks to more than {_MAX_ARRAY_BYTES >> 20} MiB")
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as arrays:
             return {key: np.asarray(arrays[key]).ravel() for key in keys if key in arrays.files}

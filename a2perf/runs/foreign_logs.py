@@ -34,7 +34,7 @@ from a2perf.runs.tables import CsvTable, plain_cell, read_table
 from a2perf.runs.tracker_tables import TableSeries, chart_curves, history_series, kept_run
 from a2perf.runs.wandb_log import MAX_BYTES, WandbLog, read_wandb_log
 from a2perf.runs.writer_children import writer_children
-from a2perf.storage import read_json
+from a2perf.storage import MAX_VALUES, read_json, values_of_json
 from a2perf.stranger_files import Bounds, folders
 
 FORMATS = ("tensorboard", "csv", "wandb", "sb3")
@@ -187,11 +187,15 @@ def _of_wandb(path: Path) -> ForeignRun:
 
 def _of_history(path: Path) -> list[ForeignRun]:
     """A history with one JSON object per line, as the tracker's interface returns them."""
-    rows = []
+    rows: list[dict[str, Any]] = []
+    values = 0
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB", hint="export fewer rows or columns")
     with path.open(encoding="utf-8", errors="replace") as stream:
         for line in stream:
+            values += 4 + values_of_json(line.encode())
+            if values > MAX_VALUES:
+                raise UserError(f"{path} holds more than {MAX_VALUES} values", hint="export fewer rows or columns")
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError):

@@ -43,12 +43,14 @@ class ImportedRun:
         source: its format.
         new: whether it was imported now; false if the store already had it.
         metrics: number of metrics that it logged.
+        conditions: what could not be read of a new run, one sentence each.
     """
 
     run_id: str
     source: str
     new: bool
     metrics: int
+    conditions: tuple[str, ...] = ()
 
 
 def import_run(
@@ -90,14 +92,14 @@ def import_run(
     for run in earlier:
         if read_manifest(run / "imported").submission.sha256 == content:
             known = run.relative_to(store).as_posix()
-            return ImportedRun(known, item.source, False, len(_logged(run / "imported")))
+            return ImportedRun(known, item.source, False, len(_logged(run / "imported")[0]))
     for left in store.glob(".importing-*"):
         if left_behind(left.name.removeprefix(".importing-")):  # its process was killed
             shutil.rmtree(left, ignore_errors=True)
     made = store / f".importing-{mark()}-{leaf}"
     shutil.rmtree(made, ignore_errors=True)
     try:
-        metrics, wall_s = _write_files(made, item)
+        metrics, wall_s, conditions = _write_files(made, item)
         # a log that has grown, or a resumed run: the same run, under its name and with its tags
         target = next((run for run in earlier if _continues(made / "imported", run / "imported")), target)
         record = ExperimentRun(
@@ -122,7 +124,7 @@ def import_run(
         made.replace(target)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-    return ImportedRun(target.relative_to(store).as_posix(), item.source, True, metrics)
+    return ImportedRun(target.relative_to(store).as_posix(), item.source, True, metrics, tuple(conditions))
 
 
 def _is_import(run: Path) -> bool:
@@ -145,7 +147,7 @@ def _begins_with(file: Path, beginning: Path) -> bool:
     return True
 
 
-def _write_files(made: Path, item: ForeignRun) -> tuple[int, float | None]:
+def _write_files(made: Path, item: ForeignRun) -> tuple[int, float | None, list[str]]:
     artifacts = made / "imported" / ARTIFACTS
     artifacts.mkdir(parents=True)
     top = os.path.commonpath([file.parent for file in item.files]) if item.files else ""
@@ -156,16 +158,16 @@ def _write_files(made: Path, item: ForeignRun) -> tuple[int, float | None]:
     for name, rows in item.tables.items():
         with (artifacts / name).open("w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows(rows)
-    series = _logged(made / "imported")
+    series, conditions = _logged(made / "imported")
     if not series:
         raise UserError(f"{item.path} holds no numbers over steps", hint="import the folder that holds the run's logs")
     times = [found.elapsed_s() for found in series.values()]
     last = max((float(np.nanmax(found)) for found in times if np.isfinite(found).any()), default=0)
-    return len(series), last or None
+    return len(series), last or None, conditions
 
 
-def _logged(bundle: Path) -> dict[str, Series]:
-    """Returns every series of a bundle by metric."""
+def _logged(bundle: Path) -> tuple[dict[str, Series], list[str]]:
+    """Returns every series of a bundle by metric, and what could not be read."""
     reader = SeriesReader(find_logs(files_of(bundle)))
     found: dict[str, Series] = {}
     for kind in LogKind:
@@ -173,7 +175,7 @@ def _logged(bundle: Path) -> dict[str, Series]:
             series = reader.series(name, kind) if name not in found else None
             if series is not None:
                 found[name] = series
-    return found
+    return found, reader.notes
 
 
 def _content(item: ForeignRun) -> str:

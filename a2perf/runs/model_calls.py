@@ -31,7 +31,7 @@ from a2perf.runs.model_record import (
     ServedEntry,
     UsageCounts,
 )
-from a2perf.storage import MAX_JOURNAL_BYTES, MAX_LINE_BYTES, read_bounded, write_atomic
+from a2perf.storage import MAX_LINE_BYTES, MAX_RECORD_BYTES, read_bounded, write_atomic
 
 if TYPE_CHECKING:
     from a2perf.runs.files import BundleFiles
@@ -107,7 +107,7 @@ def read_entries(path: Path) -> list[ModelEntry]:
         UserError: it is not a regular file, or too large.
     """
     try:
-        return [entry for _, entry in entry_lines(read_bounded(path, MAX_JOURNAL_BYTES))]
+        return [entry for _, entry in entry_lines(read_bounded(path, MAX_RECORD_BYTES))]
     except FileNotFoundError:
         return []
     except ValueError as error:
@@ -122,7 +122,7 @@ def read_calls(files: BundleFiles) -> list[ModelCall]:
     """
     if files.status(MODEL_CALLS) is None:
         return []
-    return joined(entry for _, entry in entry_lines(files.read(MODEL_CALLS, MAX_JOURNAL_BYTES)))
+    return joined(entry for _, entry in entry_lines(files.read(MODEL_CALLS, MAX_RECORD_BYTES)))
 
 
 def joined(entries: Iterable[ModelEntry]) -> list[ModelCall]:

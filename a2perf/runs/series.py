@@ -42,7 +42,7 @@ STEP_COLUMNS = (
 TIME_COLUMNS = ("time/time_elapsed", "time_elapsed", "elapsed_s", "wall_s", "wall_time", "time_s", "seconds")
 MAX_EVENT_BYTES = 2 << 30
 MAX_EVENT_BYTES_OF_RUN = 8 << 30
-MAX_MONITOR_ROWS = 20_000_000
+MAX_POINTS_OF_RUN = 20_000_000
 
 Values = NDArray[np.float64]
 _ALL = tuple(LogKind)
@@ -206,7 +206,7 @@ class SeriesReader:
             return self._opened[kind]
         held = self._opened[kind] = []
         left = MAX_EVENT_BYTES_OF_RUN
-        rows = 0
+        points = 0
         for status in self._logs.found.get(kind, ()):
             if kind is LogKind.EVENTS:
                 if status.size > MAX_EVENT_BYTES:
@@ -221,8 +221,8 @@ class SeriesReader:
             if log is None:
                 continue
             held.append((status, log))
-            if kind is LogKind.MONITOR and (rows := rows + log.names.get("r", 0)) > MAX_MONITOR_ROWS:
-                self.notes.append(f"Monitor files of more than {MAX_MONITOR_ROWS} rows; the rest was left out")
+            if (points := points + sum(log.names.values())) > MAX_POINTS_OF_RUN:
+                self.notes.append(f"logs of more than {MAX_POINTS_OF_RUN} values; the rest was left out")
                 break
             if kind is not LogKind.TABLE or not log.names or self._table_names(kind, log):
                 for offset, detail in log.problems:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.runs.files import BundleFiles, FolderFiles
+from a2perf.storage import MAX_VALUES
 from a2perf.stranger_files import BoundExceeded, NotRegular, StrangerFileError
 
 Column = NDArray[np.float64] | list[str]
 MAX_BYTES = 256 << 20
-MAX_CELLS = 10_000_000  # about a gigabyte of memory
 MAX_COLUMNS, MAX_LINE_CHARACTERS, MAX_HEADERS = 10_000, 1 << 20, 100
 _MOST_NAME = 100  # limit on the characters of a column's name in a condition
 _LEFT_OUT = "what follows was left out"
@@ -65,7 +65,8 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
         The table; an unreadable file gives an empty table with a condition.
     """
     try:
-        text = files.read(name, MAX_BYTES).decode("utf-8")
+        data = files.read(name, MAX_BYTES)
+        data.decode("utf-8")
     except NotRegular:
         return CsvTable(conditions=["not a regular file, not read"])
     except BoundExceeded:
@@ -74,12 +75,12 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
         return CsvTable(conditions=[error.message.removeprefix(f"{name} ")])
     except UnicodeDecodeError as error:
         return CsvTable(conditions=[f"not a text file (byte {error.start})"])
-    if "\x00" in text:
+    if b"\x00" in data:
         return CsvTable(conditions=["not a text file (it holds null bytes)"])
     if skip_comments:
-        while text.startswith("#"):
-            text = text.partition("\n")[2]
-    return _table(text, needs)
+        while data.startswith(b"#"):
+            data = data.partition(b"\n")[2]
+    return _table(data, needs)
 
 
 def stacked(tables: Sequence[CsvTable]) -> CsvTable:
@@ -89,7 +90,7 @@ def stacked(tables: Sequence[CsvTable]) -> CsvTable:
     result = CsvTable(rows=sum(table.rows for table in tables))
     result.conditions = [condition for table in tables for condition in table.conditions]
     names = dict.fromkeys(name for table in tables for name in table.columns)
-    if len(names) * result.rows > 4 * MAX_CELLS:  # absent columns would be filled up
+    if len(names) * result.rows > 4 * MAX_VALUES:  # absent columns would be filled up
         return CsvTable(
             conditions=[*result.conditions, "tables of different columns, too large to be joined; left out"]
         )
@@ -117,10 +118,10 @@ def plain_cell(cell: object) -> object:
     return cell
 
 
-def _table(text: str, needs: Sequence[str]) -> CsvTable:
+def _table(data: bytes, needs: Sequence[str]) -> CsvTable:
     conditions: list[str] = []
     try:
-        rows = [row for row in csv.reader(_bounded_lines(text, conditions)) if row]
+        rows = [row for row in csv.reader(_bounded_lines(data, conditions)) if row]
     except csv.Error as error:
         return CsvTable(conditions=[f"not a CSV file ({error})"])
     if not rows:
@@ -144,7 +145,7 @@ def _table(text: str, needs: Sequence[str]) -> CsvTable:
     generations = {tuple(names) for names, _ in parts}
     if len(generations) > 1:
         conditions.append(f"mixed headers: rows of {len(generations)} generations, joined by column name")
-    complete = text.endswith("\n") or bool(conditions and conditions[0].endswith(_LEFT_OUT))
+    complete = data.endswith(b"\n") or bool(conditions and conditions[0].endswith(_LEFT_OUT))
     if not complete and parts[-1][1] and rows[-1] is parts[-1][1][-1]:
         # an incomplete last number may still look like a number
         parts[-1][1].pop()
@@ -157,18 +158,18 @@ def _table(text: str, needs: Sequence[str]) -> CsvTable:
     return result
 
 
-def _bounded_lines(text: str, conditions: list[str]) -> Iterator[str]:
+def _bounded_lines(data: bytes, conditions: list[str]) -> Iterator[str]:
     """Yields lines until one is too long or the cells are too many, which becomes a condition."""
     cells = 0
-    for line in io.StringIO(text, newline=""):
+    for line in io.TextIOWrapper(io.BytesIO(data), "utf-8", newline=""):
         columns = line.count(",") + 1
         cells += columns
         if len(line) > MAX_LINE_CHARACTERS or columns > MAX_COLUMNS:
             limits = f"{MAX_LINE_CHARACTERS >> 20} Mi characters or {MAX_COLUMNS} cells"
             conditions.append(f"a line of more than {limits}; it and {_LEFT_OUT}")
             return
-        if cells > MAX_CELLS:
-            conditions.append(f"more than {MAX_CELLS} cells; {_LEFT_OUT}")
+        if cells > MAX_VALUES:
+            conditions.append(f"more than {MAX_VALUES} cells; {_LEFT_OUT}")
             return
         yield line
 

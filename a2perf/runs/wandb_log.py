@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.storage import read_bounded
+from a2perf.storage import MAX_VALUES, read_bounded, values_of_json
 
 Column = NDArray[np.float64]
 _HEADER = b":W&B"
@@ -32,9 +32,10 @@ _CHUNK = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _STEP_KEYS = ("global_step", "_step")
 # The file may come from another person: reading is bounded in memory and time.
-MAX_BYTES, MAX_RECORD_BYTES = 512 << 20, 64 << 20
-MAX_RECORDS, MAX_VALUES = 4_000_000, 10_000_000
+MAX_BYTES, MAX_RECORD_BYTES = 256 << 20, 64 << 20
+_MAX_NESTED = 10_000  # parts of one value: numbers of a histogram
 MAX_PROBLEMS, MAX_AXES = 100, 1000
+_ROW_VALUES = 4  # a row without values costs as much memory as so many values
 _MOST_BITS = 63  # of a varint, less its last group
 _NOT_METRICS = ("_step", "_timestamp", "_runtime", "_wandb")
 
@@ -132,14 +133,14 @@ def parse_wandb_log(data: bytes) -> WandbLog:
         log.problems.append("not the log of an offline run")
         return log
     values = 0
-    for count, record in enumerate(_records(data, log.problems)):
+    for record in _records(data, log.problems):
         rows = len(log.rows)
         try:
             _take(record, log)
         except (ValueError, struct.error, IndexError, RecursionError) as error:
             log.problems.append(f"a record could not be read ({error})")
-        values += sum(map(len, log.rows[rows:]))
-        over = count >= MAX_RECORDS or values + len(log.config) > MAX_VALUES or len(log.problems) > MAX_PROBLEMS
+        values += 1 + sum(_ROW_VALUES + len(row) for row in log.rows[rows:])
+        over = values + len(log.config) > MAX_VALUES or len(log.problems) > MAX_PROBLEMS
         if over:
             log.problems.append("more records, values or problems than are read; the rest was left out")
             break
@@ -245,6 +246,8 @@ def _item(data: bytes) -> tuple[str, Any]:
         if number in (1, 2):
             keys.append(value.decode("utf-8", "replace"))
         elif number == 16:
+            if values_of_json(value) > _MAX_NESTED:
+                raise ValueError(f"a value of more than {_MAX_NESTED} parts")
             content = json.loads(value)
     return ".".join(key for key in keys if key), content
 

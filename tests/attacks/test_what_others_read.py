@@ -239,7 +239,7 @@ def test_damage_in_many_places_ends_the_reading(tmp_path: Path) -> None:
 
 
 def test_tables_beyond_a_bound_keep_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MAX_CELLS", 100)
+    monkeypatch.setattr(tables, "MAX_VALUES", 100)
     (tmp_path / "progress.csv").write_text("step,r\n" + "1,2\n" * 1000)
     table = tables.read_table(tmp_path / "progress.csv")
     assert table.rows == 49

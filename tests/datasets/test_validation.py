@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from a2perf import cli
 from a2perf.datasets import Dataset, hdf5_file
 from a2perf.datasets.validation import problems_of
 from a2perf.errors import UserError
@@ -87,6 +89,30 @@ def test_bytes_that_changed_inside_an_array_are_named(write: Write) -> None:
     data.file.write_bytes(content)
     found = "\n".join(problems_of(Dataset(data.path)))
     assert "/episode_2/observations/grid" in found
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["a", "b", "c"], "its values are not numbers but object"),
+        (np.array([b"a", b"b", b"c"]), "its values are not numbers but |S1"),
+        (np.zeros(3, [("a", "f8")]), "its values are not numbers but"),
+        (np.zeros((3, 2)), "has the shape (3, 2), not (steps,)"),
+        (1.0, "has the shape (), not (steps,)"),
+    ],
+)
+def test_rewards_that_are_no_series_of_numbers_are_named(
+    values: Any, words: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write()
+    with hdf5_file.h5py().File(data.file, "a") as stream:
+        _replace(stream["episode_0"], "rewards", values)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["datasets", "validate", str(data.path.parent)])
+    printed = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert re.search(rf"/episode_0/rewards.*{re.escape(words)}", printed), printed
+    assert "INVALID" in printed
 
 
 def test_a_record_that_does_not_fit_is_named(write: Write) -> None:

@@ -80,9 +80,9 @@ def _zeros(folder: Path) -> None:
         (_table_of_texts, "score"),
         (_monitor, "score"),
         (_tiny_records, "rlops import"),
-        (_many_episodes, "report"),
-        (_empty_lists, "report"),
-        (_zeros, "report"),
+        (_many_episodes, "score"),
+        (_empty_lists, "score"),
+        (_zeros, "score"),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
@@ -93,7 +93,6 @@ def test_the_worst_file_costs_its_reader_little(write: Callable[[Path], None], c
     more = {
         "rlops import": ["--store", str(tmp_path / "store"), "--env-id", "Env-v0", "--exp-name", "x"],
         "score": ["-o", str(tmp_path / "scores")],
-        "report": ["-o", str(tmp_path / "report")],
     }
     arguments = [sys.executable, "-m", "a2perf", *command.split(), str(folder), *more[command]]
     done = subprocess.run(
