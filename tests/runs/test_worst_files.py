@@ -60,11 +60,12 @@ def _many_episodes(folder: Path) -> None:
     metrics = _bundle(folder)
     record = json.loads((metrics / "rollouts.json").read_text())
     episode = json.dumps(record.pop("episodes")[0])
-    (metrics / "rollouts.json").write_text(json.dumps(record)[:-1] + ',"episodes":[' + f"{episode}," * 1_500_000)
+    (metrics / "rollouts.json").write_text(json.dumps(record)[:-1] + ',"episodes":[' + f"{episode}," * 500_000)
 
 
 def _empty_lists(folder: Path) -> None:
     (_bundle(folder) / "tracking.json").write_text('{"a":[' + "[]," * 20_000_000 + "[]]}")
+    seal(folder / "run" / "inference")
 
 
 def _zeros(folder: Path) -> None:
