@@ -24,8 +24,8 @@ HOUSE = Path(__file__).resolve().parents[2]
 SHA256 = {
     "v1": "ef6e1317838c69b0d3d18646252e5de863ee6f16164816b21ed3bd7a22689b9c",
     "v1-small": "7f5e751fae86b2c85b869476db7b310a7fcb7b9b7ea7c08e1d8cd6bb96aeb92e",
-    "v2": "d26dc058254dc3953129bc4389af0baca8f13d5245cbf3e82da82e00024a93d6",
-    "v2-small": "068cf3fe79401c055aa3fbfb8d6bee9cdbb764f116efea381c7f493ddaad8191",
+    "v2": "53baca421bab80e8b3ac8eb0bf3a435b4f6d0395aafea88ef46bf0a3fe7bd631",
+    "v2-small": "319ef44d8736eba7d731a4116c56cc52158893618de6560ca69ee4ad3b0a67ab",
 }
 CORE_IDS = {
     "QuadrupedLocomotion-DogPace-v0", "QuadrupedLocomotion-DogTrot-v0", "QuadrupedLocomotion-DogSpin-v0",
