@@ -440,7 +440,7 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
         (2, "inference"): "failed"
     }
     assert (record["scores"][TOY]["seeds"], record["scores"][TOY]["expected"]) == (2, 3)
-    task = PROTOCOL.task(TOY)
+    task = protocols.load().task(TOY)
     rollouts = json.loads((out / TOY / "seed_1" / "inference" / "metrics" / "rollouts.json").read_text())
     returns = [episode["episode_return"] for episode in rollouts["episodes"]]
     assert [episode["seed"] for episode in rollouts["episodes"]] == spawn_seeds(1, "episodes", 10)
