@@ -34,7 +34,7 @@ MAX_RECORD_BYTES = 256 << 20
 """Largest record."""
 MAX_VALUES = 4_000_000
 """Most values of one file that may be held as Python objects, which take about half a gigabyte: the bound that all
-readers of foreign files share. It also bounds their time, without a clock, so that equal files give equal results."""
+readers of foreign files share. It also bounds their time without a clock: equal files give equal results."""
 MAX_JOURNAL_BYTES, MAX_LINE_BYTES = 2 << 30, 16 << 20
 
 

@@ -1,4 +1,4 @@
-"""Installs each extra after the others in one environment, and steps an environment of each domain after each of them.
+"""Installs each extra after the others in one environment, then runs one step in each domain.
 
     python scripts/install_extras.py FOLDER
 

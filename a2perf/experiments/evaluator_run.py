@@ -91,5 +91,5 @@ def _whole_run(wanted: Resources) -> Resources:
 
 
 def launcher_limit_s(limit_s: float | None) -> float | None:
-    """Returns after how many seconds a launcher ends a run whose evaluator has a limit and did not keep it."""
+    """Returns after how many seconds a launcher ends a run with a limit that its evaluator did not keep."""
     return None if limit_s is None else limit_s + _GRACE_S

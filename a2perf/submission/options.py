@@ -25,7 +25,7 @@ def _normalised(token: str) -> str:
     return _EARLIER.get(dashed, dashed)
 
 
-class Quantity(click.ParamType[float]):
+class UnitOption(click.ParamType[float]):
     """A number with a unit, such as ``4G`` or ``90m``, in the unit without a letter.
 
     Args:
@@ -50,8 +50,8 @@ class Quantity(click.ParamType[float]):
         return int(quantity) if self._whole else quantity
 
 
-SIZE = Quantity("size", {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}, "4G, 512M or bytes", whole=True)
-DURATION = Quantity("duration", {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}, "90m, 2h or seconds")
+SIZE = UnitOption("size", {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}, "4G, 512M or bytes", whole=True)
+DURATION = UnitOption("duration", {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}, "90m, 2h or seconds")
 
 
 def parse_participant_args(given: str) -> dict[str, str]:
