@@ -128,7 +128,7 @@ def init(
         )  # fmt: skip
     terms = made.terms
     click.echo(f"public:     {made.public}  (hand it out)")
-    click.echo(f"private:    {made.private}  (keep it secret: {terms.held_out} tasks, seeds, salt)")
+    click.echo(f"private:    {made.private}  (keep it secret: {terms.held_out} tasks, salt)")
     click.echo(f"commitment: {made.commitment.commitment}  (publish it before anyone enters)")
     return 0
 
@@ -159,8 +159,8 @@ def init(
 def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], as_json: bool, **given: Any) -> int:
     """Run the entries on the public and the secret tasks.
 
-    Rerun the command to resume. Entries can be added until the list is closed. An invalid folder counts as a failure
-    of its entry and does not affect the others.
+    The first run closes the list of entries, since the seeds of all runs depend on every entry. Rerun the command to
+    resume. An invalid folder counts as a failure of its entry and does not affect the others.
 
     Exit status: 0 all runs finished, 1 a run failed, 3 infrastructure failure, 130 interrupted.
     """
@@ -186,7 +186,8 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
 def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
     """Seal the list of entries and print its hash. Publish the hash before the secret tasks run.
 
-    Nobody can enter afterwards. `publish` closes a list that is still open.
+    Nobody can enter afterwards. The seeds of all runs follow from the committed secret and this list. `run` closes a
+    list that is still open.
     """
     made = competitions.load(folder)
     if submissions:
@@ -254,7 +255,9 @@ def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
     """Verify a published competition from its bundles. REVEAL is the folder reveal of the site, or a packed file of it.
 
     Verifies the commitment, the list of entries, that each entry has every run or a recorded failure, that the runs
-    used the committed tasks and seeds, and the ranks. Exit status: 0 if every check passed, else 1.
+    used the committed tasks, the seeds that follow from commitment and list, and the weights of their own training
+    runs, and the ranks. It cannot detect forged measurements or unpublished earlier runs: rerun an entry with
+    `a2perf-launch --seeds-from BUNDLE` for that. Exit status: 0 if every check passed, else 1.
     """
     top = packed_top(revealed)
     if kind_at(top.resolve()) is not Kind.FOLDER:

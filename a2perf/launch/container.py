@@ -110,7 +110,7 @@ class ContainerLauncher:
         gpus = self._gpus.take(command.resources.gpus)
         container: Container | None = None
         try:
-            with users_folders(command), lent_seed_secret() as secret:
+            with users_folders(command), lent_seed_secret(command) as secret:
                 settings = self._settings(command, image, digest, gpus)
                 settings["mounts"].append(
                     self._docker.types.Mount(_SEED_SECRET, str(secret), type="bind", read_only=True)
@@ -233,11 +233,11 @@ class ContainerLauncher:
             # The image is read-only, so caches and settings have to go to /tmp.
             "HOME": "/tmp",
             "A2PERF_CACHE_DIR": _CACHE,
-            seed_secret.VARIABLE: _SEED_SECRET,
             "NUMBA_CACHE_DIR": "/tmp/numba",
             "MPLCONFIGDIR": "/tmp/matplotlib",
             CONTAINER_VARIABLE: json.dumps(enclosure),
             **command.env,
+            seed_secret.VARIABLE: _SEED_SECRET,
         }
 
     def _bindings(self, command: RunCommand) -> list[Any]:

@@ -45,14 +45,17 @@ def check_readable(command: RunCommand) -> None:
 
 
 @contextlib.contextmanager
-def lent_seed_secret() -> Iterator[Path]:
-    """Yields a file with the evaluator's seed secret that the container's user can read, until the container runs.
+def lent_seed_secret(command: RunCommand) -> Iterator[Path]:
+    """Yields a file with a command's or this evaluator's seed secret that the container's user can read.
 
-    A bind mount keeps its file alive, so the copy that root makes for an ordinary user is unlinked once it is mounted.
+    It exists until the container runs. A bind mount keeps its file alive, so the copy that root makes for an ordinary
+    user is unlinked once it is mounted.
     """
-    secret = seed_secret.read()
+    given = command.env.get(seed_secret.VARIABLE)
+    file = seed_secret.place() if given is None else Path(given)
+    secret = seed_secret.read(file)
     if os.geteuid() != 0:
-        yield seed_secret.place()
+        yield file
         return
     with tempfile.NamedTemporaryFile(prefix="a2perf-seed-secret-") as copy:  # mode 0600
         copy.write(secret)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from a2perf.errors import UserError
 from a2perf.records import InventoryItem, Manifest, RunState
 from a2perf.runs.files import RUN_BOUNDS, BundleFile, BundleFiles, FileStatus, files_of, folders_of
 from a2perf.runs.layout import (
+    ARTIFACTS,
     CONFIG,
     FOLDERS,
     JOURNAL,
@@ -77,6 +79,23 @@ def hash_files(bundle: Path) -> dict[str, str]:
         for file in files_of(bundle).entries("", RUN_BOUNDS)
         if (status := file.status).kind is Kind.FILE and status.path not in _OWN
     }
+
+
+def stored_artifacts(bundle: Path) -> dict[str, str]:
+    """Returns the hashes of the artifacts on disk as ``record_files`` lists them; unreadable files are left out."""
+    found: dict[str, str] = {}
+    with suppress(StrangerFileError):
+        for file in files_of(bundle).entries(ARTIFACTS, RUN_BOUNDS, lambda error: None):
+            if file.status.kind is Kind.FILE:
+                with suppress(StrangerFileError):
+                    found[_key(file.status.path, VERSION)] = _hash(file, file.status)
+    return found
+
+
+def artifacts_sha256(files: Mapping[str, str]) -> str | None:
+    """Returns one hash over the artifacts among the hashes of a bundle's files; None without artifacts."""
+    kept = {name: digest for name, digest in files.items() if name.startswith(f"{ARTIFACTS}/")}
+    return f"sha256:{hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()}" if kept else None
 
 
 def read_manifest(bundle: Path) -> Manifest:

@@ -31,7 +31,7 @@ SPY = """
     places |= {{one / name for one in known for name in ("loot", "private", "../private", "../../private", "runs")}}
     print("VARIABLES", sorted(os.environ.items()))
     for one in sorted(places):
-        for name in ("secret.json", "private/secret.json", "public.seeds", "tasks", "inference.py", "terms.json",
+        for name in ("secret.json", "private/secret.json", "private/seed_secret", "tasks", "inference.py", "terms.json",
                      "public/entrants.json", "queue.sqlite", "runs/queue.sqlite"):
             try:
                 file = one / name
@@ -133,6 +133,7 @@ def test_an_entrant_sees_nothing_of_the_competition(
 ) -> None:
     made = played[0]
     (task,) = made.secret.tasks
+    secret = made.secret.seed_secret(competitions.read_entrants(made).folders()).hex()
     for name in (task.name, made.terms.public_task):
         bundle = place(made, "spy", name)
         seen = (bundle / "logs" / "stdout.log").read_text()
@@ -145,8 +146,9 @@ def test_an_entrant_sees_nothing_of_the_competition(
             folder = line.split(" ", 2)[1]
             assert str(bundle / "artifacts").startswith(folder), line
             assert line.endswith(" []"), line
-        words = [made.secret.salt, task.name, str(made.secret.generator_seed), *map(str, task.seeds)]
-        words += map(str, made.secret.public_seeds)
+        seeds = read_manifest(bundle).seeds
+        words = [made.secret.salt, secret, task.name, str(made.secret.generator_seed), *map(str, seeds["episodes"])]
+        words += seeds["keys"].values()
         words += [entrant.place for entrant in competitions.read_entrants(made).all() if entrant.place != "spy"]
         variables = next(line for line in seen.splitlines() if line.startswith("VARIABLES"))
         mounts = seen[seen.index("MOUNTS") :]
@@ -301,6 +303,10 @@ def _changed_manifest(**changes: object) -> Callable[[Path, Path], None]:
     return lambda site, bundle: reseal(bundle, **changes)
 
 
+def _other_seed(site: Path, bundle: Path) -> None:
+    reseal(bundle, seeds={**read_manifest(bundle).seeds, "participant": 7})
+
+
 def _other_code(site: Path, bundle: Path) -> None:
     submission = read_record(bundle / "manifest.json", Manifest).submission
     submission.sha256 = "0" * 64
@@ -349,7 +355,7 @@ CHEATS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "gin file": (_changed_file("secret.gin", "call_timeout_s = 10.0", "call_timeout_s = 99.0"), "was published first"),
     "code": (_changed_file("evaluator.json", '"python": "CPython', '"python": "PyPy'), "was published first"),
     "another gin file": (lambda site, bundle: (site / "x.gin").touch(), "was published first"),  # type: ignore[dict-item]
-    "seed file": (_changed_file("public.seeds", "\n", "1\n"), "does not hold the seeds"),
+    "a seed file": (lambda site, bundle: (site / "public.seeds").touch(), "is not part of a published competition"),  # type: ignore[dict-item]
     "summary": (_changed_file("results.json", '"rank": 1', '"rank": 2'), "results.json is not what the bundles give"),
     "outcome": (_changed_file("outcomes.json", '"state": "finished"', '"state": "failed"'), "recorded outcome"),
     "entrant's hash": (_changed_file("entrants.json", '"name": "ada"', '"name": "adb"'), "changed after it was sealed"),
@@ -362,7 +368,8 @@ CHEATS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "returns, resealed": (_forged_return, "rollouts.json and journal.jsonl disagree"),
     "configuration, resealed": (_edited_configuration, "Submission.call_timeout_s was 99.0, committed 10.0"),
     "a further setting, resealed": (_added_setting, "Submission.readable_paths was set"),
-    "seeds, resealed": (_changed_manifest(seeds={"episodes": [1, 2]}), "its seeds of the episodes is [1, 2]"),
+    "seeds, resealed": (_changed_manifest(seeds={"episodes": [1, 2]}), "its seeds.episodes is [1, 2]"),
+    "the policy's seed, resealed": (_other_seed, "its seeds.participant is 7"),
     "root seed, resealed": (_changed_manifest(root_seed=7), "its root seed is 7, committed 0"),
     "arguments, resealed": (_changed_manifest(participant_args={"x": "1"}), "its participant arguments is"),
     "version, resealed": (_changed_manifest(a2perf_sha256="0" * 64), "its code of a2perf is"),
@@ -398,6 +405,61 @@ def test_an_organizer_who_cheats_fails_verify(
     assert words in said, said
     for level in ("none", "process", "bubblewrap", "docker"):
         record_property("attack", ("an organizer changes terms, runs or entrants", level, "verify names it"))
+
+
+LEARNER = """
+import os, pathlib
+
+def train():
+    pathlib.Path(os.environ["A2PERF_ARTIFACTS"], "weights").write_bytes(os.urandom(8))
+"""
+
+
+@pytest.mark.timeout(900)
+def test_neither_seeds_nor_weights_can_be_chosen_under_the_published_hashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """Random policies run again in a copy of the competition, and an evaluation of other weights."""
+    home = tmp_path / "cup"
+    mask = "return int(observation['mask'].argmax())"
+    ada = write(tmp_path / "entries", "ada", infer=mask)
+    (ada / "train.py").write_text(LEARNER)
+    entrants = ("--submission", ada, "--sandbox", "process", "--allow-weaker")
+    status, _ = run("init", home, "--domain", "circuit_training", "--task", "toy_macro_stdcell", "--held-out", 0,
+                    "--episodes", 1, "--latency-steps", 2, "--seed", 0)  # fmt: skip
+    assert status == 0
+    assert run("close", home, *entrants)[0] == 0
+    made, copy = competitions.load(home), tmp_path / "copy"
+    listed = competitions.read_entrants(made).sha256
+    shutil.copytree(home, copy)
+    status, said = run("run", home, *entrants)
+    assert status == 0, said
+
+    monkeypatch.setenv("A2PERF_SEED_SECRET_FILE", str(tmp_path / "fresh"))
+    assert run("run", copy, *entrants)[0] == 0
+    for mode in ("train", "inference"):
+        first = place(made, "ada", made.terms.public_task, mode=mode)
+        again = read_manifest(copy / first.relative_to(home))
+        assert again.seeds == read_manifest(first).seeds
+    (copy / "public" / "entrants.json").unlink()
+    assert run("close", copy, *entrants, "--submission", write(tmp_path / "entries", "nobody"))[0] == 0
+    assert competitions.read_entrants(competitions.load(copy)).sha256 != listed
+    assert "seeds.keys" in run("publish", copy, "-o", tmp_path / "none", "--yes")[1]
+
+    weights = place(made, "ada", made.terms.public_task, mode="train") / "artifacts" / "weights"
+    kept = weights.read_bytes()
+    weights.write_bytes(b"better")
+    shutil.rmtree(first)
+    (made.runs / "queue.sqlite").unlink()
+    assert run("run", home, *entrants)[0] == 0
+    weights.write_bytes(kept)
+    status, said = run("publish", home, "-o", tmp_path / "site", "--yes", "--despite-problems")
+    assert (status, said.count("PROBLEM")) == (1, 1), said
+    status, said = run("verify", tmp_path / "site" / "reveal", "--entrants", listed)
+    assert (status, said.count("PROBLEM"), "it loaded the artifacts sha256:" in said) == (1, 1, True), said
+    outcome = "verify names them; a forgery of all files is found by a rerun"
+    for level in ("none", "process", "bubblewrap", "docker"):
+        record_property("attack", ("an organizer chooses seeds, or replaces weights", level, outcome))
 
 
 @pytest.mark.group("bwrap")

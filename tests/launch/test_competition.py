@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -15,7 +16,14 @@ from a2perf.domains.registry import domains, load_attribute, register_environmen
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments import competition as competitions
 from a2perf.experiments.competition.entrants import Entrant
-from a2perf.experiments.competition.records import Competition, CompetitionTerms
+from a2perf.experiments.competition.records import (
+    SEALED_SEEDS_METHOD,
+    Commitment,
+    Competition,
+    CompetitionTerms,
+    commitment_of,
+    gin_hashes,
+)
 from a2perf.experiments.competition.required_runs import required_runs
 from a2perf.experiments.competition.run_entrants import Entrants, enter_all, run_specs
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
@@ -23,7 +31,7 @@ from a2perf.launch.queue_entry import PREREQUISITE, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand
 from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
 from a2perf.runs import signing
-from a2perf.storage import read_json
+from a2perf.storage import read_json, write_record
 from tests.submission import wheels
 
 POLICY = """
@@ -94,9 +102,8 @@ def run(*arguments: object) -> tuple[int, str]:
 def test_the_public_half_tells_nothing_of_the_secrets(tmp_path: Path) -> None:
     made = cup(tmp_path)
     published = "".join(path.read_text() for path in made.public.rglob("*") if path.is_file())
-    numbers = [made.secret.generator_seed, *made.secret.public_seeds]
-    numbers += [number for task in made.secret.tasks for number in (*task.seeds, task.kwargs["gait_seed"])]
-    assert len(numbers) == 1 + 3 + 2 * 4
+    numbers = [made.secret.generator_seed, *(task.kwargs["gait_seed"] for task in made.secret.tasks)]
+    assert len(numbers) == 1 + 2
     assert not [number for number in numbers if str(number) in published]
     assert made.secret.salt not in published
     assert made.private.stat().st_mode & 0o777 == 0o700
@@ -106,7 +113,7 @@ def test_the_public_half_tells_nothing_of_the_secrets(tmp_path: Path) -> None:
 def test_the_same_terms_never_give_the_same_commitment(tmp_path: Path) -> None:
     first, second = cup(tmp_path / "a"), cup(tmp_path / "b")
     assert first.commitment.commitment != second.commitment.commitment
-    assert first.secret.public_seeds != second.secret.public_seeds
+    assert first.secret.seed_secret(["a"]) != second.secret.seed_secret(["a"])
 
 
 @pytest.mark.parametrize(
@@ -175,6 +182,38 @@ def test_the_list_of_entrants_is_sealed_and_closed(tmp_path: Path) -> None:
             enter_all(made, allowed(ada))
     file.write_text(sealed)
     assert enter_all(made, allowed(ada))[0].entrant == first[0].entrant
+
+
+def test_the_seeds_of_all_runs_follow_from_the_committed_salt_and_every_folder(tmp_path: Path) -> None:
+    made = cup(tmp_path)
+    ada, grace = (write(tmp_path, name) for name in ("ada", "grace"))
+    (grace / "share").write_text("bytes that only grace knows")
+    enter_all(made, allowed(ada, grace))
+    folders = competitions.close(made).folders()
+    secrets = {
+        made.secret.seed_secret(given)
+        for given in (folders, folders[::-1], folders[:1], [folders[0], "0" * 64], [*folders, folders[0]])
+    }
+    assert len(secrets) == 5
+    assert competitions.load(made.folder).secret.seed_secret(folders) in secrets
+
+
+def test_a_competition_whose_organizer_drew_the_seeds_stays_verifiable(tmp_path: Path) -> None:
+    """The form of earlier versions: seeds in the secrets and in files, and their own method."""
+    made, folder = cup(tmp_path), tmp_path / "reveal"
+    secret = made.secret
+    secret.public_seeds, secret.tasks[0].seeds, secret.tasks[1].seeds = [1, 2, 3], [4, 5, 6], [7, 8, 9]
+    sealed = commitment_of(made.terms, secret, made.evaluator, gin_hashes(made.public))
+    older = dataclasses.replace(made, commitment=Commitment(commitment=sealed, method=SEALED_SEEDS_METHOD))
+    competitions.reveal(older, folder)
+    for name, seeds in secret.sealed_seeds().items():
+        (folder / name).write_text("".join(f"{seed}\n" for seed in seeds))
+    status, said = run("verify", folder, "--commitment", sealed)
+    assert (status, "the organizer drew the seeds" in said) == (0, True), said
+    (folder / "public.seeds").write_text("1\n2\n4\n")
+    assert "public.seeds does not hold the seeds" in run("verify", folder)[1]
+    write_record(folder / "commitment.json", Commitment(commitment=sealed))
+    assert "names another method" in run("verify", folder)[1]
 
 
 def test_a_level_that_cannot_hide_the_secrets_needs_consent_which_is_published(tmp_path: Path) -> None:
@@ -454,7 +493,9 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
     everything = "".join(path.read_text(errors="replace") for path in made.runs.rglob("*.log"))
     assert made.secret.salt not in everything
     good = read_json(bundles["good"] / "manifest.json")
-    assert good["seeds"]["episodes"] == task.seeds[:2]
+    assert len(set(good["seeds"]["episodes"])) == 2
+    for name in ("slow", "picky"):
+        assert read_json(bundles[name] / "manifest.json")["seeds"] == good["seeds"]
     assert good["sandbox"]["level"] == "bubblewrap"
     picky = read_json(bundles["picky"] / "manifest.json")
     assert picky["python_env"]["packages"]["toy"] == "2.0"

@@ -31,7 +31,6 @@ from a2perf.storage import json_text, write_atomic, write_record
 
 _SALT_BYTES = 32
 _GENERATOR_SEEDS = 2**62
-_EPISODE_SEEDS = 2**31
 
 
 HeldOutGenerator = Callable[[int, int], Sequence[HeldOutTask]]
@@ -67,14 +66,10 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
         salt=secrets.token_hex(_SALT_BYTES),
         generator_seed=generator_seed,
         tasks=[
-            SecretTask(
-                name=task.name, env_id=task.env_id, kwargs=dict(task.kwargs), told=dict(task.told),
-                seeds=_seeds(terms.episodes),
-            )
+            SecretTask(name=task.name, env_id=task.env_id, kwargs=dict(task.kwargs), told=dict(task.told))
             for task in generated
         ],
-        public_seeds=_seeds(terms.episodes),
-    )  # fmt: skip
+    )
     # Commit to the records as they will be read from their files: JSON turns tuples into lists.
     secret = msgspec.json.decode(msgspec.json.encode(secret), type=Secret)
     _write_private(folder / "private", secret)
@@ -82,32 +77,23 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     return load(folder)
 
 
-def task_files(private: Path, name: str) -> tuple[Path, Path]:
-    """Returns the files of a secret task: the task, and its seeds."""
-    folder = private / "tasks"
-    return folder / f"{name}.json", folder / f"{name}.seeds"
-
-
-def public_seeds_file(private: Path) -> Path:
-    """Returns the file of the seeds of the scored episodes on the public task."""
-    return private / "public.seeds"
+def task_file(folder: Path, name: str) -> Path:
+    """Returns the file of a secret task, or of a public task besides the first one."""
+    return folder / "tasks" / f"{name}.json"
 
 
 def write_public_tasks(folder: Path, terms: CompetitionTerms) -> None:
     """Writes the public tasks besides the first one in the files that runs read."""
     for task in terms.further_tasks:
         content = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
-        write_atomic(task_files(folder, task.name)[0], json_text(content))
+        write_atomic(task_file(folder, task.name), json_text(content))
 
 
 def write_tasks(folder: Path, secret: Secret, *, mode: int = 0o600) -> None:
-    """Writes the secret tasks and all seeds in the files that runs read."""
-    write_atomic(public_seeds_file(folder), _seed_text(secret.public_seeds), mode=mode)
+    """Writes the secret tasks in the files that runs read."""
     for task in secret.tasks:
-        task_file, seeds_file = task_files(folder, task.name)
         held_out = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
-        write_atomic(task_file, json_text(held_out), mode=mode)
-        write_atomic(seeds_file, _seed_text(task.seeds), mode=mode)
+        write_atomic(task_file(folder, task.name), json_text(held_out), mode=mode)
 
 
 def _write_private(private: Path, secret: Secret) -> None:
@@ -128,19 +114,6 @@ def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None
     commitment = commitment_of(terms, secret, evaluator, gin_hashes(public))
     # written last: a folder without this file is not a competition
     write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
-
-
-def _seeds(count: int) -> list[int]:
-    drawn: list[int] = []
-    while len(drawn) < count:
-        seed = secrets.randbelow(_EPISODE_SEEDS)
-        if seed not in drawn:
-            drawn.append(seed)
-    return drawn
-
-
-def _seed_text(seeds: list[int]) -> str:
-    return "".join(f"{seed}\n" for seed in seeds)
 
 
 def _check(terms: CompetitionTerms) -> None:

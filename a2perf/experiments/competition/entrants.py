@@ -95,6 +95,10 @@ class EntrantList(Record, kw_only=True):
         """Returns every entrant in the order of entering."""
         return [entrant for one in self.rounds for entrant in one.entrants]
 
+    def folders(self) -> list[str]:
+        """Returns the hash of every entrant's folder: its share of the seeds."""
+        return [entrant.sha256 for entrant in self.all()]
+
     def round_of(self, entrant: Entrant) -> Round:
         """Returns the round in which an entrant entered."""
         return next(one for one in self.rounds if any(other.number == entrant.number for other in one.entrants))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,15 @@ from a2perf.storage import read_record
 from a2perf.submission.evaluator.own_code import installed_packages, package_sha256, python_version
 
 TERMS, COMMITMENT, SECRET, REVEALED = "terms.json", "commitment.json", "secret.json", "revealed.json"
-EVALUATOR, ENTRANTS = "evaluator.json", "entrants.json"
-METHOD = (
+EVALUATOR, ENTRANTS, SEED_SECRET = "evaluator.json", "entrants.json", "seed_secret"
+SEALED_SEEDS_METHOD = (
     "sha256 of the canonical JSON (sorted keys, no spaces, UTF-8) of {evaluator: evaluator.json, "
     "gin: {name: sha256 of each gin file}, secret: secret.json, terms: terms.json}"
+)
+"""The method of earlier versions, whose organizer drew the seeds of the episodes: they are in ``secret.json``."""
+METHOD = SEALED_SEEDS_METHOD + (
+    "; seeds: from the HMAC-SHA256, with the salt as key, of the canonical JSON of the list of the entrants' sha256 "
+    "in entrants.json, used as the seed secret of every run"
 )
 
 _MAX_GIN_BYTES = 1 << 20
@@ -118,13 +123,13 @@ class CompetitionTerms(Record, kw_only=True):
 
 
 class SecretTask(Record, kw_only=True):
-    """A secret task: the fields of ``HeldOutTask``, and the seeds of its episodes."""
+    """A secret task: the fields of ``HeldOutTask``, and by ``SEALED_SEEDS_METHOD`` the seeds of its episodes."""
 
     name: str
     env_id: str
     kwargs: dict[str, Any]
     told: dict[str, Any]
-    seeds: list[int]
+    seeds: list[int] = msgspec.field(default_factory=list)
 
 
 class Secret(Record, kw_only=True):
@@ -133,15 +138,36 @@ class Secret(Record, kw_only=True):
     Attributes:
         salt: 32 random bytes as hexadecimal digits.
         generator_seed: seed of the domain's generator of held-out tasks.
-        tasks: the generated tasks with the seeds of their episodes.
-        public_seeds: seeds of the scored episodes on the public task, which are secret too.
+        tasks: the generated tasks.
+        public_seeds: seeds of the scored episodes on public tasks; empty unless by ``SEALED_SEEDS_METHOD``.
     """
 
     schema: int = 1
     salt: str
     generator_seed: int
     tasks: list[SecretTask]
-    public_seeds: list[int]
+    public_seeds: list[int] = msgspec.field(default_factory=list)
+
+    @property
+    def method(self) -> str:
+        """The method of the competition. It follows from the secrets, so the commitment binds it."""
+        return SEALED_SEEDS_METHOD if self.public_seeds else METHOD
+
+    def sealed_seeds(self) -> dict[str, list[int]]:
+        """Returns the seeds by ``SEALED_SEEDS_METHOD``, by file; empty for the present method."""
+        if not self.public_seeds:
+            return {}
+        return {"public.seeds": self.public_seeds, **{f"tasks/{task.name}.seeds": task.seeds for task in self.tasks}}
+
+    def seed_secret(self, folders: Sequence[str]) -> bytes:
+        """Returns the secret from which all seeds of all runs derive, 32 bytes.
+
+        Nobody chooses it: the organizer commits to the salt before anyone enters, and every entrant's folder counts.
+
+        Args:
+            folders: the hash of each entrant's folder, in the order of the closed list.
+        """
+        return hmac.digest(bytes.fromhex(self.salt), _canonical(folders), "sha256")
 
 
 class Evaluator(Record, kw_only=True):
@@ -241,8 +267,12 @@ def place_of(secret: Secret, entrant: int, task: str, seed: int, mode: str) -> s
 
 def canonical_sha256(content: Any) -> str:
     """Returns the SHA-256 of the canonical JSON of a record or of plain data."""
-    canonical = json.dumps(msgspec.to_builtins(content), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return hashlib.sha256(_canonical(content)).hexdigest()
+
+
+def _canonical(content: Any) -> bytes:
+    text = json.dumps(msgspec.to_builtins(content), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode()
 
 
 def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator, gin: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.experiments.competition import gin_files
-from a2perf.experiments.competition.creation import public_seeds_file, task_files
+from a2perf.experiments.competition.creation import task_file
 from a2perf.experiments.competition.records import CompetitionTerms, Secret, place_of
 
 
@@ -78,15 +78,9 @@ def bindings_of(run: RequiredRun, competition: Path, home: Path) -> dict[str, An
     found: dict[str, Any] = {"Submission.hidden_paths": [str(competition)]}
     if run.mode == "train":
         return found
-    private = competition / "private"
-    if run.is_secret:
-        task_file, seeds_file = task_files(private, run.task)
-        found["Submission.held_out_task"] = str(task_file)
-    else:
-        seeds_file = public_seeds_file(private)
-        if run.is_further:
-            found["Submission.held_out_task"] = str(task_files(competition / "public", run.task)[0])
-    found["Submission.evaluation_seeds_file"] = str(seeds_file)
+    if run.is_secret or run.is_further:
+        folder = competition / ("private" if run.is_secret else "public")
+        found["Submission.held_out_task"] = str(task_file(folder, run.task))
     if run.trained is not None:
         found["Submission.trained_root_dir"] = str(home / run.trained)
     return found

@@ -24,6 +24,7 @@ from a2perf.runs.inventory import problems as inventory_problems
 from a2perf.runs.layout import CONFIG, JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable
+from a2perf.submission.evaluator.seeds import RunSeeds
 
 UNPUBLISHED = ("artifacts", "logs", "media")
 """Folders of a bundle that are not published: they contain the entrant's files. The manifest has their hashes."""
@@ -45,17 +46,29 @@ class Promise:
         secret: the revealed secrets.
         evaluator: the committed code.
         gin: the content of each gin file by name.
+        seed_secret: the secret from which the seeds derive.
     """
 
     terms: CompetitionTerms
     secret: Secret
     evaluator: Evaluator
     gin: Mapping[str, bytes]
+    seed_secret: bytes
 
-    def seeds_of(self, run: RequiredRun) -> list[int]:
-        """Returns the committed seeds of a run's episodes."""
-        seeds = {task.name: task.seeds for task in self.secret.tasks}
-        return (seeds[run.task] if run.is_secret else self.secret.public_seeds)[: self.terms.episodes]
+    def seeds_of(self, run: RequiredRun) -> dict[str, Any]:
+        """Returns the required entries of ``seeds`` in a run's manifest."""
+        evaluates, count = run.mode == "inference", self.terms.episodes
+        if sealed := self.secret.sealed_seeds():
+            return {"episodes": sealed[_sealed_file(run)][:count], "evaluation": "file"} if evaluates else {}
+        env_id = self.task_of(run)[0]
+        drawn = RunSeeds.keyed(
+            self.seed_secret, run.seed, domain=self.terms.domain, env_id=env_id, evaluates=evaluates
+        )  # fmt: skip
+        found = {**drawn.record(), "participant": drawn.draw("participant", 1)[0]}
+        if evaluates:
+            found |= {"episodes": drawn.draw("episodes", count), "evaluation": "root seed"}
+            found["latency"] = drawn.draw("latency", 1)[0]
+        return found
 
     def task_of(self, run: RequiredRun) -> tuple[str, dict[str, Any]]:
         """Returns the environment's id and arguments of a run."""
@@ -126,9 +139,7 @@ def _fields(manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Pro
         ("code of a2perf", manifest.a2perf_sha256, code.a2perf_sha256),
         ("Python", python, code.python),
     ]
-    if run.mode == "inference":
-        pairs.append(("seeds of the episodes", manifest.seeds.get("episodes"), promise.seeds_of(run)))
-        pairs.append(("source of the seeds", manifest.seeds.get("evaluation"), "file"))
+    pairs += [(f"seeds.{name}", manifest.seeds.get(name), value) for name, value in promise.seeds_of(run).items()]
     found = [
         f"its {name} is {_shown(actual)}, committed {_shown(expected)}"
         for name, actual, expected in pairs
@@ -192,6 +203,8 @@ def _configuration(
     actual = settings_in(text.decode("utf-8", "replace"))
     expected = settings_in(promise.gin[run.gin_file].decode())
     given = bindings_of(run, Path("/cup"), Path("/cup/runs") / entrant.place)
+    if run.mode == "inference" and promise.secret.sealed_seeds():
+        given["Submission.evaluation_seeds_file"] = f"/cup/private/{_sealed_file(run)}"
     for name in sorted({*actual, *expected, *given}):
         if name in given:
             found += _path(name, actual.get(name), given[name])
@@ -215,7 +228,7 @@ def _path(name: str, actual: Any, expected: Any) -> list[str]:
 
 
 def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
-    episodes, seeds = _rollouts(bundle), promise.seeds_of(run)
+    episodes, seeds = _rollouts(bundle), promise.seeds_of(run)["episodes"]
     found = []
     if [episode.seed for episode in episodes] != seeds:
         found.append("the episodes of rollouts.json were not played with the committed seeds")
@@ -226,6 +239,10 @@ def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
     if {episode.index: episode for episode in episodes} != _journalled(bundle):
         found.append("rollouts.json and journal.jsonl disagree")
     return found
+
+
+def _sealed_file(run: RequiredRun) -> str:
+    return f"tasks/{run.task}.seeds" if run.is_secret else "public.seeds"
 
 
 def _rollouts(bundle: Path) -> list[Episode]:

@@ -1,7 +1,6 @@
 """Runs entrants: training on the public task, then the public and every secret task, with one outcome per run.
 
-A failure of an entrant, even of its folder, does not affect the others. The same command resumes an interrupted one;
-entrants can be added until the list is closed.
+A failure of an entrant, even of its folder, does not affect the others. The same command resumes an interrupted one.
 """
 
 from __future__ import annotations
@@ -11,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.competition.entrants import Entered, enter, read_entrants
+from a2perf.experiments.competition.entrants import Entered, close, enter, read_entrants
 from a2perf.experiments.competition.gin_files import binding
-from a2perf.experiments.competition.records import Competition, Evaluator, canonical_sha256
+from a2perf.experiments.competition.records import SEED_SECRET, Competition, Evaluator, canonical_sha256
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of, required_runs
 from a2perf.experiments.evaluator_run import evaluator_run
 from a2perf.launch import QUEUE_FILE, Conductor, ExperimentResult, Queue, Resources, Restart, RunSpec
 from a2perf.records import FailureKind
+from a2perf.storage import write_atomic
+from a2perf.submission.evaluator import seed_secret
 
 PYTHON_ENVS = ("auto", "shared", "isolated")
 """``auto``: a separate environment for each entrant that requires packages which this installation does not have."""
@@ -45,7 +46,7 @@ class Entrants:
 def run(
     competition: Competition, entrants: Entrants, conductor: Conductor, *, restart: Restart | None = None
 ) -> ExperimentResult:
-    """Enters the entrants and executes their unfinished runs.
+    """Enters the entrants, closes the list, and executes their unfinished runs: the seeds depend on all entrants.
 
     Args:
         competition: the competition.
@@ -63,6 +64,8 @@ def run(
     """
     check_evaluator(competition)
     entered = enter_all(competition, entrants)
+    secret = competition.secret.seed_secret(close(competition).folders())
+    write_atomic(competition.private / SEED_SECRET, secret, mode=0o600)
     return conductor.run(
         run_specs(competition, entrants, entered), competition.runs / QUEUE_FILE, restart=restart,
         on_ready=lambda queue: _refuse(queue, competition, entered),
@@ -147,6 +150,7 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
             "split": "held out" if run.is_secret else "public",
         },
         domain=terms.domain,
+        env={seed_secret.VARIABLE: str(competition.private / SEED_SECRET)},
         resources=Resources(memory_bytes=terms.memory_limit_bytes),
         readable=(competition.private, competition.public, *entrants.find_links),
         writable=home,

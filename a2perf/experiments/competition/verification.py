@@ -16,13 +16,12 @@ from typing import TypeVar
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.experiments.competition.creation import public_seeds_file, task_files
+from a2perf.experiments.competition.creation import task_file
 from a2perf.experiments.competition.entrants import Entrant, EntrantList
 from a2perf.experiments.competition.records import (
     COMMITMENT,
     ENTRANTS,
     EVALUATOR,
-    METHOD,
     SECRET,
     TERMS,
     Commitment,
@@ -39,7 +38,7 @@ from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRec
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
 from a2perf.runs.files import files_of, kind_at, names_at
-from a2perf.runs.inventory import is_archived, read_manifest
+from a2perf.runs.inventory import artifacts_sha256, is_archived, read_manifest
 from a2perf.runs.layout import ATTIC
 from a2perf.runs.packed_archive import packed_top
 from a2perf.storage import parse_record
@@ -85,7 +84,8 @@ def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> C
     """
     listed = _read(competition.public, ENTRANTS, EntrantList)
     gin = {name: _bytes(competition.public, name) for name in gin_hashes(competition.public)}
-    promise = Promise(competition.terms, competition.secret, competition.evaluator, gin)
+    secret = competition.secret.seed_secret(listed.folders())
+    promise = Promise(competition.terms, competition.secret, competition.evaluator, gin, secret)
     by_run = {(one.entrant, one.bundle): one for one in outcomes}
     return _check_all(_Runs(competition.runs, promise, listed, by_run, published=False), competition.commitment)
 
@@ -108,10 +108,10 @@ def check_reveal(folder: Path, commitment: str | None = None, entrants: str | No
 
 
 def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) -> Checked:
-    stated = _read(folder, COMMITMENT, Commitment)
-    if stated.method != METHOD:
-        return Checked([f"{COMMITMENT} names another method, of an earlier a2perf or none: {printable(stated.method)}"])
-    terms, secret = _read(folder, TERMS, CompetitionTerms), _read(folder, SECRET, Secret)
+    stated, secret = _read(folder, COMMITMENT, Commitment), _read(folder, SECRET, Secret)
+    if stated.method != secret.method:
+        return Checked([f"{COMMITMENT} names another method, of another a2perf or none: {printable(stated.method)}"])
+    terms = _read(folder, TERMS, CompetitionTerms)
     evaluator = _read(folder, EVALUATOR, Evaluator)
     found = commitment_of(terms, secret, evaluator, gin_hashes(folder))
     files = f"{TERMS}, {SECRET}, {EVALUATOR} and the gin files"
@@ -124,7 +124,8 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
     if entrants is not None and listed.sha256 != entrants:
         problems.append(f"{ENTRANTS} has the hash {printable(listed.sha256)}, but {printable(entrants)} was published")
     problems += [*_tasks(folder, secret), *_others(folder, secret)]
-    promise = Promise(terms, secret, evaluator, {name: _bytes(folder, name) for name in gin_hashes(folder)})
+    gin = {name: _bytes(folder, name) for name in gin_hashes(folder)}
+    promise = Promise(terms, secret, evaluator, gin, secret.seed_secret(listed.folders()))
     stated_runs = msgspec.convert(_json(folder, OUTCOMES), list[OutcomeRecord]) if listed.rounds else []
     by_run = {(one.entrant, one.bundle): one for one in stated_runs}
     checked = _check_all(_Runs(folder / RUNS, promise, listed, by_run, published=True), stated)
@@ -147,7 +148,13 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
             who = ", ".join(entrant.place for entrant in one.entrants)
             weaker = ", and guarantees of it may be missing" if one.allow_weaker else ""
             checked.notes.append(f"{who} ran at the level {one.sandbox}, the terms say {terms.sandbox}{weaker}")
-    for one in runs.entrants.rounds[1:]:
+    if not terms.train:
+        checked.notes.append("no training run: the weights are files of the entrants' folders, listed by hash")
+    if secret.sealed_seeds():
+        checked.notes.append(
+            "the organizer drew the seeds; in competitions of this version every entrant's folder counts"
+        )
+    for one in runs.entrants.rounds[1:] if secret.sealed_seeds() else []:
         names = ", ".join(entrant.place for entrant in one.entrants)
         checked.notes.append(f"{names} entered at {one.at}, after others may have been run")
     checked.standing = Standing(entrants=ranked(found))
@@ -157,7 +164,7 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
 def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun], checked: Checked) -> EntrantStanding:
     sealed = runs.entrants.round_of(entrant)
     tasks: dict[str, TaskStanding] = {}
-    attempts, ended = 0, dict[str, bool]()
+    attempts, ended, weights = 0, dict[str, bool](), dict[str, str | None]()
     for run in expected:
         label = f"{entrant.place}/{run.bundle}"
         task = tasks.setdefault(run.task, TaskStanding(task=run.task, held_out=run.is_secret))
@@ -178,6 +185,10 @@ def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun
                 problems.append("it was run, though its entrant was refused")
             problems += check_run(bundle, manifest, run, entrant, sealed, runs.promise, published=runs.published)
             problems += _agree(manifest, outcome)
+            if run.mode == "train":
+                weights[run.place] = artifacts_sha256(manifest.files)
+            elif run.trained in weights:
+                problems += _weights(manifest, weights[run.trained], runs.promise.secret)
             ended[run.place] = manifest.state is RunState.FINISHED
             _enter_result(task, bundle, manifest, run, outcome, problems)
             count, earlier = _attempts(bundle, manifest)
@@ -190,6 +201,16 @@ def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun
         number=entrant.number, name=entrant.name, place=entrant.place, sha256=entrant.sha256, attempts=attempts,
         tasks=list(tasks.values()),
     )  # fmt: skip
+
+
+def _weights(manifest: Manifest, trained: str | None, secret: Secret) -> list[str]:
+    """Compares the artifacts that an evaluation loaded with those that its training run left."""
+    if secret.sealed_seeds() and "training_artifacts" not in manifest.settings:
+        return []  # of an earlier a2perf, which did not record them
+    loaded = manifest.settings.get("training_artifacts")
+    if loaded == trained:
+        return []
+    return [f"it loaded the artifacts {printable(str(loaded))}, its training run left {printable(str(trained))}"]
 
 
 def _without_bundle(
@@ -309,9 +330,7 @@ def _layout_of_entrant(runs: _Runs, place: str, folders: Mapping[str, set[str]])
 def _others(folder: Path, secret: Secret) -> Iterator[str]:
     """Yields everything in the published folder except its known files."""
     known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, *gin_hashes(folder)}
-    known.add(public_seeds_file(folder).name)
-    for task in secret.tasks:
-        known |= {path.relative_to(folder).as_posix() for path in task_files(folder, task.name)}
+    known |= {*secret.sealed_seeds(), *(f"tasks/{task.name}.json" for task in secret.tasks)}
     try:
         for entry in (found.status for found in files_of(folder).entries()):
             if entry.path in (RUNS, "tasks") and entry.kind is Kind.FOLDER:
@@ -323,16 +342,14 @@ def _others(folder: Path, secret: Secret) -> Iterator[str]:
 
 
 def _tasks(folder: Path, secret: Secret) -> Iterator[str]:
-    seeds = {public_seeds_file(folder): secret.public_seeds}
     for task in secret.tasks:
-        file, seeds_file = task_files(folder, task.name)
-        seeds[seeds_file] = task.seeds
+        file = task_file(folder, task.name)
         content = _json(folder, file.relative_to(folder).as_posix())
         if content != {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}:
             yield f"{file.name} is not the task of {SECRET}"
-    for file, numbers in seeds.items():
-        if _bytes(folder, file.relative_to(folder).as_posix()).split() != [b"%d" % number for number in numbers]:
-            yield f"{file.name} does not hold the seeds of {SECRET}"
+    for name, numbers in secret.sealed_seeds().items():
+        if _bytes(folder, name).split() != [b"%d" % number for number in numbers]:
+            yield f"{name} does not hold the seeds of {SECRET}"
 
 
 def _manifest(bundle: Path) -> tuple[Manifest | None, list[str]]:

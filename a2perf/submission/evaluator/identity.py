@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import platform
@@ -18,10 +17,11 @@ from a2perf._version import __version__
 from a2perf.constants import BenchmarkMode
 from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState, TaskView
 from a2perf.runs.bundle import given_resources
-from a2perf.runs.layout import ARTIFACTS, MANIFEST, bundle_path
+from a2perf.runs.inventory import artifacts_sha256, stored_artifacts
+from a2perf.runs.layout import MANIFEST, bundle_path
 from a2perf.sandbox import STRONGEST, strongest_level
 from a2perf.storage import read_record
 from a2perf.stranger_files import StrangerFileError, read_file
@@ -178,22 +178,13 @@ def identity_settings(settings: Submission) -> dict[str, Any]:
     if settings.sandbox == STRONGEST:  # a level that this host offers today, and did not offer before, is another one
         found["sandbox"] = strongest_level()
     if settings.mode is not BenchmarkMode.TRAIN:
-        found["training_artifacts"] = _training_artifacts(Path(settings.trained_root_dir or settings.root))
+        trained = bundle_path(Path(settings.trained_root_dir or settings.root), "train")
+        found["training_artifacts"] = artifacts_sha256(stored_artifacts(trained))
     found["python"] = ".".join(platform.python_version_tuple()[:2])
     if settings.python_env == "shared":
         found["packages"] = required_packages(settings)
     found["configuration"] = configuration.digest(without="Submission")
     return found
-
-
-def _training_artifacts(root: Path) -> str | None:
-    """Returns a hash over the artifacts of a training run; None if it has none or has not ended."""
-    try:
-        files = read_record(bundle_path(root, "train") / MANIFEST, Manifest).files
-    except UserError:
-        return None
-    kept = {name: digest for name, digest in files.items() if name.startswith(f"{ARTIFACTS}/")}
-    return f"sha256:{hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()}" if kept else None
 
 
 def run_seeds(settings: Submission, task: RunTask, *, evaluates: bool) -> RunSeeds:

@@ -30,13 +30,13 @@ def place() -> Path:
     return Path(platformdirs.user_config_dir("a2perf", appauthor=False)) / "seed_secret"
 
 
-def read() -> bytes:
-    """Returns the secret; the first call on a host creates it.
+def read(file: Path | None = None) -> bytes:
+    """Returns the secret in a file, by default the one at ``place()``; the first call on a host creates it.
 
     Raises:
         ConfigError: the file cannot be created or read, other users may read it, or it is shorter than ``BYTES``.
     """
-    file = place()
+    file = file or place()
     try:
         if not file.exists():
             _make(file)
