@@ -95,7 +95,7 @@ def parse_json(data: bytes, path: str) -> Any:
     if values_of_json(data) > MAX_VALUES:
         raise ValueError(f"{path}: holds more than {MAX_VALUES} values")
     try:
-        return json.loads(data.decode())
+        return json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # ValueError also for integers with too many digits
         raise ValueError(f"{path}: not a JSON document ({error})") from error
 

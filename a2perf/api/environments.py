@@ -51,12 +51,13 @@ class TaskInfo:
 
     @property
     def needs(self) -> str:
-        """The command that installs or fetches what this machine is missing; "" if the task is ready."""
-        return needed_command(*registry.find_environment(self.env_id))
+        """The command that installs or fetches what is missing, or required arguments; "" if the task is ready."""
+        domain, environment = registry.find_environment(self.env_id)
+        return needed_command(domain, environment) or ("" if self.kwargs else environment.required_arguments)
 
     @property
     def available(self) -> bool:
-        """Whether ``make`` works on this machine."""
+        """Whether ``make`` works on this machine without further arguments."""
         return not self.needs
 
     @property
@@ -156,7 +157,7 @@ class Tasks(Sequence[TaskInfo], Tabular):
             title="Tasks",
             descriptions={
                 "protocol": "core counts in the overall score of the latest protocol, test does not",
-                "needs": "the command that installs or fetches what is missing",
+                "needs": "the command that installs or fetches what is missing, or required arguments",
             },
             kinds=dict.fromkeys(("task", "title", "domain", "environment", "protocol", "needs"), "text"),
         )

@@ -34,7 +34,8 @@ def list_environments(only: str | None, as_json: bool) -> int:
     for domain in chosen:
         click.echo(f"{domain.title} ({domain.name})")
         for environment in domain.environments:
-            click.echo(f"  {environment.id:<{width}}  {needed_command(domain, environment) or 'ready'}")
+            needed = needed_command(domain, environment) or environment.required_arguments
+            click.echo(f"  {environment.id:<{width}}  {needed or 'ready'}")
             for task in _tasks(domain, environment):
                 if not task.view_of:
                     click.echo(f"    {task.name:<{width - 2}}  {task.title or task.name}")

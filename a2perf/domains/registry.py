@@ -60,6 +60,12 @@ class Environment:
     vector_entry_point: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def required_arguments(self) -> str:
+        """Example of the arguments that it cannot be made without; "" if it requires none."""
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.example.items())
+        return f"arguments, such as {shown}" if shown else ""
+
 
 @dataclass(frozen=True)
 class Task:

@@ -148,7 +148,7 @@ def _bindings(file: Path, selector: str, above: tuple[Path, ...] = ()) -> list[t
     if file in above:
         raise ConfigError(f"{file.name} includes itself", hint="remove the line")
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the settings {file} cannot be read: {error}") from error
     found: list[tuple[str, Any, str]] = []

@@ -191,7 +191,7 @@ def _of_history(path: Path) -> list[ForeignRun]:
     values = 0
     if path.stat().st_size > MAX_BYTES:
         raise UserError(f"{path} is larger than {MAX_BYTES >> 20} MiB", hint="export fewer rows or columns")
-    with path.open(encoding="utf-8", errors="replace") as stream:
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
         for line in stream:
             values += 4 + values_of_json(line.encode())
             if values > MAX_VALUES:

@@ -112,7 +112,7 @@ def _cached(file: Path, modified_ns: int, size: int) -> Mapping[str, SubmissionI
 
 def _parsed(content: bytes, name: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(content.decode())
+        return tomllib.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # ValueError: bad TOML or not UTF-8
         raise UserError(
             f"{name} is not valid TOML: {error}", hint=f"correct {name}; keys: {', '.join(_KEYS)}"

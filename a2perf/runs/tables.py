@@ -6,6 +6,7 @@ incomplete last line, and cells that are not numbers. Reading continues, and eac
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -65,7 +66,7 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
         The table; an unreadable file gives an empty table with a condition.
     """
     try:
-        data = files.read(name, MAX_BYTES)
+        data = files.read(name, MAX_BYTES).removeprefix(codecs.BOM_UTF8)
         data.decode("utf-8")
     except NotRegular:
         return CsvTable(conditions=["not a regular file, not read"])

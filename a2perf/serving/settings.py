@@ -199,7 +199,7 @@ def read_token(path: Path | None, variable: str | None) -> str | None:
         raise ConfigError("--token-file and --token-env are both given", hint="give one of them")
     if path is not None:
         try:
-            with path.open(encoding="utf-8") as file:
+            with path.open(encoding="utf-8-sig") as file:
                 token, place = file.read(_MOST_TOKEN + 2).strip(), str(path)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"the token cannot be read from {path}: {error}", hint="name a text file") from error

@@ -179,7 +179,7 @@ def _includes_outside(submission: Path | None) -> Iterator[None]:
                 f"the gin file includes {printable(name)}, which is inside the submission",
                 hint=f"include a file outside of the submission, or add {TRUST_FLAG} if you trust its code",
             )
-        return open(name, encoding="utf-8")
+        return open(name, encoding="utf-8-sig")
 
     readers = gin.config._FILE_READERS
     gin.config._FILE_READERS = [(opened, os.path.isfile)]

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import a2perf
 from a2perf.api.environments import find_task
 from a2perf.cli.envs import envs
+from a2perf.domains.registry import domains
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
 
 TOY, TOY_ID = "toy_macro_stdcell", "CircuitTraining-ToyMacro-v0"
@@ -134,6 +135,20 @@ def test_a_missing_data_file_names_the_command_that_fetches_it(monkeypatch: pyte
     assert (task.needs, task.available) == ("a2perf data fetch quadruped_locomotion", False)
     with pytest.raises(AssetUnavailable, match="a2perf data fetch"):
         a2perf.make("dog_pace")
+
+
+def test_an_id_that_requires_arguments_is_listed_with_an_example_that_makes_it() -> None:
+    listed = CliRunner().invoke(envs, ["list"], standalone_mode=False).output
+    ids = [(one.id, dict(one.example)) for domain in domains().values() for one in domain.environments if one.example]
+    assert ids
+    for name, example in ids:
+        (line,) = [line for line in listed.splitlines() if line.split()[:1] == [name]]
+        assert line.endswith(", ".join(f"{key}={value!r}" for key, value in example.items()))
+        task = find_task(name)
+        assert (task.needs.startswith("arguments, such as "), task.available) == (True, False)
+        with pytest.raises(ConfigError):
+            a2perf.make(name)
+        a2perf.make(name, **example).close()
 
 
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,22 @@ def test_out_of_range_is_refused_where_clipping_is_off() -> None:
         check_action(BOX, np.array([2.0, 0.0, 0.0], np.float32), clip=False)
 
 
+@pytest.mark.parametrize(
+    ("space", "action", "said"),
+    [
+        (BOX, np.zeros(3, np.float32), True),
+        (spaces.Discrete(5), np.array([3]), True),
+        (BOX, np.full(3, np.nan), False),
+    ],
+)
+def test_an_action_with_a_state_is_refused_with_the_element_to_return(
+    space: spaces.Space, action: object, said: bool
+) -> None:
+    with pytest.raises(ParticipantFailure) as caught:
+        check_action(space, (action, None))
+    assert ("return only that element" in caught.value.failure.message) == said
+
+
 REFUSED = {
     "NaN": (BOX, np.array([0.0, np.nan, 0.0], np.float32), "NaN"),
     "infinity": (BOX, np.array([0.0, np.inf, 0.0], np.float32), "infinite"),

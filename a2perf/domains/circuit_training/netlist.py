@@ -7,11 +7,14 @@ format stores them, and are used in double precision. The reader is in ``netlist
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +140,11 @@ def netlist_paths(netlist_file: str | Path) -> list[Path]:
 
 
 def open_netlist(path: Path) -> BinaryIO:
-    """Opens a netlist for reading bytes, whether gzipped or not."""
-    stream = path.open("rb")
-    zipped = stream.read(2) == b"\x1f\x8b"
-    stream.seek(0)
-    return gzip.GzipFile(fileobj=stream) if zipped else stream  # type: ignore[return-value]
+    """Opens a text file for reading bytes behind its byte-order mark, if any, whether gzipped or not."""
+    stream: Any = path.open("rb")
+    if stream.peek(2)[:2] == b"\x1f\x8b":
+        stream = gzip.GzipFile(fileobj=stream)
+    with suppress(OSError, EOFError, zlib.error):  # a damaged archive; the first read reports it
+        if stream.peek(3)[:3] == codecs.BOM_UTF8:
+            stream.read(3)
+    return stream  # type: ignore[no-any-return]

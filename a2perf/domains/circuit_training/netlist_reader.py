@@ -284,7 +284,7 @@ class _Linker:
 def _position_of_field(path: Path, position: int, field: str) -> int:
     """Returns the position of a quoted string behind a position, or that position."""
     with open_netlist(path) as stream:
-        stream.seek(position)
+        stream.seek(stream.tell() + position)
         at = stream.read(_PIECE_BYTES).find(f'"{field}"'.encode())
     return position + max(at, 0)
 

@@ -117,7 +117,7 @@ def load_clip(path: str | Path) -> MotionClip:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(
             f"motion clip {path} cannot be read: {error.strerror or error}",

@@ -74,7 +74,7 @@ def load_designs(level: int, data_dir: str | Path | None) -> tuple[WebsiteDesign
     plain, packed = folder / f"{level:02d}.json", folder / f"{level:02d}.json.zip"
     try:
         if plain.is_file():
-            given = json.loads(plain.read_text("utf-8"))
+            given = json.loads(plain.read_text("utf-8-sig"))
         elif packed.is_file():
             with zipfile.ZipFile(packed) as archive:
                 given = json.loads(archive.read(archive.namelist()[0]))

@@ -255,7 +255,7 @@ def performance_test(
 
 def _read_gin(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", hint="check the path") from error
     try:

@@ -39,6 +39,13 @@ _CATEGORIES = {
     "system": "System",
     "data": "Data",
 }
+_SIGNATURES = {
+    "unsigned": "the bundles carry no signature, so their origin is not proven.",
+    "signed": "by a trusted key.",
+    "unknown key": "signed, but by no key that was given as trusted, so their origin is not proven.",
+    "invalid": "the signature does not match the bundle, which is not scored.",
+    "not checked": "signed, but the signature was not checked, so their origin is not proven.",
+}
 
 
 def protocol_page(
@@ -72,6 +79,7 @@ def protocol_page(
         other_tasks=_other_tasks(page),
         protocol_summary=protocol_sentence(page.name),
         kinds=_kinds(entry.info for entry in entries),
+        signatures=_signatures(entries),
         counts=counts(page),
         broken=broken,
         others=others,
@@ -324,6 +332,12 @@ def _has(board: Board, column: BoardColumn) -> bool:
 def _by_category(columns: Sequence[BoardColumn]) -> list[tuple[str, list[BoardColumn]]]:
     groups = [(title, [c for c in columns if c.category == category]) for category, title in _CATEGORIES.items()]
     return [(title, members) for title, members in groups if members]
+
+
+def _signatures(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    """Returns the states of signatures among the runs of entries, with what they mean."""
+    found = {line.signature.state for entry in entries for line in entry.runs}
+    return [(state.capitalize(), meaning) for state, meaning in _SIGNATURES.items() if state in found]
 
 
 def _kinds(infos: Iterable[SubmissionInfo]) -> list[tuple[str, str]]:

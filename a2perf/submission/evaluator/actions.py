@@ -51,10 +51,18 @@ class ActionChecker:
             self._where = where
         try:
             return self.checked(value)
-        except ParticipantFailure:
+        except ParticipantFailure as failure:
+            if type(value) is tuple and len(value) == 2 and self._accepts(value[0]):  # as SB3's predict returns it
+                failure.failure.message += "; the first element of this pair is an action: return only that element"
             raise
         except Exception as error:
             raise unreadable(self._where, error) from error
+
+    def _accepts(self, value: Any) -> bool:
+        try:
+            return self.checked(value) is not None
+        except Exception:
+            return False
 
     def checked(self, value: Any) -> Any:
         """Returns the action without converting unexpected exceptions, so fuzz tests can find gaps in the checks."""

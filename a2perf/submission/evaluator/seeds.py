@@ -164,7 +164,7 @@ def read_seed_file(path: Path, count: int) -> list[int]:
             fewer than ``count``.
     """
     try:
-        lines = read_file(path, max_bytes=_SEED_FILE_BYTES).decode().splitlines()
+        lines = read_file(path, max_bytes=_SEED_FILE_BYTES).decode("utf-8-sig").splitlines()
     except (StrangerFileError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"the seed file {path} cannot be read: {error}", hint="give a text file with one integer per line"

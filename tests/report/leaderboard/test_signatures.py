@@ -42,5 +42,8 @@ def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys
     assert rows["forged"]["place"] is None
     assert "manifest.json was changed after the run" in rows["forged"]["entry"]["not_ranked"][0]
     assert {name for name, row in rows.items() if row["place"] is not None} == {"signed", "stranger", "unsigned"}
+    legend = (tmp_path / "site" / "index.html").read_text()
+    assert all(f"<b>{word}:</b>" in legend for word in ("Unsigned", "Signed", "Unknown key"))
     without = _run(field, tmp_path / "site", capsys)
+    assert "<b>Signed:</b>" not in (tmp_path / "site" / "index.html").read_text()
     assert without["signed"]["entry"]["runs"][0]["signature"]["state"] == "unknown key"

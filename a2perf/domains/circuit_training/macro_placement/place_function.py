@@ -110,7 +110,7 @@ def read_claims(folder: str | os.PathLike[str]) -> dict[str, float]:
     if not os.path.isfile(path):
         return {}
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8-sig") as stream:
             found = json.loads(stream.read(_MOST_CLAIM_BYTES))
         if not isinstance(found, dict):
             raise ValueError(f"it holds a {type(found).__name__}")

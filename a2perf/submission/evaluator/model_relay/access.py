@@ -214,7 +214,7 @@ def _key(settings: Submission) -> str:
     if file is not None:
         path = settled(file, settings.folder, "Submission.model_key_file")
         try:
-            text = read_file(path, max_bytes=_KEY_FILE_BYTES).decode("utf-8", "replace").strip()
+            text = read_file(path, max_bytes=_KEY_FILE_BYTES).decode("utf-8-sig", "replace").strip()
         except StrangerFileError as error:
             raise ConfigError(
                 f"Submission.model_key_file cannot be read: {error}", hint="give a file that holds the key only"
@@ -268,7 +268,7 @@ def read_prices(path: Path) -> PriceTable:
         StrangerFileError: the file cannot be read.
         ValueError: it is not a price table.
     """
-    text = read_file(path, max_bytes=_PRICE_FILE_BYTES).decode("utf-8")
+    text = read_file(path, max_bytes=_PRICE_FILE_BYTES).decode("utf-8-sig")
     table = msgspec.convert(tomllib.loads(text), PriceTable, strict=False)
     for price in table.models.values():
         if any(
