@@ -255,9 +255,10 @@ def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
     """Verify a published competition from its bundles. REVEAL is the folder reveal of the site, or a packed file of it.
 
     Verifies the commitment, the list of entries, that each entry has every run or a recorded failure, that the runs
-    used the committed tasks, the seeds that follow from commitment and list, and the weights of their own training
-    runs, and the ranks. It cannot detect forged measurements or unpublished earlier runs: rerun an entry with
-    `a2perf-launch --seeds-from BUNDLE` for that. Exit status: 0 if every check passed, else 1.
+    used the committed tasks, the seeds that follow from commitment and list, and the weights that the entry's training
+    run left, and the ranks. Measurements forged in all files are found only by a rerun (`a2perf-launch --seeds-from
+    BUNDLE`), unpublished repetitions of code that is not deterministic by nothing. Exit status: 0 if every check
+    passed, else 1.
     """
     top = packed_top(revealed)
     if kind_at(top.resolve()) is not Kind.FOLDER:

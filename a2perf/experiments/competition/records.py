@@ -31,7 +31,7 @@ SEALED_SEEDS_METHOD = (
     "sha256 of the canonical JSON (sorted keys, no spaces, UTF-8) of {evaluator: evaluator.json, "
     "gin: {name: sha256 of each gin file}, secret: secret.json, terms: terms.json}"
 )
-"""The method of earlier versions, whose organizer drew the seeds of the episodes: they are in ``secret.json``."""
+"""The method of earlier versions: the organizer drew the seeds of the episodes, and ``secret.json`` holds them."""
 METHOD = SEALED_SEEDS_METHOD + (
     "; seeds: from the HMAC-SHA256, with the salt as key, of the canonical JSON of the list of the entrants' sha256 "
     "in entrants.json, used as the seed secret of every run"
