@@ -181,7 +181,7 @@ def test_tasks_are_an_immutable_sequence() -> None:
 
 def test_tasks_know_their_role_and_spaces() -> None:
     found = {task.name: task for task in a2perf.tasks()}
-    assert (found["ariane"].role, found["synthetic_trot"].role, found["generated"].role) == ("core", "test", "")
+    assert (found["ariane"].role, found["synthetic_trot_v1"].role, found["generated"].role) == ("core", "test", "")
     env = gymnasium.make(TOY_ID)
     assert found[TOY].observation_space == env.observation_space
     assert found[TOY].action_space == env.action_space
