@@ -130,7 +130,7 @@ def check(
 
     Example:
         >>> import a2perf
-        >>> report = a2perf.check("examples/minimal", task="synthetic_trot", steps=3)
+        >>> report = a2perf.check("examples/minimal", task="synthetic_trot_v1", steps=3)
         >>> bool(report)
         True
     """

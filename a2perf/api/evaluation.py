@@ -79,11 +79,11 @@ def evaluate(
         >>> def stand(observation):
         ...     return np.zeros(12, np.float32)
         >>> result = a2perf.evaluate(
-        ...     stand, task="synthetic_trot", episodes=1, progress=False,
+        ...     stand, task="synthetic_trot_v1", episodes=1, progress=False,
         ...     bindings=["Submission.num_inference_steps = 10"],
         ... )
         >>> result.mode, result.task, len(result.returns)
-        ('inference', 'synthetic_trot', 1)
+        ('inference', 'synthetic_trot_v1', 1)
     """
     found = _task(task)
     chosen = run_options("evaluate", options)

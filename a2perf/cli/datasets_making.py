@@ -94,7 +94,7 @@ def generate(**options: Any) -> int:
 
     \b
     Example:
-      a2perf datasets generate --submission my_agent --task synthetic_trot --episodes 100
+      a2perf datasets generate --submission my_agent --task synthetic_trot_v1 --episodes 100
 
     The policy runs in a participant process, as in an evaluation. Run the same command again after an interruption to
     resume it.

@@ -282,7 +282,7 @@ def test_several_runs_a_curve_and_unreadable_keys_are_refused(shipped: Path, key
 def test_missing_package_names_its_extra(bundle: Path, key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = attest(bundle, key)
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
-    with pytest.raises(MissingDependency, match=r"cryptography.*\n.*a2perf\[signing\]"):
+    with pytest.raises(MissingDependency, match=r"cryptography.*\n.*pip install -e .*\[signing\]"):
         attest(bundle, key)
     with pytest.raises(MissingDependency, match="cryptography"):
         verify_attestation(file, key.parent)

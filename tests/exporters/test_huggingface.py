@@ -202,7 +202,7 @@ def test_missing_package_names_its_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     for call in (lambda: model_card(runs), lambda: dataset_card(tmp_path), lambda: push(card, "me/x")):
-        with pytest.raises(MissingDependency, match=r"huggingface_hub.*\n.*a2perf\[huggingface\]"):
+        with pytest.raises(MissingDependency, match=r"huggingface_hub.*\n.*pip install -e .*\[huggingface\]"):
             call()
 
 

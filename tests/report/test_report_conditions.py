@@ -166,7 +166,7 @@ def test_measured_and_estimated_energy_are_shown_but_not_ranked(tmp_path: Path) 
 
 @pytest.mark.parametrize("layout", ["earlier platform", "training logs", "CSV file"])
 def test_runs_of_other_layouts_are_reported(tmp_path: Path, layout: str) -> None:
-    top = tmp_path / "runs"
+    top = tmp_path / "runs" / "CartPole-v1"  # names the environment of logs
     if layout == "earlier platform":
         for seed in (1, 2, 3):
             made_bundles.write_earlier(top, seed)
