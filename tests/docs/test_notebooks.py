@@ -100,11 +100,11 @@ def test_clearing_removes_outputs_counts_and_metadata() -> None:
 def test_the_first_evaluation(executed) -> None:
     notebook = executed("first_evaluation")
     printed = output(notebook, "print(result)")
-    assert "follow, inference on quadruped_locomotion/synthetic_trot: 1 run" in printed
-    assert value(printed, "Return") == 326.7
-    assert value(printed, "Worst 5 %") == 52.5
+    assert "follow, inference on quadruped_locomotion/synthetic_trot_v1: 1 run" in printed
+    assert value(printed, "Return") == 236.7
+    assert value(printed, "Worst 5 %") == 20.81
     assert value(printed, "Score") > 1
-    assert re.search(r"^  Bundle     runs/follow-\w{8}/synthetic_trot/seed_0/inference$", printed, re.MULTILINE)
+    assert re.search(r"^  Bundle     runs/follow-\w{8}/synthetic_trot_v1/seed_0/inference$", printed, re.MULTILINE)
     episodes = output(notebook, "result.episodes()")
     assert episodes.count("time_limit") == 3
     assert episodes.count("fall") == 1
