@@ -64,7 +64,7 @@ class Environment:
     def required_arguments(self) -> str:
         """Example of the arguments that it cannot be made without; "" if it requires none."""
         shown = ", ".join(f"{name}={value!r}" for name, value in self.example.items())
-        return f"arguments, such as {shown}" if shown else ""
+        return f"arguments: {shown}" if shown else ""
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def test_an_id_that_requires_arguments_is_listed_with_an_example_that_makes_it()
         (line,) = [line for line in listed.splitlines() if line.split()[:1] == [name]]
         assert line.endswith(", ".join(f"{key}={value!r}" for key, value in example.items()))
         task = find_task(name)
-        assert (task.needs.startswith("arguments, such as "), task.available) == (True, False)
+        assert (task.needs.startswith("arguments: "), task.available) == (True, False)
         with pytest.raises(ConfigError):
             a2perf.make(name)
         a2perf.make(name, **example).close()

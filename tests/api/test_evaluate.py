@@ -16,8 +16,8 @@ from a2perf.errors import ConfigError
 from a2perf.submission.run_options import OPTIONS
 from tests.api.evaluate_runs import BINDINGS, TASK, command, evaluate, write_submission
 
-_TIMES = ("timings_s", "attempts", "files", "checksum", "command", "python_env")
-"""Fields of a manifest that hold times, process ids, hashes of files with times, or paths."""
+_TIMES = ("timings_s", "attempts", "files", "checksum", "command", "python_env", "warnings")
+"""Fields of a manifest that hold times, process ids, hashes of files with times, paths, or how busy the host was."""
 
 _SIZES = ("tracking", "inventory")
 """Fields with measurements by name, and sizes of files that hold times."""

@@ -183,7 +183,7 @@ def test_damaged_and_unequal_episodes_leave_no_half_table(write: Write) -> None:
 def test_missing_package_is_explained(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write()
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(MissingDependency, match=r"pyarrow.*\n.*a2perf\[frames\]"):
+    with pytest.raises(MissingDependency, match=r"pyarrow.*\n.*\[frames\]"):
         write_croissant(data)
     opened(write_croissant(data, records=False))
 
