@@ -269,7 +269,7 @@ def test_normalised_score_is_that_of_the_protocol(shipped: Runs) -> None:
     result = shipped.where(task="dog_pace", mode="inference")[0]
     from a2perf.metrics import protocol
 
-    task = protocol.load().task_of("dog_pace", result.run.identity.fingerprint)
+    task = protocol.load("v1-small").task_of("dog_pace", result.run.identity.fingerprint)
     assert task is not None
     assert result.normalised_score == pytest.approx(float(task.normalise(result.mean_return or 0.0)))
     assert result.table()["normalised_score"][0] == result.normalised_score
