@@ -166,21 +166,25 @@ def test_nested_blocks_each_count_the_whole_process() -> None:
 
 def test_blocks_in_threads_each_count_the_whole_process() -> None:
     found: dict[str, a2perf.Tracked] = {}
-    inside = threading.Barrier(2, timeout=60)
+    inside, worked = threading.Barrier(2, timeout=300), threading.Event()
 
-    def run(name: str, seconds: float) -> None:
+    def run(name: str) -> None:
         with a2perf.track(name) as tracked:
             inside.wait(300)  # entering a block takes a while, and the blocks must overlap
-            time.sleep(0.3) if name == "waits" else work(seconds)
+            if name == "waits":
+                worked.wait(300)
+            else:
+                work(0.3)
+                worked.set()
         found[name] = tracked
 
-    threads = [threading.Thread(target=run, args=(name, 0.3)) for name in ("waits", "works")]
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("waits", "works")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(300)
     assert found["works"].cpu_time.value > 0.25
-    assert found["waits"].cpu_time.value > 0.1  # of the other thread
+    assert found["waits"].cpu_time.value > 0.25  # of the other thread
     assert not [thread for thread in threading.enumerate() if thread.name == "a2perf-sampler"]
 
 

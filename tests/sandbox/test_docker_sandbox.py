@@ -94,7 +94,7 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
 def test_tree_is_known_by_the_hosts_process_ids(tmp_path: Path) -> None:
     confined = get_sandbox("docker").start(specification(tmp_path, "import time; time.sleep(600)"))
     try:
-        assert "sleep(60)" in Path(f"/proc/{confined.pid}/cmdline").read_text()
+        assert "sleep(600)" in Path(f"/proc/{confined.pid}/cmdline").read_text()
         parent = Path(f"/proc/{confined.pid}/stat").read_text().rpartition(")")[2].split()[1]
         assert int(parent) == confined.tree_root
         assert confined.cgroups
