@@ -112,7 +112,7 @@ def test_interrupted_bundle_of_before_keyed_seeds_resumes_with_its_own(evaluate,
     write_manifest(bundle, manifest)
     journal = bundle / "journal.jsonl"
     journal.write_text(journal.read_text().splitlines(keepends=True)[0])
-    resumed = evaluate("run")
+    resumed = evaluate("run", "--public-seeds")
     assert episodes(resumed) == expected
     assert "scheme" not in resumed.manifest("inference")["seeds"]
     assert len(resumed.manifest("inference")["attempts"]) == 2
