@@ -87,7 +87,9 @@ def lines_until(child: subprocess.Popen[str], wanted: int) -> list[str]:
 def kill(child: subprocess.Popen[str]) -> list[str]:
     """Kills a process and returns what it had still said."""
     child.send_signal(signal.SIGKILL)
-    out, _ = child.communicate(timeout=300)
+    assert child.stdout is not None
+    out = child.stdout.read()  # not communicate(), which leaves out what readline() had buffered
+    child.wait(timeout=300)
     return [line for line in out.split("\n") if line]
 
 
