@@ -84,7 +84,7 @@ def test_changed_runs_missing_packages_and_folders_are_refused(tmp_path: Path, m
     with pytest.raises(UserError, match="was changed after it ended"):
         write_runs_croissant(runs, tmp_path, name="x")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependency, match=r"pyarrow.*\n.*a2perf\[frames\]"):
+    with pytest.raises(MissingDependency, match=r"pyarrow.*\n.*\.\[frames\]"):
         write_runs_croissant(runs, tmp_path, name="x")
 
 
