@@ -168,7 +168,7 @@ def test_orientations_of_def_and_tcl_move_pins_alike():
 
 def test_a_missing_partitioner_is_named_with_its_fix(monkeypatch, flat_files, tmp_path):
     monkeypatch.setattr(partitioning, "PARTITIONER", "a_package_that_is_not_there")
-    with pytest.raises(MissingDependency, match=r"a2perf\[netlists\]"):
+    with pytest.raises(MissingDependency, match=r"\.\[netlists\]"):
         import_netlist(source_of(flat_files), tmp_path, grid=(24, 22))
 
 
