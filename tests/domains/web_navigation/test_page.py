@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 @pytest.mark.parametrize("block", range(2))
 def test_code_on_the_page_runs(block):
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
     exec(compile(BLOCKS[block], f"block {block}", "exec"), {})
 
 
