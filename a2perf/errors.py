@@ -17,7 +17,7 @@ from a2perf.constants import ExitCode
 
 
 class CarriedError(Exception):
-    """An exception that keeps its text and attributes in a pickle, whatever its constructor takes."""
+    """An exception that keeps its text and attributes in a pickle, also if its constructor takes other arguments."""
 
     def __reduce__(self) -> tuple[object, ...]:
         # by default unpickling calls the constructor with ``args``
