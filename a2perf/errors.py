@@ -43,7 +43,7 @@ class UserError(CarriedError):
         self.hint: str | None = hint
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message}\n  Fix: {self.hint}"
+        return with_hint(self.message, self.hint)
 
 
 class ConfigError(UserError):
@@ -98,6 +98,11 @@ def _rebuild(kind: type[CarriedError], args: tuple[object, ...], content: dict[s
     error.args = args
     error.__dict__.update(content)
     return error
+
+
+def with_hint(message: str, hint: str | None) -> str:
+    """Returns the text of an error: the message, and below it how to fix it."""
+    return message if hint is None else f"{message}\n  Hint: {hint}"
 
 
 def command_line(*words: object) -> str:

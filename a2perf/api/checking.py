@@ -61,7 +61,7 @@ class CheckReport:
         for finding in self.findings:
             lines.append(_shown(f"  {finding.where}: {finding.message}"))
             if finding.hint:
-                lines.append(_shown(f"    Fix: {finding.hint}"))
+                lines.append(_shown(f"    Hint: {finding.hint}"))
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -81,7 +81,7 @@ class CheckReport:
             if traceback:
                 parts.append(Markup("<pre>{}</pre>").format(textwrap.dedent(shown(traceback))))
             if finding.hint:
-                parts.append(quiet(f"Fix: {finding.hint}"))
+                parts.append(quiet(f"Hint: {finding.hint}"))
         return str(view(heading(str(self.folder), result), quiet(tried), *parts))
 
     def as_json(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import click
 from a2perf._version import __version__
 from a2perf.cli.error_text import usage_text
 from a2perf.constants import ExitCode
-from a2perf.errors import UserError, did_you_mean
+from a2perf.errors import UserError, did_you_mean, with_hint
 from a2perf.submission.options import normalised
 from a2perf.terminal import guarded
 
@@ -161,7 +161,9 @@ def _status(command: click.Command, arguments: Sequence[str] | None, name: str) 
             traceback.print_exc()
             return 1
         where = "" if error.filename is None else f" to write {error.filename}"
-        click.echo(f"{name}: no space left{where}\n  Fix: free some space and run the same command again", err=True)
+        click.echo(
+            with_hint(f"{name}: no space left{where}", "free some space and run the same command again"), err=True
+        )
         return int(ExitCode.INFRASTRUCTURE)
     except click.ClickException as error:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):

@@ -61,7 +61,7 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
         status = _run(step)
         if status != 0:
             click.echo(f"Step {number} failed with exit status {status}.")
-            click.echo("  Fix: see the message above, then rerun the same command; finished steps are kept")
+            click.echo("  Hint: see the message above, then rerun the same command; finished steps are kept")
             return status
         for line in _measured(step.root) if step.root else ():
             click.echo(f"  {line}")

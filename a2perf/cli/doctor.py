@@ -101,7 +101,7 @@ def _print(host: dict[str, str], findings: list[Finding]) -> None:
         if finding.purpose:
             _entry("    For: ", finding.purpose)
         if finding.hint:
-            _entry("    Fix: ", finding.hint)
+            _entry("    Hint: ", finding.hint)
     click.echo()
 
 

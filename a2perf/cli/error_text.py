@@ -1,4 +1,4 @@
-"""Errors of click in the form of ours: ``a2perf: what is wrong``, then ``  Fix: what to do``."""
+"""Errors of click in the form of ours: ``a2perf: what is wrong``, then ``  Hint: how to fix it``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import click
 
-from a2perf.errors import did_you_mean
+from a2perf.errors import did_you_mean, with_hint
 
 _SUGGESTION = re.compile(r"\.? \(?(Did you mean|Possible options:) (.*?)[?)]?$", re.DOTALL)
 _OTHER_NAMES = re.compile(r"('--[\w-]+')(?: / '--[\w-]+')+")
@@ -35,5 +35,4 @@ def usage_text(error: click.ClickException, name: str) -> str:
     if extra := _EXTRA.match(message):
         message = f"{command} does not take {extra[1].strip(')')!r}"
     message = _OTHER_NAMES.sub(r"\1", message)
-    fix = f"{command} --help"
-    return f"{name}: {message}\n  Fix: {fix}"
+    return with_hint(f"{name}: {message}", f"{command} --help")

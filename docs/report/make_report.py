@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = build(given.recorded, given.output, processes=given.processes)
     except UserError as error:
-        print(f"error: {error.message}\n  Fix: {error.hint}", file=sys.stderr)
+        print(f"error: {error.message}\n  Hint: {error.hint}", file=sys.stderr)
         return 2
     verdicts = counts(judge(found))
     print(f"{len(found.rows)} entries of {len(found.baselines())} baselines on {len(found.tasks())} tasks; goals: "

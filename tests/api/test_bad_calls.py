@@ -87,7 +87,7 @@ def test_an_uncaught_error_shows_the_words_of_the_command() -> None:
     assert done.returncode == 1
     assert done.stderr.endswith(
         "a2perf.errors.ConfigError: 'dog_pce' is not a task of any domain; did you mean 'dog_pace'?\n"
-        "  Fix: choose a task from `a2perf envs list`\n"
+        "  Hint: choose a task from `a2perf envs list`\n"
     )
 
 

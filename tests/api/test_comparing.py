@@ -274,7 +274,7 @@ def test_modes_are_not_mixed() -> None:
     found = a2perf.compare(runs, baseline="old")
     assert found.notices == ("runs in the mode inference are compared; train: left out",)
     with pytest.raises(
-        UserError, match="old: no run in the mode 'train'\n  Fix: modes that all groups have: inference"
+        UserError, match="old: no run in the mode 'train'\n  Hint: modes that all groups have: inference"
     ):
         a2perf.compare(runs, baseline="old", mode="train")
     with pytest.raises(UserError, match=r"no mode in common .old: inference; new: generalization"):
@@ -289,19 +289,19 @@ PAIR = [*seeds("old", 3), *seeds("new", 3)]
 @pytest.mark.parametrize(
     ("runs", "given", "kind", "message"),
     [
-        (PAIR, {"baseline": "odl"}, UserError, "version or tag 'odl'; did you mean 'old'?\n  Fix: names that "
+        (PAIR, {"baseline": "odl"}, UserError, "version or tag 'odl'; did you mean 'old'?\n  Hint: names that "
          "exist: submissions: new, old; versions: new0000000, old0000000"),
         (PAIR, {"candidate": lambda run: False}, UserError, "the candidate selects none of 6 runs"),
         (seeds("old"), {}, UserError, "there is one group, old: nothing to compare it with"),
         (PAIR, {"candidate": "old"}, UserError, "are the same 3 runs"),
         (PAIR, {"candidate": []}, UserError, "no candidate was named"),
-        (PAIR, {"tasks": ["run"]}, UserError, "old has no run on run\n  Fix: tasks that it has: walk"),
+        (PAIR, {"tasks": ["run"]}, UserError, "old has no run on run\n  Hint: tasks that it has: walk"),
         ([*seeds("old"), *seeds("new", task="run")], {}, UserError,
          "no candidate has runs on a task of the baseline (old: walk; new: run)"),
         (PAIR, {"metric": "enery_gross"}, ConfigError, "no metric 'enery_gross'; did you mean 'energy_gross'?"),
         (PAIR, {"metric": "gpu_utilization_mean"}, ConfigError, "has no better or worse"),
         (PAIR, {"metric": "energy_gross"}, UserError, "no run of old recorded the metric 'energy_gross' in the mode "
-         "inference\n  Fix: metrics that its runs have: returns"),
+         "inference\n  Hint: metrics that its runs have: returns"),
         (PAIR, {"confidence": 95}, ConfigError, "confidence=95 is not a confidence level"),
         (PAIR, {"tolerance": -1}, ConfigError, "tolerance=-1"),
         (PAIR, {"last": 0}, ConfigError, "last=0"),

@@ -201,7 +201,7 @@ def test_a_missing_library_names_the_extra(library: str, table: Table, monkeypat
     with pytest.raises(MissingDependency) as caught:
         convert()
     assert str(caught.value) == (
-        f"a data frame needs the package {library}, which is not installed\n  Fix: pip install -e '.[frames]'"
+        f"a data frame needs the package {library}, which is not installed\n  Hint: pip install -e '.[frames]'"
     )
 
 

@@ -309,7 +309,7 @@ def test_where_selects_by_value_list_and_function(shipped: Runs) -> None:
 
 
 def test_returns_of_several_tasks_are_never_averaged_together(shipped: Runs) -> None:
-    with pytest.raises(UserError, match=r"different scales\n  Fix: select one: runs.where\(task='dog_pace'\)"):
+    with pytest.raises(UserError, match=r"different scales\n  Hint: select one: runs.where\(task='dog_pace'\)"):
         shipped.mean_returns  # noqa: B018
     of_task = shipped.where(task="dog_pace", mode="inference")
     np.testing.assert_array_equal(of_task.mean_returns, [run.mean_return for run in of_task])

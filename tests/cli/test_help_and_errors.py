@@ -59,7 +59,7 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "message", "fix"),
+    ("line", "message", "hint"),
     [
         ("reprot runs", "there is no command 'reprot'; did you mean 'report'?", "a2perf --help"),
         ("xyz", "there is no command 'xyz'", "a2perf --help"),
@@ -72,14 +72,14 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
         ("check /nonexistent", "/nonexistent is not a folder", "give the folder"),
     ],
 )
-def test_every_mistake_is_two_lines_with_a_fix(
-    capsys: pytest.CaptureFixture[str], line: str, message: str, fix: str
+def test_every_mistake_is_two_lines_with_a_hint(
+    capsys: pytest.CaptureFixture[str], line: str, message: str, hint: str
 ) -> None:
     status, out, err = run(capsys, *line.split())
     assert (status, out) == (2, "")
     first, second = err.splitlines()
     assert first.startswith(f"a2perf: {message}")
-    assert second.startswith(f"  Fix: {fix}")
+    assert second.startswith(f"  Hint: {hint}")
 
 
 def test_program_without_arguments_prints_its_help_and_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:

@@ -265,7 +265,7 @@ def test_no_runs_are_an_error_before_mlflow_is_asked(tmp_path: Path) -> None:
 def test_missing_package_names_its_extra() -> None:
     assert without_package("mlflow", "log_runs(RUNS, tracking_uri='mlruns')") == (
         "the export to MLflow needs the package mlflow-skinny, which is not installed\n"
-        "  Fix: pip install -e '.[mlflow]'"
+        "  Hint: pip install -e '.[mlflow]'"
     )
 
 
@@ -314,7 +314,7 @@ def test_command_exports_and_prints_json(tmp_path: Path, capsys: pytest.CaptureF
     assert not any(name.startswith("trace/") for name in client(uri).get_run(entries[0]["run_id"]).data.metrics)
     status, _, err = run(str(tmp_path / "nowhere"), "--tracking-uri", uri)
     assert status == 2
-    assert err.splitlines()[1].startswith("  Fix: ")
+    assert err.splitlines()[1].startswith("  Hint: ")
 
 
 def test_examples_in_the_documentation_run(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_errors_name_the_place_and_a_fix(tmp_path: Path) -> None:
 def test_missing_package_names_its_extra() -> None:
     done = without_package("tensorboard", "log_runs(RUNS, 'logs')")
     assert done == "the export to TensorBoard needs the package tensorboard, which is not installed\n" + (
-        "  Fix: pip install -e '.[tensorboard]'"
+        "  Hint: pip install -e '.[tensorboard]'"
     )
 
 
@@ -228,7 +228,7 @@ def test_command_exports_and_prints_json(tmp_path: Path, capsys: pytest.CaptureF
     status, _, err = run(str(tmp_path / "empty"), "-o", str(logs))
     assert status == 2
     assert "nothing recorded" in err
-    assert "Fix: " in err
+    assert "Hint: " in err
 
 
 def test_examples_in_the_documentation_run(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

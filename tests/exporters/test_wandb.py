@@ -159,7 +159,7 @@ def test_errors_name_the_place_and_a_fix(tmp_path: Path, monkeypatch: pytest.Mon
 def test_missing_package_names_its_extra() -> None:
     assert without_package("wandb", "log_runs(RUNS)") == (
         "the export to Weights & Biases needs the package wandb, which is not installed\n"
-        "  Fix: pip install -e '.[wandb]'"
+        "  Hint: pip install -e '.[wandb]'"
     )
 
 

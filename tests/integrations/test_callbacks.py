@@ -148,7 +148,7 @@ except a2perf.UserError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         f"MissingDependency a2perf.integrations.{module} needs the package {package}, which is not installed",
-        f"  Fix: {fix}",
+        f"  Hint: {fix}",
     ]
     with pytest.raises(AttributeError):
         _ = getattr(a2perf.integrations, module).Unknown

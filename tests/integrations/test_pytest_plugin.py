@@ -186,7 +186,7 @@ def test_a_wrong_mark_is_an_error_of_collection(pytester: pytest.Pytester, mark:
     text = result.stderr.str()
     assert message in text
     assert "test_it" in text
-    assert "Fix: " in text
+    assert "Hint: " in text
 
 
 def test_what_a_function_may_not_return(pytester: pytest.Pytester) -> None:

@@ -97,7 +97,7 @@ def test_a_version_must_be_semantic_and_higher(repo: Path, version: str, message
     done = release(repo, version, "--skip-tests")
     assert done.returncode == 2
     assert message in done.stderr
-    assert "Fix: give" in done.stderr
+    assert "Hint: give" in done.stderr
 
 
 def test_a_release_needs_a_clean_tree_on_main_and_a_free_tag(repo: Path) -> None:

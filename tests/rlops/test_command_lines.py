@@ -317,5 +317,5 @@ def test_removed_options_name_their_replacement(run: Run, project: Path) -> None
     assert status == 2
     assert errors.splitlines() == [
         "a2perf: the option --slurm-template-path was removed",
-        "  Fix: --launcher slurm places the runs on a Slurm cluster",
+        "  Hint: --launcher slurm places the runs on a Slurm cluster",
     ]

@@ -83,7 +83,7 @@ def _refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert ended.value.code == 2
     errors = capfd.readouterr().err
     assert "Traceback" not in errors
-    assert "Fix:" in errors
+    assert "Hint:" in errors
     return errors
 
 

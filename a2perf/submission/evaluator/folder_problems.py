@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from a2perf.errors import command_line
+from a2perf.errors import command_line, with_hint
 from a2perf.stranger_files import BoundExceeded, StrangerFileError, open_regular, read_regular_file
 from a2perf.submission.evaluator.source_problems import findings
 from a2perf.submission.participant.forms import form_of
@@ -34,7 +34,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.message}" + ("" if self.hint is None else f"\n  Fix: {self.hint}")
+        return with_hint(f"{place}: {self.message}", self.hint)
 
 
 def problems(folder: Path, mode: str | None = None) -> list[Problem]:

@@ -2,7 +2,7 @@
 
 There is one rule per function. It is applied to the signature of the imported function, or to its source code if
 nothing may be executed (``evaluator.source_problems``). The rules also accept the signatures of the earlier public
-runner, its templates and its tutorial. Standard library only.
+runner, its templates and its tutorial.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from a2perf.errors import with_hint
 
 FILES = {
     "train.py": "write train.py with `def train(**participant_args):`",
@@ -42,7 +44,7 @@ class ContractError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message}\n  Fix: {self.hint}"
+        return with_hint(self.message, self.hint)
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,7 @@ def test_empty_cell_can_be_allowed(run: Run, own_store: Path) -> None:
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --reference-scores nowhere.json", "cannot be read"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --pc.max-steps 10", "the option --pc.max-steps was removed"),
         ("--filters 'ppo?tag=new'", "the option --filters was removed"),
-        ("--filters='ppo?tag=new'", "Fix: --exp-name NAME --tags NEW OLD"),
+        ("--filters='ppo?tag=new'", "Hint: --exp-name NAME --tags NEW OLD"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rliable", "the line `overall` aggregates"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rc.nsubsamples 3", "the option --rc.nsubsamples was removed"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rollin 10", "no such option"),

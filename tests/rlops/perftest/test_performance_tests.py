@@ -233,6 +233,6 @@ def test_a_missing_package_of_the_runner_is_found_before_anything_runs(
     assert done.stderr.startswith(
         "a2perf: the packaged runner needs packages that are not installed: stable_baselines3"
     )
-    assert "  Fix: pip install -e '.[perftest]'" in done.stderr
+    assert "  Hint: pip install -e '.[perftest]'" in done.stderr
     assert len(done.stderr.splitlines()) == 2
     assert sorted(tmp_path.iterdir()) == [copy, tmp_path / "sitecustomize.py"]

@@ -82,8 +82,7 @@ def serve(settings: ClientFlags) -> int:
 
 def print_error(error: UserError) -> None:
     """Prints a wrong input to standard error."""
-    hint = "" if error.hint is None else f"\n  Hint: {error.hint}"
-    print(f"a2perf-plc: {error.message}{hint}", file=sys.stderr, flush=True)
+    print(f"a2perf-plc: {error}", file=sys.stderr, flush=True)
 
 
 def _connect(address: str) -> socket.socket:
