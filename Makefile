@@ -17,7 +17,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
+.PHONY: help setup packages test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
 	bench perf-smoke references results reproduce docs paper lock docker hooks release clean distclean
 
 help:
@@ -25,12 +25,14 @@ help:
 	@echo
 	@echo "Start"
 	@echo "  setup              create .venv with the pinned packages; rerun it at any time"
+	@echo "  packages           install the distributions of packages/ beside the core"
 	@echo "  demo               evaluate, train and report on quadruped locomotion (runs/demo/report)"
 	@echo "  docs               build the documentation site (build/docs/index.html)"
 	@echo
 	@echo "Test"
 	@echo "  lint               formatting, types and import contracts"
 	@echo "  test               lint and the test suite"
+	@echo "  test-packages      types, import contracts and tests of the distributions"
 	@echo "  test-slow          tests that take minutes: fresh environments, lower bounds, baselines that learn"
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
 	@echo "  test-newer-python  tests on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
@@ -143,6 +145,25 @@ golden: $(INSTALLED)
 test: setup lint
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
+# The distributions, each beside the core and none of them needed by it.
+DISTRIBUTIONS := $(notdir $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml)))
+PACKAGES_INSTALLED := $(VENV)/.packages-installed
+empty :=
+space := $(empty) $(empty)
+packages: $(PACKAGES_INSTALLED)
+
+$(PACKAGES_INSTALLED): $(INSTALLED) packages/requirements.lock $(wildcard packages/*/pyproject.toml)
+	@echo "packages: installing $(DISTRIBUTIONS)"
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes --requirement packages/requirements.lock
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation \
+		$(foreach name,$(DISTRIBUTIONS),$(EDITABLE) packages/$(name))
+	@touch $(PACKAGES_INSTALLED)
+
+test-packages: setup packages
+	@MYPYPATH=$(subst $(space),:,$(DISTRIBUTIONS:%=packages/%/src)) $(BIN)/mypy $(DISTRIBUTIONS:%=-p a2perf_%)
+	@$(BIN)/lint-imports --config packages/importlinter.toml
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" packages
+
 # Drawn examples are drawn again here, and the tests of a framework run in the environment that has it.
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
@@ -204,8 +225,8 @@ test-extras: $(INSTALLED)
 coverage: setup
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --cov --cov-report=term:skip-covered --cov-report=html:build/coverage
 
-bench: $(INSTALLED)
-	@for script in perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(INSTALLED) packages
+	@for script in perf/*.py packages/*/perf/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 perf-smoke: $(INSTALLED)
 	@$(BIN)/python scripts/perf_smoke.py
@@ -236,6 +257,8 @@ lock:
 	@test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install --quiet uv; }
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --extra all --extra mujoco --extra slurm --extra dev --output-file $(REQUIREMENTS) pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--no-emit-find-links --constraint $(REQUIREMENTS) --output-file packages/requirements.lock packages/*/pyproject.toml
 
 docker:
 	@docker/build.sh

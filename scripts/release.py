@@ -4,7 +4,7 @@
     make release VERSION=1.1.0 DRY_RUN=1  or  python scripts/release.py 1.1.0 --dry-run
 
 Versions are semantic (https://semver.org): a release that changes or removes a name, an output or a number is major.
-``a2perf/_version.py`` and ``pyproject.toml`` contain the version; ``CITATION.cff`` repeats it for citations.
+``a2perf/_version.py`` and every ``pyproject.toml`` contain the version; ``CITATION.cff`` repeats it for citations.
 """
 
 from __future__ import annotations
@@ -104,8 +104,12 @@ class Release:
         citation = re.sub(r"(?m)^version: .*$", f"version: {self.version}", self._read(CITATION))
         citation = re.sub(r"(?m)^date-released: .*$", f"date-released: {self.date}", citation)
         version = _CURRENT.sub(f'__version__ = "{self.version}"', self._read(VERSION_FILE))
-        project = re.sub(r'(?m)^version = ".*"$', f'version = "{self.version}"', self._read(PROJECT), count=1)
-        return {VERSION_FILE: version, PROJECT: project, CHANGELOG: changelog, CITATION: citation}
+        distributions = sorted(str(path.relative_to(self.root)) for path in self.root.glob(f"packages/*/{PROJECT}"))
+        projects = {
+            path: re.sub(r'(?m)^version = ".*"$', f'version = "{self.version}"', self._read(path), count=1)
+            for path in (PROJECT, *distributions)
+        }
+        return {VERSION_FILE: version, **projects, CHANGELOG: changelog, CITATION: citation}
 
     def make(self, tests: Sequence[str], build: Sequence[str]) -> None:
         """Runs the tests, writes the files, builds both distributions, commits and tags.

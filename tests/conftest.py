@@ -207,7 +207,7 @@ def _clips() -> str | None:
 
 def _openenv() -> str | None:
     """The client runs in a Python of its own, because its packages conflict with ours."""
-    from tests.serving import openenv_python
+    from packages.serve.tests import openenv_python
 
     return None if openenv_python.found() else "no .venv-openenv with the package openenv"
 

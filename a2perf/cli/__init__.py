@@ -14,8 +14,9 @@ import click
 
 from a2perf._version import __version__
 from a2perf.cli.error_text import usage_text
+from a2perf.cli.extensible import ExtensibleGroup, distributions
 from a2perf.constants import ExitCode
-from a2perf.errors import UserError, did_you_mean, with_hint
+from a2perf.errors import UserError, with_hint
 from a2perf.submission.options import normalised
 from a2perf.terminal import guarded
 
@@ -30,7 +31,6 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command over environments and seeds."),
         "smoketest": ("a2perf.cli.smoketest:smoketest", "Smoke-test every algorithm on every environment."),
         "perftest": ("a2perf.cli.perftest:perftest", "Test whether k of n training runs reach a value."),
-        "serve": ("a2perf.cli.serve:serve", "Serve environments to clients: OpenEnv, MCP, HTTP."),
         "experiment": ("a2perf.cli.experiment_kind:experiment", "Run a kind of experiment from a package."),
     },
     "Look": {
@@ -77,16 +77,16 @@ _ALIASES = {
 """Earlier names; they still work and are not listed."""
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(ExtensibleGroup):
     """A group that imports a command when it is used. A first argument that is a path stands for a submission."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return [*_COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         place = _COMMANDS[cmd_name][0] if cmd_name in _COMMANDS else _ALIASES.get(cmd_name)
         if place is None:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, attribute = place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
@@ -94,12 +94,9 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in {**_COMMANDS, **_ALIASES}:
-            if os.sep in args[0] or os.path.exists(args[0]):
-                return "run", self.get_command(ctx, "run"), ["--submission", *args]
-            if not args[0].startswith("-") and not ctx.resilient_parsing:
-                near = did_you_mean(args[0], _COMMANDS)
-                raise UserError(f"there is no command {args[0]!r}{near}", hint=f"{ctx.command_path} --help")
+        is_command = args and args[0] in {**_COMMANDS, **_ALIASES}
+        if args and not is_command and (os.sep in args[0] or os.path.exists(args[0])):
+            return "run", self.get_command(ctx, "run"), ["--submission", *args]
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -107,10 +104,11 @@ class _LazyGroup(click.Group):
         click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections = {**SECTIONS, **distributions()}
         width = max(map(len, _COMMANDS))  # the same for all sections
-        for heading, commands in _SECTIONS.items():
+        for heading, commands in sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(f"{name:<{width}}", summary) for name, (_, summary) in commands.items()])
+                formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in commands.items()])
 
 
 @click.group(cls=_LazyGroup, context_settings=normalised())

@@ -8,13 +8,16 @@ import json
 import click
 
 from a2perf import assets
+from a2perf.cli.extensible import ExtensibleGroup
 from a2perf.domains.data_files import fetch_missing, file_path, find_assets, list_files
 from a2perf.domains.registry import domains
 from a2perf.submission.options import normalised
 
 
-class _DataGroup(click.Group):
+class _DataGroup(ExtensibleGroup):
     """The commands below, and the command groups that domains name in ``data_commands``."""
+
+    prefix = "data."
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*super().list_commands(ctx), *_domain_commands()]

@@ -6,6 +6,7 @@ import importlib
 
 import click
 
+from a2perf.cli.extensible import ExtensibleGroup
 from a2perf.submission.options import normalised
 
 _COMMANDS = {
@@ -18,15 +19,17 @@ _COMMANDS = {
 }
 
 
-class _ExportGroup(click.Group):
+class _ExportGroup(ExtensibleGroup):
     """The commands above."""
 
+    prefix = "export."
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return [*_COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, attribute = _COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command

@@ -33,6 +33,7 @@ CONTENTS = {
         "environments/*",
     ),
     "Examples and results": ("report/technical_report", "results", "examples/*", "benchmarks", "report/*"),
+    "Distributions": ("packages/index", "packages/*"),
     "Reference: generated from the code": (
         "reference/python_api", "commands/index", "reference/gin_parameters", "reference/metrics",
         "reference/file_schemas",

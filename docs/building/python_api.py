@@ -75,7 +75,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "validate": ("runs.bundle.validate",),
     "sign": ("runs.signing.sign",),
     "verify": ("runs.signing.verify",),
-    "serve": ("serving.settings.served_tasks", "serving.client.RemoteEnvironment"),
     "model usage": ("runs.model_calls.read_calls",),
     "model redact": ("runs.model_redaction.redact_bundle",),
     "model serve-script": ("submission.scripted_model.server.ScriptedModel",),

@@ -20,6 +20,7 @@ FROM_REPOSITORY = {
     "results/README.md": "results.md",
     "third_party/NOTICES.md": "notices.md",
     "docker/README.md": "docker.md",
+    "packages/README.md": "packages/index.md",
 }
 FRONT = Path("docs/index.md")
 """The only page that may link to generated pages: the others are read on code hosts as well."""
@@ -45,6 +46,8 @@ def pages() -> dict[Path, Path]:
             found[Path(page)] = Path(place)
     for readme in sorted(REPOSITORY.glob("examples/*/README.md")):
         found[readme.relative_to(REPOSITORY)] = Path("examples", f"{readme.parent.name}.md")
+    for readme in sorted(REPOSITORY.glob("packages/*/README.md")):
+        found[readme.relative_to(REPOSITORY)] = Path("packages", f"{readme.parent.name}.md")
     for notebook in sorted(REPOSITORY.glob("docs/notebooks/*.ipynb")):
         found[notebook.relative_to(REPOSITORY)] = Path("notebooks", f"{notebook.stem}.md")
     return found

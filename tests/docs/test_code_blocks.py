@@ -30,7 +30,7 @@ WITH_CODE = [page for page in ALL if "```" in (REPOSITORY / f"{page}.md").read_t
 ELSEWHERE = {
     "README": "its commands are those of the tutorials; `make demo` has a test",
     "docs/how_to/coming_from": "test_coming_from.py",
-    "docs/how_to/train_with_openenv": "tests/serving/test_openenv.py",
+    "docs/how_to/train_with_openenv": "packages/serve/tests/test_openenv.py",
     "docs/how_to/rlops": "test_rlops.py",
     "docs/reference/datasets": "test_datasets_page.py",
     "docs/reference/python_api": "tests/api/test_names.py runs the examples",

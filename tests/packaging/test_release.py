@@ -41,6 +41,10 @@ def repo(tmp_path: Path) -> Path:
     shutil.copyfile(ROOT / "a2perf" / "_version.py", folder / "a2perf" / "_version.py")
     shutil.copyfile(ROOT / "CITATION.cff", folder / "CITATION.cff")
     (folder / "pyproject.toml").write_text(PYPROJECT)
+    (folder / "packages" / "serve").mkdir(parents=True)
+    (folder / "packages" / "serve" / "pyproject.toml").write_text(
+        '[project]\nname = "a2perf-serve"\nversion = "1.0.0"\n'
+    )
     (folder / "CHANGELOG.md").write_text(CHANGELOG)
     (folder / ".gitignore").write_text("dist/\nbuild/\n*.egg-info/\n")
     git(folder, "init", "--quiet", "--initial-branch", "main")
@@ -62,8 +66,9 @@ def test_a_release_is_built_committed_and_tagged(repo: Path) -> None:
     assert git(repo, "tag") == "v1.1.0"
     assert git(repo, "log", "-1", "--format=%s") == "Release 1.1.0"
     changed = git(repo, "show", "--name-only", "--format=").splitlines()
-    assert changed == ["CHANGELOG.md", "CITATION.cff", "a2perf/_version.py", "pyproject.toml"]
-    assert 'version = "1.1.0"' in (repo / "pyproject.toml").read_text()
+    projects = ["packages/serve/pyproject.toml", "pyproject.toml"]
+    assert changed == ["CHANGELOG.md", "CITATION.cff", "a2perf/_version.py", *projects]
+    assert all('version = "1.1.0"' in (repo / project).read_text() for project in projects)
     assert git(repo, "status", "--porcelain") == ""
     assert '__version__ = "1.1.0"' in (repo / "a2perf" / "_version.py").read_text()
     date = git(repo, "show", "-s", "--format=%ad", "--date=format-local:%Y-%m-%d")

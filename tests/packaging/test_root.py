@@ -12,6 +12,8 @@ EXPECTED = {
     "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md",
     # the package and what belongs to it
     "a2perf", "docker", "docs", "examples", "templates", "tests", "third_party",
+    # what comes as a distribution beside the core
+    "packages",
     # measurements
     "perf", "results",
     # entry points with the names of other tools

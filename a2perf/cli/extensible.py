@@ -1,0 +1,119 @@
+"""Groups of commands that installed distributions extend through the entry points of the group ``a2perf.commands``.
+
+An entry point is named after its command, with dots between the words of a nested one (``export.wandb``). A command of
+an earlier version, and one of a distribution that is not installed, end in one line that names the replacement.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import metadata
+
+import click
+
+from a2perf._version import __version__
+from a2perf.errors import ConfigError, UserError, did_you_mean
+
+GROUP = "a2perf.commands"
+BROUGHT_BY = {
+    "serve": "serve",
+}
+"""The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
+REMOVED: dict[str, str] = {}
+"""What replaces a command of an earlier version, as the text of a hint; kept for one release."""
+
+
+class ExtensibleGroup(click.Group):
+    """A group that shows and calls the commands of installed distributions after its own.
+
+    Attributes:
+        prefix: the words of this group, joined with dots, and a dot; ``""`` at the top.
+    """
+
+    prefix = ""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
+        return [*super().list_commands(ctx), *_points(self.prefix)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: D102
+        point = _points(self.prefix).get(cmd_name)
+        return super().get_command(ctx, cmd_name) if point is None else _load(point)
+
+    def resolve_command(  # noqa: D102
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and not ctx.resilient_parsing:
+            word = ctx.token_normalize_func(args[0]) if ctx.token_normalize_func else args[0]
+            if self.get_command(ctx, word) is None:
+                raise self._absent(ctx, word)
+        return super().resolve_command(ctx, args)
+
+    def _absent(self, ctx: click.Context, word: str) -> UserError:
+        name = self.prefix + word
+        if name in REMOVED:
+            return UserError(f"{ctx.command_path} {word} was removed", hint=REMOVED[name])
+        if name in BROUGHT_BY:
+            return UserError(
+                f"{ctx.command_path} {word} comes with the distribution a2perf-{BROUGHT_BY[name]}",
+                hint=install_line(BROUGHT_BY[name]),
+            )
+        near = did_you_mean(word, self.list_commands(ctx))
+        return UserError(f"there is no command {word!r}{near}", hint=f"{ctx.command_path} --help")
+
+
+def distributions(prefix: str = "") -> dict[str, dict[str, str]]:
+    """Returns the summaries of the installed commands by distribution and by the name of the command."""
+    found: dict[str, dict[str, str]] = {}
+    for name, point in _points(prefix).items():
+        try:
+            summary = _load(point).get_short_help_str(200)
+        except UserError as error:
+            summary = error.message
+        found.setdefault(point.dist.name if point.dist else point.module, {})[name] = summary
+    return found
+
+
+def install_line(name: str) -> str:
+    """Returns the command that installs a distribution of this repository."""
+    return f"pip install -e packages/{name}, in a checkout of a2perf"
+
+
+@functools.cache
+def _points(prefix: str) -> dict[str, metadata.EntryPoint]:
+    named = {point.name: point for point in metadata.entry_points(group=GROUP) if point.name.startswith(prefix)}
+    below = {name.removeprefix(prefix): named[name] for name in sorted(named)}
+    return {name: point for name, point in below.items() if "." not in name}
+
+
+def _load(point: metadata.EntryPoint) -> click.Command:
+    """Imports a command.
+
+    Raises:
+        ConfigError: the distribution is of another version than the core, or broken.
+    """
+    if point.dist is not None and point.dist.name in {f"a2perf-{name}" for name in BROUGHT_BY.values()}:
+        check_version(point.dist)
+    try:
+        command = point.load()
+    except Exception as error:  # anything can happen while the code of another package runs
+        raise ConfigError(
+            f"the command {point.name.replace('.', ' ')} cannot be loaded from {point.value}: {error}",
+            hint=f"reinstall or remove the package {point.dist.name if point.dist else point.module}",
+        ) from error
+    if not isinstance(command, click.Command):
+        raise ConfigError(f"{point.value} is not a click command", hint=f"the group {GROUP} names click commands")
+    return command
+
+
+def check_version(distribution: metadata.Distribution) -> None:
+    """Checks that a distribution of this repository has the version of the core.
+
+    Raises:
+        ConfigError: it has another version.
+    """
+    if distribution.version != __version__:
+        name = distribution.name
+        raise ConfigError(
+            f"{name} {distribution.version} is installed, and a2perf is {__version__}",
+            hint=install_line(name.removeprefix("a2perf-")),
+        )

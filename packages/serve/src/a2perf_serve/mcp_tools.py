@@ -1,0 +1,248 @@
+"""The Model Context Protocol: the environments as tools of a language model, with the official SDK.
+
+``reset`` returns the id of a session, which the other tools take: it works over every transport, and over connections
+that a client opens for each request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import io
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent
+from PIL import Image
+from starlette.routing import BaseRoute
+
+from a2perf._version import __version__
+from a2perf_serve.errors import ServingError
+from a2perf_serve.http_protocol import outcome_fields, task_rows
+from a2perf_serve.sessions import Session, Sessions
+from a2perf_serve.settings import ServerSettings
+from a2perf_serve.values import array_of, encode, is_array_record
+
+_MOST_PIXELS = 1 << 26  # numbers of one picture
+_INSTRUCTIONS = (
+    "Each task is an environment with episodes. Call list_tasks, then reset with a task: it starts an episode and "
+    "returns a session and the first observation. Call step with the session and an action until terminated or "
+    "truncated is true; reset with the same session starts the next episode. Call close at the end."
+)
+
+
+def mcp_server(sessions: Sessions) -> MCPServer[Any]:
+    """Returns a server of the SDK with the tools.
+
+    Args:
+        sessions: the sessions behind the tools.
+    """
+    server: MCPServer[Any] = MCPServer("a2perf", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
+
+    @server.tool()
+    async def list_tasks() -> CallToolResult:
+        """Lists the tasks with their titles and summaries."""
+        return await _told(sessions, lambda: _now({"tasks": task_rows(sessions)}))
+
+    @server.tool()
+    async def reset(
+        task: str | None = None,
+        session: str | None = None,
+        seed: int | None = None,
+        kwargs: dict[str, Any] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> CallToolResult:
+        """Starts an episode: of a task in a new session, or the next one of a session.
+
+        Args:
+            task: name of a task; by default the first one.
+            session: id of an earlier reset; by default a new session.
+            seed: of the episode; the same seed gives the same episode.
+            kwargs: arguments of the environment, if the operator allows them.
+            options: options of the reset, if the operator allows them.
+        """
+
+        async def work() -> dict[str, Any]:
+            found: Session = sessions.reserve() if session is None else sessions.find(session)
+            try:
+                if session is None or task is not None or kwargs is not None:
+                    await sessions.open(found, task, kwargs or {})
+                outcome = await sessions.reset(found, seed, options, "json")
+            except BaseException:
+                if session is None:
+                    sessions.close(found)
+                raise
+            return {"session": found.id, **outcome_fields(outcome)}
+
+        return await _told(sessions, work)
+
+    @server.tool()
+    async def step(session: str, action: int | float | str | list[Any] | dict[str, Any]) -> CallToolResult:
+        """Acts in the running episode.
+
+        Args:
+            session: the id that reset returned.
+            action: an integer, nested lists of numbers, or a string such as "click 12", as the task takes it.
+        """
+
+        async def work() -> dict[str, Any]:
+            return outcome_fields(await sessions.step(sessions.find(session), action, "json"))
+
+        return await _told(sessions, work)
+
+    @server.tool()
+    async def observe(session: str) -> CallToolResult:
+        """Returns the last observation of the session again, without acting.
+
+        Args:
+            session: the id that reset returned.
+        """
+
+        async def work() -> dict[str, Any]:
+            return outcome_fields(await sessions.observe(sessions.find(session), "json"))
+
+        return await _told(sessions, work)
+
+    @server.tool()
+    async def describe(session: str) -> CallToolResult:
+        """Returns the spaces of observations and actions of the session.
+
+        Args:
+            session: the id that reset returned.
+        """
+
+        async def work() -> dict[str, Any]:
+            return {"spaces": await sessions.describe(sessions.find(session), "json")}
+
+        return await _told(sessions, work)
+
+    @server.tool()
+    async def close(session: str) -> CallToolResult:
+        """Ends the session.
+
+        Args:
+            session: the id that reset returned.
+        """
+
+        async def work() -> dict[str, Any]:
+            sessions.close(sessions.find(session))
+            return {"closed": True}
+
+        return await _told(sessions, work)
+
+    return server
+
+
+class McpOverHttp:
+    """The tools over streamable HTTP, at ``/mcp``.
+
+    Args:
+        sessions: the sessions behind the tools.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        settings = sessions.settings
+        self._server = mcp_server(sessions)
+        self._app = self._server.streamable_http_app(
+            streamable_http_path="/mcp",
+            json_response=True,
+            max_request_body_size=settings.max_message_bytes,
+            session_idle_timeout=settings.idle_seconds,
+            max_sessions=settings.max_sessions,
+            # AccessCheck examines Host and Origin for every protocol
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+
+    def routes(self) -> list[BaseRoute]:
+        """Returns the routes of the protocol."""
+        return list(self._app.routes)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Runs the SDK's session manager."""
+        manager: StreamableHTTPSessionManager = self._server.session_manager
+        async with manager.run():
+            yield
+
+
+def run_stdio(settings: ServerSettings) -> None:
+    """Serves one client over standard input and output until it closes them, SIGTERM or SIGINT.
+
+    Args:
+        settings: what to serve.
+    """
+    logging.basicConfig(level=logging.WARNING, format="a2perf serve: %(message)s")
+    asyncio.run(_serve_stdio(settings))
+
+
+async def _serve_stdio(settings: ServerSettings) -> None:
+    sessions = Sessions(settings)
+    expiry = asyncio.create_task(sessions.expire())
+    serving = asyncio.create_task(mcp_server(sessions).run_stdio_async())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, serving.cancel)
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+    finally:
+        expiry.cancel()
+        await sessions.stop()
+
+
+async def _told(sessions: Sessions, work: Callable[[], Awaitable[dict[str, Any]]]) -> CallToolResult:
+    """Returns the fields of an answer as a tool's result: all of them as structured content, and parts for the model.
+
+    Raises:
+        ToolError: the request was refused; its text is the error as JSON.
+    """
+    try:
+        fields = await work()
+    except ServingError as error:
+        sessions.count_error(error)
+        raise ToolError(encode({"error": error.record()}, "json").decode()) from error
+    structured = msgspec.json.decode(encode(fields, "json"))
+    return CallToolResult(content=await asyncio.to_thread(_parts, structured), structured_content=structured)
+
+
+def _parts(fields: dict[str, Any]) -> list[ContentBlock]:
+    """Returns what a language model reads: texts and pictures of the observation, then the other fields as JSON.
+
+    In JSON, line ends are escaped and a picture is a megabyte of base64.
+    """
+    observed = fields.get("observation")
+    named: dict[str, Any] = observed if isinstance(observed, dict) and not is_array_record(observed) else {"": observed}
+    shown: dict[str, ContentBlock] = {}
+    for name, value in named.items():
+        if isinstance(value, str):
+            shown[name] = TextContent(type="text", text=value)
+        elif _is_picture(value):
+            shown[name] = ImageContent(type="image", data=_png(value), mime_type="image/png")
+    rest = {name: value for name, value in fields.items() if name != "observation"}
+    if "observation" in fields and len(shown) < len(named):
+        kept = {name: value for name, value in named.items() if name not in shown}
+        rest["observation"] = kept if named is observed else observed
+    return [*shown.values(), TextContent(type="text", text=encode(rest, "json").decode())]
+
+
+def _is_picture(value: Any) -> bool:
+    return is_array_record(value) and value["dtype"] == "|u1" and len(value["shape"]) == 3 and value["shape"][2] == 3
+
+
+def _png(record: dict[str, Any]) -> str:
+    """Returns a picture as PNG in base64."""
+    written = io.BytesIO()
+    Image.fromarray(array_of(record, most_items=_MOST_PIXELS)).save(written, "PNG")
+    return base64.b64encode(written.getvalue()).decode()
+
+
+async def _now(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields

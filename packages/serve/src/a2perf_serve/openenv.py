@@ -1,0 +1,328 @@
+"""The OpenEnv protocol: reset, step and state over a WebSocket or HTTP, for the client of the package ``openenv``.
+
+Over a WebSocket, the connection is the session. Over HTTP, ``/reset`` answers with a ``session_id``, which the other
+requests must send; the server of the package has no sessions there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from a2perf._version import __version__
+from a2perf_serve.errors import ServingError
+from a2perf_serve.requests import answer, close_quietly, decode, internal_error, read_body, refusal, send_reply
+from a2perf_serve.sessions import Outcome, Session, Sessions
+from a2perf_serve.values import encode
+
+_CODES: Final = {
+    "malformed": "INVALID_JSON",
+    "bad_request": "VALIDATION_ERROR",
+    "forbidden": "VALIDATION_ERROR",
+    "invalid_action": "VALIDATION_ERROR",
+    "unknown_type": "UNKNOWN_TYPE",
+    "unknown_task": "FACTORY_ERROR",
+    "environment_unavailable": "FACTORY_ERROR",
+    "too_many_sessions": "CAPACITY_REACHED",
+    "unknown_session": "SESSION_ERROR",
+    "session_expired": "SESSION_ERROR",
+    "shutting_down": "SESSION_ERROR",
+}
+_TYPES: Final = ("reset", "step", "state", "close")
+_MOST_ID: Final = 255
+
+
+class ResetData(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields of a reset. ``task`` and ``kwargs`` select the environment; without them it stays the one it was."""
+
+    seed: int | None = None
+    episode_id: str | None = None
+    task: str | None = None
+    kwargs: dict[str, Any] | None = None
+    options: dict[str, Any] | None = None
+    session_id: str | None = None
+
+
+class StepData(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields of a step."""
+
+    action: Any
+    metadata: dict[str, Any] = {}
+
+
+class StepBody(msgspec.Struct):
+    """Body of a step over HTTP; OpenEnv allows further fields."""
+
+    session_id: str
+    action: StepData
+
+
+class SocketMessage(msgspec.Struct):
+    """A message of a WebSocket."""
+
+    type: str
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class OpenEnvSession:
+    """One session as OpenEnv sees it.
+
+    Args:
+        sessions: the sessions of the server.
+        connection: the WebSocket that owns it; None over HTTP.
+
+    Raises:
+        ServingError: there are too many sessions.
+    """
+
+    def __init__(self, sessions: Sessions, connection: object | None = None) -> None:
+        self._sessions = sessions
+        self._connection = connection
+        self.session: Session = sessions.reserve(connection)
+        self._episode_id: str | None = None
+        self._wanted: tuple[str | None, dict[str, Any]] = (None, {})  # task and arguments
+        self._is_made = False
+
+    async def reset(self, data: ResetData) -> dict[str, Any]:
+        """Starts an episode, in the environment of another task if one is named."""
+        if data.episode_id is not None and len(data.episode_id) > _MOST_ID:
+            raise ServingError("bad_request", f"episode_id is longer than {_MOST_ID} characters", "shorten it")
+        if not self._sessions.is_open(self.session):
+            if self._is_made:
+                self._is_made = False
+                self._sessions.find(self.session.id, self._connection)  # explains once why it has ended
+            self.session = self._sessions.reserve(self._connection)
+        wanted = self._wanted
+        if data.task is not None or data.kwargs is not None:
+            wanted = (wanted[0] if data.task is None else data.task, data.kwargs or {})
+        if not self._is_made or wanted != self._wanted:
+            self._is_made = False
+            await self._sessions.open(self.session, *wanted)
+            self._wanted, self._is_made = wanted, True
+        outcome = await self._sessions.reset(self.session, data.seed, data.options, "json")
+        self._episode_id = data.episode_id or secrets.token_hex(8)
+        return _result(outcome)
+
+    async def step(self, data: StepData) -> dict[str, Any]:
+        """Acts."""
+        self._sessions.find(self.session.id, self._connection)
+        if not self._is_made:
+            raise ServingError("episode_over", "no episode was started", "reset first")
+        return _result(await self._sessions.step(self.session, data.action, "json"))
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state: the episode, its steps, the task and the seed."""
+        task = self.session.task
+        return {
+            "episode_id": self._episode_id,
+            "step_count": self.session.steps,
+            "task": None if task is None else task.name,
+            "seed": self.session.seed,
+        }
+
+
+def _result(outcome: Outcome) -> dict[str, Any]:
+    """Returns the fields of OpenEnv; what it has no field for is part of the observation."""
+    return {
+        "observation": {
+            "observation": outcome.observation,
+            "info": outcome.info,
+            "terminated": outcome.terminated,
+            "truncated": outcome.truncated,
+        },
+        "reward": outcome.reward,
+        "done": outcome.terminated or outcome.truncated,
+    }
+
+
+def openenv_routes(sessions: Sessions) -> list[BaseRoute]:
+    """Returns the routes of the protocol.
+
+    Args:
+        sessions: the sessions of the server.
+    """
+    endpoint = _OpenEnvEndpoint(sessions)
+    return [
+        Route("/reset", endpoint.reset, methods=["POST"]),
+        Route("/step", endpoint.step, methods=["POST"]),
+        Route("/state", endpoint.state, methods=["GET"]),
+        Route("/close", endpoint.close, methods=["POST"]),
+        Route("/schema", endpoint.schema, methods=["GET"]),
+        Route("/metadata", endpoint.metadata, methods=["GET"]),
+        WebSocketRoute("/ws", endpoint.websocket),
+    ]
+
+
+class _OpenEnvEndpoint:
+    """Answers requests over both transports."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._settings = sessions.settings
+        self._over_http: dict[str, OpenEnvSession] = {}
+
+    # --- WebSocket
+
+    async def websocket(self, websocket: WebSocket) -> None:
+        """Serves one connection, which is one session."""
+        await websocket.accept()
+        try:
+            session = OpenEnvSession(self._sessions, websocket)
+        except ServingError as error:
+            self._sessions.count_error(error)
+            await send_reply(websocket, _error_message(error), "json")
+            await close_quietly(websocket, 1013, "no free session")
+            return
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._settings.idle_seconds):
+                        event = await websocket.receive()
+                except TimeoutError:
+                    await close_quietly(websocket, 1001, "idle")
+                    return
+                if event["type"] == "websocket.disconnect":
+                    return
+                text = event.get("text")
+                reply = await self._replied(session, (event.get("bytes") or b"") if text is None else text)
+                if reply is None:
+                    await close_quietly(websocket, 1000, "")
+                    return
+                if not await send_reply(websocket, reply, "json"):
+                    return
+        finally:
+            self._sessions.close_connection(websocket)
+
+    async def _replied(self, session: OpenEnvSession, body: bytes | str) -> bytes | None:
+        """Returns the answer to a message; None for one that ends the connection."""
+        try:
+            message = decode(body, SocketMessage)
+            if message.type == "step":
+                reply = ("observation", await session.step(decode(bytes(message.data), StepData)))
+            elif message.type == "reset":
+                reply = ("observation", await session.reset(decode(bytes(message.data), ResetData)))
+            elif message.type == "state":
+                await asyncio.sleep(0)
+                reply = ("state", session.state())
+            elif message.type == "close":
+                return None
+            else:
+                shown = message.type[:60]
+                raise ServingError(
+                    "unknown_type", f"{shown!r} is not a type of message", f"choose one of: {', '.join(_TYPES)}"
+                )
+        except Exception as error:
+            refused = error if isinstance(error, ServingError) else internal_error()
+            self._sessions.count_error(refused)
+            await asyncio.sleep(0)  # a flood of messages that need no worker process must not delay other clients
+            return _error_message(refused)
+        return encode({"type": reply[0], "data": reply[1]}, "json")
+
+    # --- HTTP
+
+    async def reset(self, request: Request) -> Response:
+        """``POST /reset``."""
+        try:
+            data = decode(await self._body(request) or b"{}", ResetData)
+            created = data.session_id is None
+            session = OpenEnvSession(self._sessions) if created else self._found(data.session_id)
+            try:
+                result = await session.reset(data)
+            except ServingError:
+                if created:
+                    self._sessions.close(session.session)
+                raise
+            self._over_http = {key: one for key, one in self._over_http.items() if self._sessions.is_open(one.session)}
+            self._over_http[session.session.id] = session
+        except ServingError as error:
+            return self._refused(error)
+        return answer({**result, "session_id": session.session.id})
+
+    async def step(self, request: Request) -> Response:
+        """``POST /step``."""
+        try:
+            body = decode(await self._body(request), StepBody)
+            return answer(await self._found(body.session_id).step(body.action))
+        except ServingError as error:
+            return self._refused(error)
+
+    async def state(self, request: Request) -> Response:
+        """``GET /state?session_id=...``."""
+        try:
+            return answer(self._found(request.query_params.get("session_id")).state())
+        except ServingError as error:
+            return self._refused(error)
+
+    async def close(self, request: Request) -> Response:
+        """``POST /close``."""
+        try:
+            data = decode(await self._body(request), ResetData)
+            found = self._found(data.session_id)
+        except ServingError as error:
+            return self._refused(error)
+        self._sessions.close(found.session)
+        del self._over_http[found.session.id]
+        return answer({"closed": True})
+
+    async def schema(self, request: Request) -> Response:
+        """``GET /schema``."""
+        action = {"description": "an integer, a string, nested lists of numbers, or the record of an array"}
+        fields = {
+            "action": {"type": "object", "properties": {"action": action}, "required": ["action"]},
+            "observation": {
+                "type": "object",
+                "properties": {
+                    "observation": {"description": "of the environment; arrays are records of dtype, shape and data"},
+                    "info": {"type": "object"},
+                    "terminated": {"type": "boolean"},
+                    "truncated": {"type": "boolean"},
+                },
+                "required": ["observation", "info", "terminated", "truncated"],
+            },
+            "state": {
+                "type": "object",
+                "properties": {
+                    "episode_id": {"type": ["string", "null"]},
+                    "step_count": {"type": "integer", "minimum": 0},
+                    "task": {"type": ["string", "null"]},
+                    "seed": {"type": ["integer", "null"]},
+                },
+            },
+        }
+        return answer(fields)
+
+    async def metadata(self, request: Request) -> Response:
+        """``GET /metadata``."""
+        names = ", ".join(task.name for task in self._settings.tasks)
+        return answer({"name": "a2perf", "description": f"Tasks: {names}", "version": __version__})
+
+    async def _body(self, request: Request) -> bytes:
+        return await read_body(request, self._settings.max_message_bytes, self._settings.request_seconds)
+
+    def _found(self, session_id: str | None) -> OpenEnvSession:
+        if session_id is None:
+            raise ServingError("bad_request", "the request has no session_id", "send the one that /reset returned")
+        self._sessions.find(session_id)
+        found = self._over_http.get(session_id)
+        if found is None:
+            raise ServingError("unknown_session", "the session is unknown", "reset without one")
+        return found
+
+    def _refused(self, error: ServingError) -> Response:
+        self._sessions.count_error(error)
+        return refusal(error)
+
+
+def _error_message(error: ServingError) -> bytes:
+    code = _CODES.get(error.kind, "EXECUTION_ERROR")
+    # the client of the package shows the message only
+    message = f"{error.message}. Hint: {error.hint}" if error.hint else error.message
+    data = {"code": code, "kind": error.kind, "message": message}
+    return encode({"type": "error", "data": data}, "json")

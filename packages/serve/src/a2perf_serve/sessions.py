@@ -1,0 +1,318 @@
+"""Sessions: the environments of clients, with limits and expiry. Every protocol of the server is built on this file."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import itertools
+import secrets
+import time
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+import psutil
+
+from a2perf_serve.errors import ServingError
+from a2perf_serve.metrics import ServerCounters
+from a2perf_serve.settings import ServedTask, ServerSettings
+from a2perf_serve.values import Form
+from a2perf_serve.worker_processes import WorkerProcess, WorkerProcesses
+
+_REMEMBERED: Final = 4096  # closed sessions; a late request learns why its session ended
+_TICK_SECONDS: Final = 0.5
+_Result = TypeVar("_Result")
+
+
+class Outcome(NamedTuple):
+    """What a reset or a step returned; the first three are encoded in the form that was asked for."""
+
+    observation: msgspec.Raw
+    info: msgspec.Raw
+    reward: msgspec.Raw
+    terminated: bool
+    truncated: bool
+
+
+@dataclass(eq=False)
+class Session:
+    """One client's environment.
+
+    Attributes:
+        id: what the client presents; nobody can guess it.
+        number: its number in its worker process.
+        task: what it runs; None until its first reset.
+        worker: where its environment lives.
+        steps: of the current episode.
+        seed: given with the last reset.
+        created, used: ``time.monotonic()``, seconds.
+        busy: a request is under way.
+        connection: the WebSocket that owns it; None if any request that has the id may use it.
+    """
+
+    id: str
+    number: int
+    created: float
+    used: float
+    task: ServedTask | None = None
+    worker: WorkerProcess | None = None
+    steps: int = 0
+    seed: int | None = None
+    busy: bool = False
+    connection: object | None = None
+
+
+class Sessions:
+    """All sessions of a server.
+
+    Args:
+        settings: what is served, and the limits.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.counters = ServerCounters()
+        self.is_closing = False
+        self._sessions: dict[str, Session] = {}
+        self._owned: collections.Counter[object] = collections.Counter()
+        self._ended: collections.OrderedDict[str, tuple[str, str]] = collections.OrderedDict()
+        self._numbers = itertools.count(1)
+        self._workers = WorkerProcesses(settings.workers, settings.step_seconds)
+        self._process = psutil.Process()
+        self._measuring = ThreadPoolExecutor(1, "memory")
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    # --- what protocols call
+
+    def reserve(self, connection: object | None = None) -> Session:
+        """Returns a new session without an environment.
+
+        Raises:
+            ServingError: there are as many as allowed (``too_many_sessions``), or the server stops.
+        """
+        if self.is_closing:
+            raise ServingError("shutting_down", "the server stops", "connect again later")
+        if len(self._sessions) >= self.settings.max_sessions:
+            raise ServingError(
+                "too_many_sessions", f"{len(self._sessions)} sessions are open, as many as allowed", "try again later"
+            )
+        now = time.monotonic()
+        session = Session(secrets.token_urlsafe(24), next(self._numbers), now, now, connection=connection)
+        self._sessions[session.id] = session
+        if connection is not None:
+            self._owned[connection] += 1
+        return session
+
+    def owned(self, connection: object) -> int:
+        """Returns the number of open sessions of a connection."""
+        return self._owned.get(connection, 0)
+
+    def is_open(self, session: Session) -> bool:
+        """Returns whether a session has not ended."""
+        return session.id in self._sessions
+
+    def find(self, session_id: str, connection: object | None = None) -> Session:
+        """Returns the session of an id.
+
+        Raises:
+            ServingError: the session is unknown, belongs to another connection, or has ended.
+        """
+        session = self._sessions.get(session_id)
+        if session is None or session.connection not in (None, connection):
+            if session is None and (ended := self._ended.get(session_id)) is not None:
+                raise ServingError(*ended, "open another session")
+            raise ServingError("unknown_session", "the session is unknown", "open a session first")
+        return session
+
+    async def open(self, session: Session, task_name: str | None, kwargs: Mapping[str, Any]) -> None:
+        """Gives a session the environment of a task, in place of the one that it has.
+
+        Raises:
+            ServingError: the task is not served, an argument is not allowed, or the environment cannot be made.
+        """
+        task = self.settings.task(task_name)
+        self.settings.check_client_kwargs(kwargs)
+        await self._timed("open", session, self._make(session, task, dict(kwargs)))
+        self.counters.sessions[task.name] += 1
+
+    async def describe(self, session: Session, form: Form) -> msgspec.Raw:
+        """Returns the description of the spaces: ``observation_space`` and ``action_space``."""
+        return msgspec.Raw(await self._call(session, "describe", form))
+
+    async def reset(self, session: Session, seed: int | None, options: Mapping[str, Any] | None, form: Form) -> Outcome:
+        """Starts an episode.
+
+        Raises:
+            ServingError: the session has no environment, or the environment refuses the seed or an option.
+        """
+        if options:
+            self.settings.check_client_options(options)
+        if seed is not None and not 0 <= seed < 1 << 63:
+            raise ServingError("bad_request", f"seed is {str(seed)[:30]}", "give an integer from 0 to 2^63 - 1")
+        result = await self._call(session, "reset", seed, dict(options) if options else None, form)
+        session.steps, session.seed = 0, seed
+        self.counters.episodes[_name(session)] += 1
+        return _outcome(result)
+
+    async def step(self, session: Session, action: Any, form: Form) -> Outcome:
+        """Acts.
+
+        Raises:
+            ServingError: the action does not fit (``invalid_action``; the episode continues), or there is no running
+                episode (``episode_over``).
+        """
+        result = await self._call(session, "step", action, form)
+        session.steps += 1
+        self.counters.steps[_name(session)] += 1
+        return _outcome(result)
+
+    async def observe(self, session: Session, form: Form) -> Outcome:
+        """Returns the outcome of the last reset or step again.
+
+        Raises:
+            ServingError: no episode was started (``episode_over``).
+        """
+        return _outcome(await self._call(session, "observe", form))
+
+    def close(self, session: Session, kind: str = "unknown_session", why: str = "the session was closed") -> None:
+        """Ends a session; calling it again changes nothing.
+
+        Args:
+            session: the session.
+            kind: of the error that later requests receive.
+            why: its message.
+        """
+        if self._sessions.pop(session.id, None) is None:
+            return
+        if session.connection is not None:
+            self._owned[session.connection] -= 1
+            if not self._owned[session.connection]:
+                del self._owned[session.connection]
+        self._ended[session.id] = (kind, why)
+        while len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+        self._leave_worker(session)
+
+    def close_connection(self, connection: object) -> None:
+        """Ends the sessions that a connection owns."""
+        for session in [one for one in self._sessions.values() if one.connection is connection]:
+            self.close(session)
+
+    def count_error(self, error: ServingError) -> None:
+        """Counts an error that a client receives."""
+        self.counters.errors[error.kind] += 1
+
+    async def metrics(self) -> str:
+        """Returns the counters in the format of Prometheus."""
+        workers, memory = list(self._workers), await self._resident_bytes()
+        gauges = {
+            "sessions": (len(self._sessions), "Open sessions."),
+            "sessions_limit": (self.settings.max_sessions, "Sessions that may be open."),
+            "workers": (len(workers), "Worker processes."),
+            "resident_bytes": (
+                memory,
+                "Resident memory of the server and its processes; shared pages count repeatedly.",
+            ),
+        }
+        return self.counters.text({name: (float(value), text) for name, (value, text) in gauges.items()})
+
+    # --- life of the server
+
+    async def expire(self) -> None:
+        """Closes sessions that are too old or idle, and stops stuck environments; runs until it is cancelled."""
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._workers.kill_stuck()
+            now = time.monotonic()
+            for session in list(self._sessions.values()):
+                if session.busy:
+                    continue
+                if now - session.used > self.settings.idle_seconds:
+                    why = f"the session was idle for {self.settings.idle_seconds:g} s"
+                elif now - session.created > self.settings.session_seconds:
+                    why = f"the session is older than {self.settings.session_seconds:g} s"
+                else:
+                    continue
+                self.close(session, "session_expired", why)
+
+    async def stop(self) -> None:
+        """Ends every session and process."""
+        self.is_closing = True
+        for session in list(self._sessions.values()):
+            self._sessions.pop(session.id, None)
+        await self._workers.stop()
+        self._measuring.shutdown()
+
+    # --- parts
+
+    async def _make(self, session: Session, task: ServedTask, kwargs: dict[str, Any]) -> None:
+        self._leave_worker(session)
+        session.worker = worker = await self._workers.place(task.domain, session.number)
+        async with worker.opening:
+            if (memory := await self._resident_bytes()) > self.settings.memory_limit:
+                raise ServingError(
+                    "too_many_sessions", f"the environments use {memory / 1e9:.1f} GB of memory, as much as allowed",
+                    "try again later",
+                )  # fmt: skip
+            await worker.call("open", session.number, task.env_id, {**task.kwargs, **kwargs})
+        session.task = task
+        if session.id not in self._sessions:  # closed while its environment was made
+            self._leave_worker(session)
+
+    async def _resident_bytes(self) -> int:
+        """Returns the resident memory of the server and of every process below it, browsers included."""
+        # in a thread, because the search for processes reads all of /proc, which takes milliseconds
+        return await asyncio.get_running_loop().run_in_executor(self._measuring, _resident_bytes, self._process)
+
+    def _leave_worker(self, session: Session) -> None:
+        worker, session.worker, session.task = session.worker, None, None
+        if worker is not None:
+            worker.sessions.discard(session.number)
+            worker.post("close", session.number)
+
+    async def _call(self, session: Session, operation: str, *arguments: Any) -> Any:
+        worker = session.worker
+        if worker is None or session.task is None:
+            raise ServingError("bad_request", "the session has no environment", "open a task first")
+        return await self._timed(operation, session, worker.call(operation, session.number, *arguments))
+
+    async def _timed(self, operation: str, session: Session, work: Awaitable[_Result]) -> _Result:
+        """Awaits the work of one request; a session has one at a time."""
+        if session.busy:
+            if asyncio.iscoroutine(work):
+                work.close()
+            raise ServingError("busy", "the session has not answered the request before", "wait for its answer")
+        session.busy = True
+        started = time.perf_counter()
+        try:
+            return await work
+        except ServingError as error:
+            if error.kind in ("environment_failed", "environment_crashed", "environment_timeout"):
+                self.close(session, error.kind, error.message)  # its state is unknown now
+            raise
+        finally:
+            session.busy = False
+            session.used = time.monotonic()
+            self.counters.latency[operation].add(time.perf_counter() - started)
+
+
+def _resident_bytes(root: psutil.Process) -> int:
+    total = 0
+    for process in (root, *root.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            total += process.memory_info().rss
+    return total
+
+
+def _name(session: Session) -> str:
+    return "" if session.task is None else session.task.name
+
+
+def _outcome(result: list[Any]) -> Outcome:
+    observation, info, reward, terminated, truncated = result
+    return Outcome(msgspec.Raw(observation), msgspec.Raw(info), msgspec.Raw(reward), terminated, truncated)

@@ -1,0 +1,180 @@
+"""A worker process: the environments of some sessions, driven by the server over a socket.
+
+Each frame is a 32-bit little-endian length and one MessagePack list: ``[number, operation, arguments...]`` from the
+server, ``[number, error, result]`` back. Frames are answered in their order. The process ends with the connection.
+Clients never connect to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import gymnasium
+import msgspec
+
+from a2perf.domains.arguments import EpisodeOverError
+from a2perf.domains.tfa.suite_gym import make_environment
+from a2perf.errors import AssetUnavailable, MissingDependency, UserError
+from a2perf_serve.errors import ServingError
+from a2perf_serve.spaces import checked_action, describe_space
+from a2perf_serve.values import Form, UnsendableValue, encode, plain
+
+LENGTH: Final = struct.Struct("<I")
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Hosted:
+    """The environment of one session."""
+
+    env: gymnasium.Env[Any, Any]
+    last: tuple[Any, Any, float | None, bool, bool] | None = None
+    described: dict[str, Any] = field(default_factory=dict)
+
+
+class EnvironmentHost:
+    """The environments of a worker process by the number of their session."""
+
+    def __init__(self) -> None:
+        self._hosted: dict[int, _Hosted] = {}
+
+    def open(self, session: int, env_id: str, kwargs: dict[str, Any]) -> None:
+        """Makes the environment of a session; an earlier one is closed first."""
+        self.close(session)
+        self._hosted[session] = _Hosted(make_environment(env_id, kwargs))
+
+    def describe(self, session: int, form: Form) -> bytes:
+        """Returns the spaces."""
+        env = self._hosted[session].env
+        spaces = {
+            "observation_space": describe_space(env.observation_space),
+            "action_space": describe_space(env.action_space),
+        }
+        return encode(spaces, form)
+
+    def reset(self, session: int, seed: int | None, options: dict[str, Any] | None, form: Form) -> list[Any]:
+        """Starts an episode."""
+        hosted = self._hosted[session]
+        hosted.last = None
+        observation, info = hosted.env.reset(seed=seed, options=options)
+        return self._outcome(hosted, (observation, info, None, False, False), form)
+
+    def step(self, session: int, action: Any, form: Form) -> list[Any]:
+        """Acts."""
+        hosted = self._hosted[session]
+        if hosted.last is None:
+            raise ServingError("episode_over", "no episode was started", "reset first")
+        if hosted.last[3] or hosted.last[4]:
+            raise ServingError("episode_over", "the episode is over", "reset first")
+        fitting = checked_action(hosted.env.action_space, action)
+        observation, reward, terminated, truncated, info = hosted.env.step(fitting)
+        outcome = (observation, info, float(reward), bool(terminated), bool(truncated))
+        return self._outcome(hosted, outcome, form)
+
+    def observe(self, session: int, form: Form) -> list[Any]:
+        """Returns the last outcome again."""
+        hosted = self._hosted[session]
+        if hosted.last is None:
+            raise ServingError("episode_over", "no episode was started", "reset first")
+        return self._outcome(hosted, hosted.last, form)
+
+    def close(self, session: int) -> None:
+        """Closes the environment of a session, if there is one."""
+        hosted = self._hosted.pop(session, None)
+        if hosted is not None:
+            hosted.env.close()
+
+    def close_all(self) -> None:
+        """Closes every environment."""
+        for session in list(self._hosted):
+            with contextlib.suppress(Exception):
+                self.close(session)
+
+    def _outcome(self, hosted: _Hosted, last: tuple[Any, Any, float | None, bool, bool], form: Form) -> list[Any]:
+        hosted.last = last
+        observation, info, reward, terminated, truncated = last
+        return [
+            encode(plain(observation), form), encode(plain(info), form), encode(plain(reward), form),
+            terminated, truncated,
+        ]  # fmt: skip
+
+
+_OPERATIONS: Final = ("open", "describe", "reset", "step", "observe", "close")
+
+
+def answer(host: EnvironmentHost, operation: str, arguments: list[Any]) -> tuple[list[str] | None, Any]:
+    """Executes one operation.
+
+    Returns:
+        The error (kind, message, hint) or None, and the result.
+    """
+    try:
+        with _explained(operation):
+            assert operation in _OPERATIONS
+            return None, getattr(host, operation)(*arguments)
+    except ServingError as error:
+        return [error.kind, error.message, error.hint], None
+
+
+@contextlib.contextmanager
+def _explained(operation: str) -> Iterator[None]:
+    """Raises every exception of an environment as a `ServingError`."""
+    try:
+        yield
+    except ServingError:
+        raise
+    except (EpisodeOverError, gymnasium.error.ResetNeeded) as error:
+        raise ServingError("episode_over", str(getattr(error, "message", error)), "reset first") from error
+    except (MissingDependency, AssetUnavailable) as error:
+        raise ServingError("environment_unavailable", error.message, "the server's machine needs it") from error
+    except UserError as error:
+        kind = "invalid_action" if operation == "step" else "bad_request"
+        raise ServingError(kind, error.message, error.hint or "") from error
+    except UnsendableValue as error:
+        raise ServingError("environment_failed", f"the observation or info cannot be sent: {error}") from error
+    except Exception as error:
+        _log.exception("an environment failed in %s", operation)
+        raise ServingError("environment_failed", f"{type(error).__name__}: {str(error)[:500]}") from error
+
+
+def serve_socket(connection: socket.socket) -> None:
+    """Answers frames until the connection closes."""
+    host = EnvironmentHost()
+    packer, unpack = msgspec.msgpack.Encoder(), msgspec.msgpack.decode
+    received = connection.makefile("rb", buffering=1 << 18)
+    try:
+        while len(head := received.read(LENGTH.size)) == LENGTH.size:
+            (length,) = LENGTH.unpack(head)
+            body = received.read(length)
+            if len(body) < length:
+                break
+            number, operation, *arguments = unpack(body)
+            error, result = answer(host, operation, arguments)
+            reply = packer.encode((number, error, result))
+            connection.sendall(LENGTH.pack(len(reply)) + reply)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the server is gone
+    finally:
+        host.close_all()
+
+
+def main() -> None:
+    """Runs the process; the descriptor of the socket is its argument."""
+    # Ctrl-C reaches every process of a terminal, and the server ends this one when its own sessions are closed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)  # an environment that prints must not write into the server's own output
+    logging.basicConfig(level=logging.WARNING, format="a2perf serve worker: %(message)s")
+    serve_socket(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

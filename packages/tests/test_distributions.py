@@ -1,0 +1,61 @@
+"""What every distribution keeps: the core's version, entry points that load, pages whose commands exist."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from a2perf._version import __version__
+from a2perf.cli.extensible import BROUGHT_BY
+from tests.docs import documents
+
+PACKAGES = Path(__file__).resolve().parents[1]
+NAMES = sorted(path.parent.name for path in PACKAGES.glob("*/pyproject.toml"))
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def project(name: str) -> dict[str, Any]:
+    with (PACKAGES / name / "pyproject.toml").open("rb") as stream:
+        found: dict[str, Any] = tomllib.load(stream)["project"]
+    return found
+
+
+def test_it_has_the_name_and_the_version_of_the_core(name: str) -> None:
+    assert project(name)["name"] == f"a2perf-{name}"
+    assert project(name)["version"] == __version__
+
+
+def test_its_entry_points_load(name: str) -> None:
+    points = metadata.distribution(f"a2perf-{name}").entry_points
+    assert points
+    for point in points:
+        assert point.load() is not None
+
+
+def test_the_core_knows_its_commands(name: str) -> None:
+    points = metadata.distribution(f"a2perf-{name}").entry_points.select(group="a2perf.commands")
+    assert {point.name for point in points} == {command for command, place in BROUGHT_BY.items() if place == name}
+
+
+def test_its_page_names_existing_commands_and_options(name: str) -> None:
+    assert list(documents.check(PACKAGES / name / "README.md")) == []
+
+
+def test_it_imports_no_other_distribution(name: str) -> None:
+    others = {f"a2perf_{other}" for other in NAMES} - {f"a2perf_{name}"}
+    sources = list((PACKAGES / name).rglob("*.py"))
+    assert sources
+    for path in sources:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert others.isdisjoint(module.partition(".")[0] for module in modules), path

@@ -1,0 +1,86 @@
+"""Commands of distributions: real entry points in a folder on the path, read by a real `a2perf`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from a2perf._version import __version__
+
+COMMAND = """
+import click
+
+@click.command()
+@click.option("--name", default="you")
+def greet(name: str) -> None:
+    \"\"\"Say hello to a participant.\"\"\"
+    click.echo(f"hello {name}")
+
+text = "no command"
+"""
+
+
+def installed(folder: Path, distribution: str, version: str, *points: str) -> None:
+    record = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+    (record / "entry_points.txt").write_text("[a2perf.commands]\n" + "\n".join(points) + "\n")
+    (folder / "greetings.py").write_text(COMMAND)
+
+
+def a2perf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "a2perf", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_command_of_a_distribution_runs_and_stands_under_its_own_heading(tmp_path: Path) -> None:
+    installed(tmp_path, "greetings", "0.3", "greet = greetings:greet", "export.greet = greetings:greet")
+    assert a2perf(tmp_path, "greet", "--name", "Ada").stdout == "hello Ada\n"
+    assert a2perf(tmp_path, "export", "greet").stdout == "hello you\n"
+    text = a2perf(tmp_path, "--help").stdout
+    assert "greetings:\n  greet        Say hello to a participant." in text
+    assert text.index("Set up:") < text.index("greetings:") < text.index("Options:")
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        ("greet = greetings:missing", "the command greet cannot be loaded from greetings:missing: "),
+        ("greet = greetings:text", "greetings:text is not a click command"),
+    ],
+)
+def test_a_broken_command_is_an_error_and_stops_no_other(tmp_path: Path, point: str, message: str) -> None:
+    installed(tmp_path, "greetings", "0.3", point)
+    done = a2perf(tmp_path, "greet")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"a2perf: {message}")
+    assert len(done.stderr.splitlines()) == 2
+    assert a2perf(tmp_path, "--help").returncode == 0
+
+
+def test_a_distribution_of_another_version_is_refused_with_both_versions(tmp_path: Path) -> None:
+    installed(tmp_path, "a2perf-serve", "0.9.0", "wave = greetings:greet")
+    done = a2perf(tmp_path, "wave")
+    assert done.returncode == 2
+    assert f"a2perf-serve 0.9.0 is installed, and a2perf is {__version__}" in done.stderr
+    assert "pip install -e packages/serve" in done.stderr
+
+
+def test_a_command_of_a_distribution_that_is_not_installed_names_it() -> None:
+    code = (
+        "from importlib import metadata; points = metadata.entry_points\n"
+        "metadata.entry_points = lambda **w: () if w.get('group') == 'a2perf.commands' else points(**w)\n"
+        "import sys; from a2perf.cli import main; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", code, "serve", "--protocol", "mcp"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert lines[0] == "a2perf: a2perf serve comes with the distribution a2perf-serve"
+    assert "pip install -e packages/serve" in lines[1]
+    assert len(lines) == 2
