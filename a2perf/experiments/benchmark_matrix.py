@@ -314,11 +314,13 @@ def run_specs(matrix: BenchmarkMatrix, run: MatrixRun, resources: Resources) -> 
 
 def _task_flags(name: str) -> list[str]:
     """Returns the flags that select an environment: by the name of a task or else by the environment's id."""
-    from a2perf.domains.registry import domains
+    from a2perf.domains.registry import all_environments, domains
 
     if any(task.name == name for domain in domains().values() for task in domain.tasks):
         return ["--task", name]
-    return ["--gin-bindings", f"create_domain.env_name={name!r}"]
+    owner = all_environments().get(name)
+    domain = [] if owner is None else ["--domain", owner[0].name]
+    return [*domain, "--gin-bindings", f"create_domain.env_name={name!r}"]
 
 
 def tagger(

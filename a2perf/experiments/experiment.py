@@ -133,7 +133,7 @@ def _configured(experiment: Experiment, submission: Path, task: str | None) -> l
         path = file.path
         if not trusted:
             _check_owner(path, submission, experiment)
-        configuration.load(file, [*of_task, *experiment.bindings], trusted=trusted)
+        configuration.load(file, experiment.bindings, task=of_task, trusted=trusted)
         arguments: dict[str, Any] = {"domain": experiment.domain} if experiment.domain else {}
         settings = submission_util.Submission(**arguments, participant_module_path=str(submission))
         mode, domain = BenchmarkMode(settings.mode).value, str(settings.domain)

@@ -10,13 +10,14 @@ import hashlib
 import os
 import re
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 import gin
 
+from a2perf.domains.registry import all_environments
 from a2perf.errors import ConfigError, did_you_mean, names_hint
 from a2perf.records import ConfigurationRecord
 from a2perf.stranger_files import printable
@@ -28,6 +29,7 @@ from a2perf.submission.run_options import TRUST_FLAG
 __all__ = ["find_gin_file", "load", "parse"]
 
 _IMPORT = "import a2perf.submission.submission_util"
+_ENVIRONMENT = "create_domain.env_name"
 _record: ConfigurationRecord | None = None
 
 
@@ -36,16 +38,22 @@ def find_gin_file(given: str, *, submission: Path | None, domain: str | None) ->
     return locate(given, submission=submission, domain=domain).path
 
 
-def load(file: GinFile, bindings: Sequence[str], *, trusted: bool = False) -> None:
+def load(
+    file: GinFile, bindings: Sequence[str], *, trusted: bool = False, task: Sequence[str] = ()
+) -> list[str]:  # fmt: skip
     """Loads a gin file and then the organizer's bindings into gin's global configuration, and checks the result.
 
     A participant's file is read as data; ``participant_settings`` lists what it may set. The bindings override it. If
-    they choose an environment, the file's arguments of the environment are dropped: they belong to another task.
+    they choose an environment, the file's arguments of another task are dropped.
 
     Args:
         file: the file.
         bindings: the organizer's bindings, ``Name.parameter = value``.
         trusted: whether gin evaluates a participant's file, and files that others include from its folder.
+        task: the bindings of a task that was chosen by name; ``bindings`` override them.
+
+    Returns:
+        The names of the dropped arguments.
 
     Raises:
         ConfigError: a syntax error, an unknown name, or a name that a participant may not set; with file and line.
@@ -55,18 +63,48 @@ def load(file: GinFile, bindings: Sequence[str], *, trusted: bool = False) -> No
     content = file.path.read_bytes() if trusts else file.participant_bytes()
     if trusts:
         with _includes_outside(None if trusted else file.submission):
-            parse([file.path], bindings)
+            parse([file.path], [])
     else:
         values = permitted(participant_gin.parse(content, file.name), file.name)
-        if any(_bound_name(binding) == "create_domain.env_name" for binding in bindings):
-            values = {name: value for name, value in values.items() if not defines_task(name)}
         clear()
         _parse_one(lambda: gin.parse_config("\n".join([_IMPORT, *gin_lines(values)])), file.name)
-        _bind(bindings)
+    of_file = bound_parameters("create_domain")
+    _bind([*task, *bindings])
+    dropped = _drop_other_task(of_file, [*task, *bindings], whole=bool(task) or not trusts)
     finalise(file.name, content.decode(errors="replace"))
     _record = ConfigurationRecord(
         file=file.name, origin=file.origin, trusted=trusts, sha256=hashlib.sha256(content).hexdigest()
     )
+    return dropped
+
+
+def _drop_other_task(of_file: Mapping[str, Any], bindings: Sequence[str], *, whole: bool) -> list[str]:
+    """Removes arguments of the file's environment that the bindings replace by another one, and returns their names.
+
+    Args:
+        of_file: what the file bound to ``create_domain``.
+        bindings: what was bound after it.
+        whole: remove all arguments that define a task, otherwise only those of another domain.
+    """
+    bound = {_bound_name(binding) for binding in bindings}
+    environments = all_environments()
+    chosen, before = (environments.get(str(parameter(_ENVIRONMENT))), environments.get(str(of_file.get("env_name"))))
+    if _ENVIRONMENT not in bound or chosen is None:
+        return []
+    domain = chosen[0]
+    foreign = before is not None and before[0].name != domain.name
+    dropped = [
+        name
+        for name in of_file
+        if f"create_domain.{name}" not in bound
+        and name not in _parameters("create_domain")
+        and (foreign or (whole and (defines_task(f"create_domain.{name}") or name in domain.path_arguments)))
+    ]
+    for (scope, selector), values in gin.config._CONFIG.items():
+        if not scope and selector.split(".")[-1] == "create_domain":
+            for name in dropped:
+                values.pop(name, None)
+    return dropped
 
 
 def record() -> ConfigurationRecord | None:

@@ -120,7 +120,7 @@ def evaluate(
     trusted = options.trusts_submission
     of_task = task_bindings(domain, task)  # first: an unknown task is a clearer error than a missing gin file
     config = locate(gin_config, submission=folder, domain=domain, task=task, trusted=trusted)
-    configuration.load(config, [*of_task, *bindings], trusted=trusted)
+    dropped = configuration.load(config, bindings, task=of_task, trusted=trusted)
     flags: dict[str, Any] = {
         "root_dir": str(_writable_folder(root_dir, folder)),
         "participant_module_path": None if folder is None else str(folder),
@@ -134,8 +134,12 @@ def evaluate(
         raise ConfigError("the option --submission is missing", hint="add `--submission DIR`")
     if folder is not None and is_inside(Path.cwd(), folder):
         settings = _from_here(settings)
+    progress = progress or RunProgress()
+    if dropped:
+        names = ", ".join(f"create_domain.{name}" for name in dropped)
+        progress.say(f"left out of {config.name}, because it belongs to another task: {names}")
     with outside_of(folder):
-        status = run(settings, force=force, progress=progress or RunProgress())
+        status = run(settings, force=force, progress=progress)
     if as_json:
         print(json.dumps(_result(settings, status), indent=2))
     return status

@@ -270,10 +270,11 @@ def test_commands_that_cannot_run_are_refused(project: Path, command: str, said:
 def test_submission_goes_through_the_evaluator(repository: Path, tmp_path: Path) -> None:
     matrix = submission_matrix(
         tmp_path, repository / "examples" / "greedy_placer", ["train.gin"], ["CircuitTraining-ToyMacro-v0"], [5],
-        flags=("--domain", "circuit_training"), experiment="greedy", environment={"WANDB_TAGS": "mine"},
+        experiment="greedy", environment={"WANDB_TAGS": "mine"},
     )  # fmt: skip
     (line,) = matrix.command_lines()
     assert line.startswith("a2perf run --submission ")
+    assert "--domain circuit_training" in line  # the gin file may name another domain
     result = conducted(matrix, workers=1)
     assert result.exit_code == 0, (matrix.runs[0].folder / "launch.log").read_text()
     (run,) = Store(tmp_path).runs()

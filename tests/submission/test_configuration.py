@@ -1,14 +1,18 @@
 """Gin files: where they are found, and what a mistake in one says."""
 
+import json
 import os
 
 import gin
 import pytest
 
+import a2perf
 from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.gin_origin import origin_of
+from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.participant_settings import ALLOWED
 from a2perf.submission.submission_util import Submission
 
@@ -147,3 +151,69 @@ def test_missing_file_lists_every_place(tmp_path, monkeypatch) -> None:
         configuration.find_gin_file("nowhere.gin", submission=tmp_path / "s", domain="quadruped_locomotion")
     assert str(tmp_path / "s" / "nowhere.gin") in caught.value.message
     assert os.path.join("quadruped_locomotion", "configs") in caught.value.message
+
+
+WEB = """import a2perf.submission.submission_util
+Submission.mode = %BenchmarkMode.INFERENCE
+Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
+Submission.num_inference_steps = 0
+Submission.num_inference_episodes = 1
+Submission.record_frames = 0
+create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
+create_domain.num_websites = 10
+"""
+DOG = "create_domain.env_name = 'QuadrupedLocomotion-DogPace-v0'"
+ARGUMENT = "left out of {}, because it belongs to another task: create_domain.num_websites\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "flags"),
+    [
+        ("web.gin", ["--task", "dog_pace"]),
+        ("entry/web.gin", ["--task", "dog_pace"]),
+        ("entry/web.gin", ["--task", "dog_pace", "--trust-submission-config"]),
+        ("web.gin", ["--domain", "quadruped_locomotion", "--gin-bindings", DOG]),
+        ("entry/web.gin", ["--domain", "quadruped_locomotion", "--gin-bindings", DOG]),
+    ],
+)
+def test_a_task_replaces_the_arguments_of_another_domain(
+    place: str, flags: list[str], submission, launch, tmp_path
+) -> None:
+    path = submission()
+    (tmp_path / place).write_text(WEB)
+    outcome = launch(path, place, *flags)
+    assert outcome.status == 0, outcome.output
+    name = "web.gin" if place.startswith("entry") else tmp_path / "web.gin"
+    assert outcome.output.count(ARGUMENT.format(name)) == 1
+    manifest = outcome.manifest("inference")
+    assert (manifest["env_id"], manifest["env_kwargs"]) == ("QuadrupedLocomotion-DogPace-v0", {})
+    assert manifest["task"] == "dog_pace"
+
+
+def test_a_task_of_evaluate_replaces_the_arguments_of_another_domain(submission, tmp_path) -> None:
+    (tmp_path / "web.gin").write_text(WEB)
+    result = a2perf.evaluate(
+        submission(), task="dog_pace", gin_config=str(tmp_path / "web.gin"), root_dir=tmp_path / "runs", progress=False
+    )
+    assert json.loads((result.bundle / "manifest.json").read_text())["env_kwargs"] == {}
+
+
+GENERATED = """import a2perf.submission.submission_util
+Submission.domain = 'circuit_training'
+create_domain.env_name = 'CircuitTraining-Generated-v0'
+create_domain.num_macros = 20
+create_domain.utilization = 0.5
+create_domain.is_eval = False
+"""
+
+
+def test_a_task_keeps_what_does_not_define_another_task(tmp_path) -> None:
+    (tmp_path / "run.gin").write_text(GENERATED)
+    file = origin_of(tmp_path / "run.gin", None)
+    assert configuration.load(file, [], task=task_bindings(None, "generated")) == ["utilization"]
+    bound = configuration.bound_parameters("create_domain")
+    assert bound == {
+        "env_name": "CircuitTraining-Generated-v0", "num_macros": 40, "seed": 0, "is_eval": False
+    }  # fmt: skip
+    assert configuration.load(file, ["create_domain.env_name = 'CircuitTraining-Generated-v0'"]) == []
+    assert configuration.bound_parameters("create_domain")["utilization"] == 0.5
