@@ -15,7 +15,6 @@ _COMMANDS = {
     "tensorboard": "a2perf.cli.export_trackers:tensorboard",
     "huggingface": "a2perf.cli.export_huggingface:huggingface",
     "croissant": "a2perf.cli.export_croissant:croissant",
-    "attestation": "a2perf.cli.export_attestation:attestation",
 }
 
 

@@ -19,7 +19,9 @@ BROUGHT_BY = {
     "serve": "serve",
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
-REMOVED: dict[str, str] = {}
+REMOVED = {
+    "export.attestation": "a2perf sign BUNDLE --key FILE, then a2perf verify BUNDLE",
+}
 """What replaces a command of an earlier version, as the text of a hint; kept for one release."""
 
 

@@ -11,7 +11,6 @@ import platformdirs
 
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.runs import signing
-from a2perf.runs.layout import ATTESTATION_SUFFIX
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
 
@@ -64,7 +63,7 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
 
 
 @click.command(context_settings=normalised())
-@click.argument("runs", nargs=-1, required=True, metavar="BUNDLE_OR_ATTESTATION...")
+@click.argument("runs", nargs=-1, required=True, metavar="BUNDLE...")
 @click.option(
     "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE",
     help="Trusted public keys. Default: the folder trusted_keys of the user's configuration.",
@@ -76,39 +75,20 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
 def verify(runs: tuple[str, ...], trusted_keys: Path | None, any_key: bool, as_json: bool) -> int:
     """Verify recorded runs: every file, the signature, and the signer's key.
 
-    BUNDLE is a bundle or a folder with bundles. ATTESTATION is a file of `a2perf export attestation`; if its bundle is
-    beside it, the bundle is checked too. Exits with 1 if a check fails.
+    BUNDLE is a bundle or a folder with bundles. Exits with 1 if a check fails.
     """
     trusted = None if any_key else signing.trusted_keys(trusted_keys or _default_folder())
-    files = [path for path in runs if path.endswith(ATTESTATION_SUFFIX)]
-    verdicts: dict[str, signing.SignatureVerdict] = {}
-    if bundles := [path for path in runs if path not in files]:
-        verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in signing.bundles_of(bundles)}
-    verdicts |= {path: _verify_attestation(Path(path), trusted) for path in files}
+    verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in signing.bundles_of(runs)}
     if as_json:
         click.echo(json.dumps({path: dataclasses.asdict(verdict) for path, verdict in verdicts.items()}, indent=2))
     else:
         for path, verdict in verdicts.items():
             by = f" by {verdict.signer}" if verdict.signer else ""
-            when = f", {verdict.signed_at}" if verdict.signed_at else ""  # an attestation has no time of signing
-            signed = f"SIGNED{by} (key {verdict.key_id}{when})"
+            signed = f"SIGNED{by} (key {verdict.key_id}, {verdict.signed_at})"
             click.echo(f"{printable(path)}: {'INVALID' if verdict.problems else signed}")
             for problem in verdict.problems:
                 click.echo(f"  {problem}")
     return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
-
-
-def _verify_attestation(path: Path, trusted: list[tuple[str, bytes]] | None) -> signing.SignatureVerdict:
-    from a2perf.exporters.attestation import verify_attestation
-
-    if trusted is None:
-        raise ConfigError(
-            f"{path} is an attestation, which does not contain the public key", hint="give --trusted-keys DIR|FILE"
-        )
-    bundle = path.with_name(path.name.removesuffix(ATTESTATION_SUFFIX))
-    verdict = verify_attestation(path, trusted, bundle if bundle.exists() else None)
-    key_id, signer = next(zip(verdict.key_ids, verdict.signers, strict=True), (None, None))
-    return signing.SignatureVerdict(verdict.problems, key_id, signer)
 
 
 def _default_folder() -> Path:

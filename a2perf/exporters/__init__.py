@@ -2,7 +2,7 @@
 
 * ``mlflow``, ``wandb``, ``tensorboard``: ``log_runs`` logs recorded runs to a tracker; ``MlflowLogger``,
   ``WandbLogger`` and ``TensorBoardLogger`` log values while a training script runs.
-* ``huggingface``, ``croissant``, ``attestation``: cards, metadata of datasets, signed statements.
+* ``huggingface``, ``croissant``: cards, metadata of datasets.
 
 Every exporter takes what ``runs_of`` takes, and imports its package on first use. ``description`` states what a tracker
 shows of a run, ``publishable`` which files of a bundle may leave the machine.
@@ -15,7 +15,10 @@ from types import ModuleType
 
 from a2perf.exporters.given_runs import HoldsRun, RunSource, runs_of
 
-_MODULES = ("attestation", "croissant", "huggingface", "mlflow", "tensorboard", "wandb")
+_MODULES = ("croissant", "huggingface", "mlflow", "tensorboard", "wandb")
+
+_REMOVED = {"attestation": "sign bundles with `a2perf sign` and check them with `a2perf verify`"}
+"""Replacements of removed modules."""
 
 __all__ = ["HoldsRun", "RunSource", "runs_of"]
 
@@ -24,6 +27,8 @@ def __getattr__(name: str) -> ModuleType:
     """Imports an exporter on first use."""
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _REMOVED:
+        raise AttributeError(f"{__name__}.{name} was removed: {_REMOVED[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

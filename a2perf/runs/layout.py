@@ -60,7 +60,6 @@ ATTIC = "attic"
 SCORES = "scores.json"
 RUN_RECORD = "rlops.json"
 TAG_JOURNAL = "tags.jsonl"  # of a store
-ATTESTATION_SUFFIX = ".intoto.jsonl"  # after the name of the bundle
 REPRODUCTION_SUFFIX = ".reproduction.json"  # after the name of the bundle
 
 # The earlier platform's files below ``metrics``.

@@ -124,7 +124,7 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
     private = read_private_key(key_file)
     if packed_place(bundle) is not None:
         raise UserError(f"{bundle} is packed, and packed files are never changed", hint="sign the run, then pack it")
-    manifest = unchanged_manifest(bundle)
+    manifest = _unchanged_manifest(bundle)
     statement = Statement(
         manifest_sha256=manifest_sha256(bundle),
         submission_sha256=manifest.submission.sha256,
@@ -139,7 +139,7 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
     return signature
 
 
-def unchanged_manifest(bundle: Path) -> Manifest:
+def _unchanged_manifest(bundle: Path) -> Manifest:
     """Returns the manifest of a bundle that may be signed.
 
     Raises:

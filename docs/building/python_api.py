@@ -31,7 +31,6 @@ GROUPS = {
 OTHER_TOOLS = (
     "exporters.mlflow.log_runs", "exporters.wandb.log_runs", "exporters.tensorboard.log_runs",
     "exporters.huggingface.model_card", "exporters.huggingface.dataset_card", "exporters.huggingface.push",
-    "exporters.attestation.attest", "exporters.attestation.attest_verdict", "exporters.attestation.verify_attestation",
     "datasets.croissant.write_croissant",
 )  # fmt: skip
 """Functions of other tools, below ``a2perf``."""
@@ -65,7 +64,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "export tensorboard": ("exporters.tensorboard.log_runs",),
     "export huggingface": ("exporters.huggingface.model_card", "exporters.huggingface.push"),
     "export croissant": ("datasets.croissant.write_croissant",),
-    "export attestation": ("exporters.attestation.attest",),
     "competition init": ("experiments.competition.creation.create",),
     "competition run": ("experiments.competition.run_entrants.run",),
     "competition close": ("experiments.competition.entrants.close",),
