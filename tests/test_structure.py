@@ -10,12 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from docs.building import import_graph
+from docs.building import budget, import_graph
 
 SHARED_CLASS_NAMES: dict[str, str] = {
     "Table": "a2perf.Table holds data; a2perf.report.tables.Table, the table of a page, belongs to report sections",
 }
 """Class names that several modules may define, each with the reason."""
+
+
+def test_the_core_stays_within_its_budget(repository: Path) -> None:
+    numbers, allowed = budget.measured(repository), budget.budgets(repository)
+    assert set(numbers) == set(allowed)
+    assert {name: (numbers[name], allowed[name]) for name in numbers if numbers[name] > allowed[name]} == {}
+
+
+def test_goals_are_not_above_the_budget(repository: Path) -> None:
+    allowed, goals = budget.budgets(repository), budget.goals(repository)
+    assert {name for name in goals if goals[name] > allowed[name]} == set()
 
 
 def test_no_module_imports_itself_through_others() -> None:

@@ -171,8 +171,16 @@ def draw(path: Path, root: Path = ROOT) -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("build/import_graph.png"), show_default=True
 )
-def main(output: Path) -> None:
+@click.option(
+    "--budget", is_flag=True, help="Print the size of the core against its budget and goals, and draw nothing."
+)
+def main(output: Path, budget: bool) -> None:
     """Draws the imports between the packages and prints what the structure measures."""
+    if budget:
+        from docs.building.budget import table
+
+        click.echo(table())
+        return
     graph = imports()
     output.parent.mkdir(parents=True, exist_ok=True)
     draw(output)
