@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from a2perf.api.frames import Table, to_frame
     from a2perf.api.offline_data import OfflineDataset, open_dataset
     from a2perf.api.pages import write_leaderboard, write_report
+    from a2perf.api.profile_scores import time_to_result
     from a2perf.api.reproducing import Reproduced, reproduce
-    from a2perf.api.result_leaderboard import ResultLeaderboard, time_to_result
     from a2perf.api.results import Result, Runs, read_run, read_runs
     from a2perf.api.scoring import Scores, score
     from a2perf.api.submitting import Submitted, submit
@@ -51,7 +51,6 @@ _HOMES = {
     "OfflineDataset": "api.offline_data",
     "Reproduced": "api.reproducing",
     "Result": "api.results",
-    "ResultLeaderboard": "api.result_leaderboard",
     "RunFailed": "errors",
     "RunSettings": "api.arguments",
     "Runs": "api.results",
@@ -74,7 +73,7 @@ _HOMES = {
     "score": "api.scoring",
     "submit": "api.submitting",
     "tasks": "api.environments",
-    "time_to_result": "api.result_leaderboard",
+    "time_to_result": "api.profile_scores",
     "to_frame": "api.frames",
     "track": "api.tracking",
     "train": "api.evaluation",
@@ -91,7 +90,6 @@ __all__ = [
     "OfflineDataset",
     "Reproduced",
     "Result",
-    "ResultLeaderboard",
     "RunFailed",
     "RunSettings",
     "Runs",

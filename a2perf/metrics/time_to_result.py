@@ -98,18 +98,6 @@ def checked_times(times: ArrayLike) -> Values:
     return values
 
 
-def within_budget(times: ArrayLike, budgets: ArrayLike) -> Values:
-    """Returns the times with those over the budget of their workload as infinity.
-
-    Args:
-        times: shape ``(submissions, workloads, ...)``.
-        budgets: in the unit of the times, shape ``(workloads,)``; infinity for none.
-    """
-    values = np.asarray(times, np.float64)
-    limits = np.asarray(budgets, np.float64).reshape(-1, *([1] * (values.ndim - 2)))
-    return np.where(values <= limits, values, np.inf)
-
-
 def median_time(times: ArrayLike) -> Values:
     """Returns the median over the last axis, the studies; a study that did not reach the target counts as infinity.
 
@@ -209,7 +197,6 @@ def score_times(
     workloads: Sequence[str],
     rules: ScoreRules | None = None,
     *,
-    uncertainty: ArrayLike = 0.0,
     repetitions: int = REPETITIONS,
     seed: int = 0,
 ) -> list[ResultScore]:
@@ -226,8 +213,6 @@ def score_times(
         submissions: their names.
         workloads: their names, held-out variants included.
         rules: by default those of AlgoPerf, without held-out variants.
-        uncertainty: relative standard uncertainty of the measurement, common to the studies of a submission; a number
-            or shape ``(submissions, workloads)``. It widens the intervals.
         repetitions: resamples.
         seed: of the resamples; the same seed gives the same interval.
 
@@ -250,8 +235,7 @@ def score_times(
     ratios = plan.ratios(medians)
     scores = profile_score(ratios, rules.r_max, rules.points)
     exact = profile_score(ratios, rules.r_max, None)
-    unsure = np.broadcast_to(np.asarray(uncertainty, np.float64), values.shape[:2])
-    ends = _intervals(values, scores, plan, unsure, repetitions, seed)
+    ends = _intervals(values, scores, plan, repetitions, seed)
     return [
         ResultScore(
             submission=name,
@@ -297,7 +281,7 @@ def _plan(workloads: Sequence[str], rules: ScoreRules) -> _Plan:
 
 
 def _intervals(
-    values: Values, scores: Values, plan: _Plan, unsure: Values, repetitions: int, seed: int
+    values: Values, scores: Values, plan: _Plan, repetitions: int, seed: int
 ) -> list[tuple[float, float]] | None:
     """Returns the interval of each score; None with one study."""
     submissions, workloads, studies = values.shape
@@ -312,9 +296,6 @@ def _intervals(
     for size in chunk_sizes(repetitions, min(512, max(1, _MOST_DRAWN // values.size))):
         samples = resample(flat, (studies, cells), size, generator)
         medians = median_time(np.moveaxis(samples, 1, -1)).reshape(size, submissions, workloads)
-        if unsure.any():
-            # An instrument errs alike in all runs of a submission: one draw for all of its workloads.
-            medians = medians * np.exp(unsure * generator.standard_normal((size, submissions, 1)))
         drawn = workload_scores(plan.ratios(medians), plan.rules.r_max, plan.rules.points)
         means.append(drawn.mean(axis=-1))
         total += drawn.sum(axis=0)

@@ -23,7 +23,7 @@ GROUPS = {
     "Write": ("write_report", "write_leaderboard"),
     "Types": (
         "Result", "Runs", "Scores", "Table", "Comparison", "TaskInfo", "Tasks", "Submitted", "CheckReport", "Tracked",
-        "OfflineDataset", "Reproduced", "ResultLeaderboard", "RunSettings",
+        "OfflineDataset", "Reproduced", "RunSettings",
     ),
     "Errors": ("UserError", "RunFailed"),
 }  # fmt: skip

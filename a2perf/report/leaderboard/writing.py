@@ -131,7 +131,7 @@ def write_leaderboard(
     Raises:
         UserError: there is nothing recorded in ``folder``, or ``out`` cannot be written or holds something else.
     """
-    check_target(out)
+    _check_target(out)
     found = find_entries(folder, integrity=integrity, signature=signature, reproduction=reproduction)
     progress(f"found {len(found.entries)} entries, {sum(len(entry.folders) for entry in found.entries)} runs")
     looked_up = [references(entry.key) for entry in found.entries]
@@ -189,25 +189,19 @@ def _exact(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
-def check_target(out: Path, form: str = _FORMAT) -> None:
+def _check_target(out: Path) -> None:
     """Refuses a folder with other content, because files of an earlier leaderboard are removed from it.
-
-    Args:
-        out: the folder.
-        form: the ``format`` in ``leaderboard.json`` of a leaderboard that may be replaced.
 
     Raises:
         UserError: the folder holds something else, or is not a folder.
     """
     if out.is_dir() and any(out.iterdir()):
         try:
-            ours = msgspec.json.decode((out / RECORD_FILE).read_bytes(), type=dict).get("format") == form
+            ours = msgspec.json.decode((out / RECORD_FILE).read_bytes(), type=dict).get("format") == _FORMAT
         except (OSError, msgspec.DecodeError):
             ours = False
         if not ours:
-            raise UserError(
-                f"{out} is not empty and holds no {form.removeprefix('a2perf ')}", hint="choose an empty folder with -o"
-            )
+            raise UserError(f"{out} is not empty and holds no leaderboard", hint="choose an empty folder with -o")
     elif out.exists() and not out.is_dir():
         raise UserError(f"{out} is not a folder", hint="choose a folder with -o")
 

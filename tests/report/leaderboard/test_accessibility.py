@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.api.result_leaderboard import time_to_result
 from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
 from a2perf.report.leaderboard import LeaderboardFiles
 from tests.accessibility import problems
@@ -27,11 +26,6 @@ def test_pages_of_the_leaderboard_are_accessible(chromium: Browser, built: Leade
     site = built.page.parent
     pages = [built.page, next(site.glob("tasks/trot-*.html")), next(site.glob("submissions/crasher-*/index.html"))]
     assert [problem for page in pages for problem in problems(chromium, page)] == []
-
-
-def test_page_of_results_is_accessible(chromium: Browser, tmp_path: Path) -> None:
-    times = {"adam": {"x": [10, 12, 11], "y": [40, 44, None]}, "sgd": {"x": [20, 19, 25]}}
-    assert problems(chromium, time_to_result(times).write(tmp_path / "site")) == []
 
 
 def test_page_of_a_competition_is_accessible(chromium: Browser, tmp_path: Path) -> None:
