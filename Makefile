@@ -102,9 +102,9 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[sb3]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
 		|| echo "frameworks: continuing without Stable-Baselines3"
-	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[mujoco,ray,slurm,wandb,lightning]' \
+	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[mujoco,ray,slurm,wandb]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
-		|| echo "frameworks: Ray, Weights & Biases and Lightning are not installed"
+		|| echo "frameworks: Ray and Weights & Biases are not installed"
 	@touch $(FRAMEWORKS_INSTALLED)
 
 # Numba keeps the compiled kernels beside the sources.
@@ -185,7 +185,7 @@ openenv: $(INSTALLED)
 	@VIRTUAL_ENV="$(CURDIR)/$(OPENENV)" $(BIN)/uv pip install --quiet 'openenv==0.10.*' 'openenv-core==0.3.*'
 
 ENGINE_GROUPS := docker,slurm,latex,openenv
-FRAMEWORK_GROUPS := tf_agents,sb3,ray,wandb,lightning
+FRAMEWORK_GROUPS := tf_agents,sb3,ray,wandb
 test-engines: setup engines frameworks openenv
 	@A2PERF_ONLY=$(ENGINE_GROUPS) A2PERF_REQUIRE=$(ENGINE_GROUPS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 	@A2PERF_ONLY=$(FRAMEWORK_GROUPS) A2PERF_REQUIRE=$(FRAMEWORK_GROUPS) \

@@ -1,4 +1,4 @@
-"""Cost of ``a2perf.track`` and of the callbacks: the same loop with and without them, in turns.
+"""Cost of ``a2perf.track`` and of the callback of Stable-Baselines3: the same loop with and without them, in turns.
 
     python perf/integrations.py [--json] [--repeats 7] [--seconds 4] [--only numpy,torch]
 
@@ -16,8 +16,6 @@ import contextlib
 import importlib
 import importlib.util
 import json
-import logging
-import os
 import statistics
 import tempfile
 import time
@@ -65,52 +63,6 @@ def torch_loop(seconds: float) -> Loop:
     return fitted(train, seconds)
 
 
-def lightning_fit(seconds: float) -> Loop:
-    import lightning.pytorch as lightning
-    import torch
-
-    from a2perf.integrations.lightning import LightningTracker
-
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    torch.set_num_threads(1)
-
-    class Regression(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 64))
-
-        def training_step(self, batch: Any, index: int) -> Any:
-            return (self.layer(batch[0]) - batch[0]).square().mean()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), 1e-2)
-
-    def train(tracked: bool, steps: int) -> None:
-        loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(32 * steps, 64)), 32)
-        lightning.Trainer(
-            max_epochs=4, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu",
-            enable_model_summary=False, callbacks=[LightningTracker()] if tracked else [],
-        ).fit(Regression(), loader)  # fmt: skip
-
-    return fitted(train, seconds)
-
-
-def keras_fit(seconds: float) -> Loop:
-    import keras
-    import numpy as np
-
-    from a2perf.integrations.keras import KerasTracker
-
-    model = keras.Sequential([keras.layers.Dense(256, activation="tanh"), keras.layers.Dense(64)])
-    model.compile("sgd", "mse")
-
-    def train(tracked: bool, steps: int) -> None:
-        given = np.ones((32 * steps, 64), np.float32)
-        model.fit(given, given, epochs=4, verbose=0, callbacks=[KerasTracker()] if tracked else [])
-
-    return fitted(train, seconds)
-
-
 def sb3_learn(seconds: float) -> Loop:
     import gymnasium
     import torch
@@ -136,8 +88,6 @@ def sb3_learn(seconds: float) -> Loop:
 LOOPS = {
     "numpy": (numpy_loop, "numpy"),
     "torch": (torch_loop, "torch"),
-    "lightning": (lightning_fit, "lightning"),
-    "keras": (keras_fit, "keras"),
     "sb3": (sb3_learn, "stable_baselines3"),
 }
 
@@ -147,7 +97,6 @@ class OwnTime:
 
     CALLED = {
         "a2perf.api.tracking:TrackedBlock": ("__enter__", "__exit__"),
-        "a2perf.integrations.epoch_tracking:EpochTracking": ("begin_epoch", "end_epoch"),
         "a2perf.integrations.sb3_callback:EvaluateCallback": ("_on_step",),
     }
 
@@ -237,7 +186,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="processor time of one run")
     parser.add_argument("--only", default=",".join(LOOPS))
     options = parser.parse_args()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.filterwarnings("ignore")
     found: dict[str, dict[str, float]] = {"sampling": sampling(options.seconds)}
     if not options.json:

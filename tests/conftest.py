@@ -245,7 +245,6 @@ GROUPS: dict[str, Group] = {
     "sb3": Group(_module("stable_baselines3"), "`pip install -e '.[sb3]'`"),
     "sb3_contrib": Group(_module("sb3_contrib"), "`pip install sb3-contrib`"),
     "wandb": Group(_module("wandb"), "`pip install -e '.[wandb]'`"),
-    "lightning": Group(_module("lightning"), "`pip install -e '.[lightning]'`"),
     "minari": Group(_module("minari"), "`pip install minari h5py`"),
     "sphinx": Group(_module("sphinx", "myst_parser", "furo"), "`pip install -e '.[docs]'`"),
     "ariane": Group(_ariane, "`python -m tests.golden.regenerate --fetch` where github.com can be reached"),

@@ -1,6 +1,6 @@
-"""a2perf inside other tools: training callbacks and the pytest plug-in. Each module needs the tool that it names.
+"""a2perf inside other tools: a training callback and the pytest plug-in. Each module needs the tool that it names.
 
-``sb3``, ``lightning`` and ``keras`` hold callbacks. They are imported on first use, and so are the tools.
+``sb3`` holds the callback. It is imported on first use, and so is Stable-Baselines3.
 """
 
 from __future__ import annotations
@@ -8,13 +8,18 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-_MODULES = ("keras", "lightning", "pytest_plugin", "sb3")
+_MODULES = ("pytest_plugin", "sb3")
+_RECIPES = "wrap the training run in `a2perf.track`; docs/how_to/track_a_training_loop.md has a callback of ten lines"
+_REMOVED = {"keras": _RECIPES, "lightning": _RECIPES}
+"""Replacements of removed modules."""
 
 __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> ModuleType:
     """Imports a module on first use."""
+    if name in _REMOVED:
+        raise AttributeError(f"{__name__}.{name} was removed: {_REMOVED[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module(f"{__name__}.{name}")

@@ -1,4 +1,4 @@
-"""Evaluations during a training run, for the callbacks: one policy after the other, in a2perf's participant process."""
+"""Evaluations during a training run, for callbacks: one policy after the other, in a2perf's participant process."""
 
 from __future__ import annotations
 

@@ -56,7 +56,14 @@ def test_public_subpackages_are_found_without_an_import_statement() -> None:
     assert fresh("import a2perf; print(a2perf.exporters.__name__)") == "a2perf.exporters"
 
 
-@pytest.mark.parametrize(("package", "name", "replacement"), [("exporters", "attestation", "a2perf sign")])
+@pytest.mark.parametrize(
+    ("package", "name", "replacement"),
+    [
+        ("exporters", "attestation", "a2perf sign"),
+        ("integrations", "keras", "a2perf.track"),
+        ("integrations", "lightning", "a2perf.track"),
+    ],
+)
 def test_a_removed_name_raises_an_error_with_its_replacement(package: str, name: str, replacement: str) -> None:
     with pytest.raises(AttributeError, match=f"a2perf.{package}.{name} was removed: .*{replacement}"):
         getattr(getattr(a2perf, package), name)

@@ -1,4 +1,4 @@
-"""The callbacks in trainings with the real frameworks; each in the Python that has it."""
+"""The callback of Stable-Baselines3 in training runs; those with the framework run in the Python that has it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ import pytest
 
 import a2perf
 from a2perf.errors import ConfigError, RunFailed
-from a2perf.integrations.epoch_tracking import EpochTracking
 from a2perf.integrations.periodic_evaluation import PeriodicEvaluation
-from a2perf.runs.reading import read_runs
 from tests.api.evaluate_runs import BINDINGS, TASK
 
 OPTIONS = {"bindings": BINDINGS, "sandbox": "process"}
@@ -96,41 +94,10 @@ def test_wrong_arguments_are_refused_before_the_training(arguments: dict[str, An
         PeriodicEvaluation(**arguments)
 
 
-def test_epochs_are_phases_and_an_open_block_ends_with_the_next_one(tmp_path: Path) -> None:
-    tracking = EpochTracking(
-        "mine", folder=tmp_path, interval_s=None, task="", seed=0, evaluates=False, every_epochs=1, episodes=None,
-        root_dir="runs", options=None,
-    )  # fmt: skip
-    assert tracking.end_epoch() == {}
-    tracking.begin()
-    first_block = tracking.tracked
-    total = 0.0
-    for epoch in range(2):
-        tracking.begin_epoch(epoch)
-        sum(range(2_000_000))
-        values = tracking.end_epoch()
-        total += values["a2perf/energy_epoch_kwh"]
-        assert values["a2perf/energy_kwh"] == pytest.approx(total)
-    tracking.begin()
-    assert first_block is not None
-    assert not first_block.is_running
-    assert list(first_block.phases) == ["epoch 0", "epoch 1"]
-    tracking.end()
-    tracking.end()
-    assert tracking.tracked is not first_block
-    with pytest.raises(ConfigError, match="needs the name of a task"):
-        EpochTracking(
-            "mine", folder=None, interval_s=None, task="", seed=0, evaluates=True, every_epochs=1, episodes=None,
-            root_dir="runs", options=None,
-        )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("module", "package", "name", "fix"),
     [
         ("sb3", "stable_baselines3", "EvaluateCallback", "pip install -e '.[sb3]'"),
-        ("lightning", "lightning", "LightningTracker", "pip install -e '.[lightning]'"),
-        ("keras", "keras", "KerasTracker", "pip install keras"),
     ],
 )
 def test_a_missing_framework_names_what_to_install(module: str, package: str, name: str, fix: str) -> None:
@@ -219,95 +186,3 @@ def test_sb3_evaluates_a_normalized_model_in_the_participant_process(tmp_path: P
     assert result.task == "synthetic_trot"
     assert result.mean_return == callback.best_mean_return
     assert (tmp_path / "best.zip").is_file()
-
-
-# --- Lightning and Keras --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.group("lightning")
-def test_lightning_logs_the_costs_by_epoch(tmp_path: Path) -> None:
-    import lightning.pytorch as lightning
-    import torch
-    from lightning.pytorch.loggers import CSVLogger
-
-    from a2perf.integrations.lightning import LightningTracker
-
-    class Regression(lightning.LightningModule):
-        def __init__(self, fails: bool = False) -> None:
-            super().__init__()
-            self.layer, self.fails = torch.nn.Linear(8, 8), fails
-
-        def training_step(self, batch: Any, index: int) -> Any:
-            if self.fails:
-                raise RuntimeError("diverged")
-            return (self.layer(batch[0]) - batch[0]).square().mean()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), 1e-2)
-
-    def fit(callback: LightningTracker, logger: Any, *, fails: bool = False) -> None:
-        data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(64, 8)), batch_size=32)
-        lightning.Trainer(
-            max_epochs=2, callbacks=[callback], logger=logger, enable_progress_bar=False, enable_checkpointing=False,
-            accelerator="cpu",
-        ).fit(Regression(fails), data)  # fmt: skip
-
-    logger = CSVLogger(tmp_path / "log")
-    tracker = LightningTracker(
-        "bc", folder=tmp_path / "run", policy=lambda trainer, module: first, task=TASK, every_epochs=2, episodes=1,
-        root_dir=tmp_path / "evaluations", options=OPTIONS,
-    )  # fmt: skip
-    fit(tracker, logger)
-    assert tracker.tracked is not None
-    assert list(tracker.tracked.phases) == ["epoch 0", "epoch 1", "evaluation"]
-    with (Path(logger.log_dir) / "metrics.csv").open() as stream:
-        rows = [row for row in csv.DictReader(stream) if row["a2perf/energy_kwh"]]
-    assert [row["step"] for row in rows] == ["2", "4"]
-    assert sum(float(row["a2perf/energy_epoch_kwh"]) for row in rows) == pytest.approx(
-        float(rows[-1]["a2perf/energy_kwh"])
-    )
-    (result,) = tracker.results
-    assert float(rows[-1]["a2perf/return"]) == result.mean_return
-    assert tracker.failures == {}
-    (run,) = read_runs([tmp_path / "run"])
-    assert (run.algorithm, run.state) == ("bc", "finished")
-    tracker = LightningTracker("bad", folder=tmp_path / "bad")
-    with pytest.raises(RuntimeError, match="diverged"):
-        fit(tracker, False, fails=True)
-    assert tracker.tracked is not None
-    assert tracker.tracked.failure == "RuntimeError: diverged"
-
-
-@pytest.mark.group("tf_agents")
-def test_keras_logs_the_costs_by_epoch(tmp_path: Path) -> None:
-    import keras
-    import numpy as np
-
-    from a2perf.integrations.keras import KerasTracker
-
-    model = keras.Sequential([keras.layers.Dense(4)])
-    model.compile("sgd", "mse")
-    given = np.ones((64, 4), np.float32)
-    tracker = KerasTracker(
-        "bc", folder=tmp_path / "run", policy=lambda model: first, task=TASK, every_epochs=2, episodes=1,
-        root_dir=tmp_path / "evaluations", options=OPTIONS,
-    )  # fmt: skip
-    history = model.fit(given, given, epochs=2, verbose=0, callbacks=[tracker]).history
-    assert tracker.tracked is not None
-    assert list(tracker.tracked.phases) == ["epoch 0", "epoch 1", "evaluation"]
-    assert sum(history["a2perf/energy_epoch_kwh"]) == pytest.approx(history["a2perf/energy_kwh"][-1])
-    (result,) = tracker.results
-    assert history["a2perf/return"] == [result.mean_return]
-    (run,) = read_runs([tmp_path / "run"])
-    assert (run.algorithm, run.state) == ("bc", "finished")
-
-    class Fails(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            raise RuntimeError("diverged")
-
-    tracker = KerasTracker("bad")
-    with pytest.raises(RuntimeError, match="diverged"):
-        model.fit(given, given, epochs=2, verbose=0, callbacks=[tracker, Fails()])
-    tracker.close(RuntimeError("diverged"))
-    assert tracker.tracked is not None
-    assert tracker.tracked.failure == "RuntimeError: diverged"
