@@ -24,6 +24,7 @@ from docs.building import (
     metrics,
     navigation,
     notebooks,
+    python_api,
     schemas,
     staging,
     technical_report,
@@ -49,6 +50,7 @@ def sources(folder: Path, *, pictures: bool = True, cache: Path | None = None) -
     reference = folder / "reference"
     commands.write(folder / "commands")
     gin_parameters.write(reference / "gin_parameters.md")
+    python_api.write(reference / "python_api.md")
     metrics.write(reference / "metrics.md")
     schemas.write(reference / "file_schemas.md", reference / "schemas", reference / "run_record.md")
     technical_report.write(folder / "report", folder / "_static" / "report", make=pictures)

@@ -1,9 +1,8 @@
-"""``python -m docs.building.python_api``: writes docs/reference/python_api.md from docstrings."""
+"""The page of the public names, written from their docstrings."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import json
 import re
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import a2perf
-
-PAGE = Path(__file__).resolve().parents[1] / "reference" / "python_api.md"
 
 GROUPS = {
     "Environments": ("tasks", "make", "make_vec"),
@@ -27,93 +24,6 @@ GROUPS = {
     ),
     "Errors": ("UserError", "RunFailed"),
 }  # fmt: skip
-
-OTHER_TOOLS = (
-    "exporters.mlflow.log_runs", "exporters.wandb.log_runs", "exporters.tensorboard.log_runs",
-    "exporters.huggingface.model_card", "exporters.huggingface.dataset_card", "exporters.huggingface.push",
-    "datasets.croissant.write_croissant",
-)  # fmt: skip
-"""Functions of other tools, below ``a2perf``."""
-
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "demo": ("evaluate", "train", "write_report"),
-    "run": ("evaluate", "train", "experiments.experiment.plan", "launch.conductor.Conductor.run"),
-    "status": ("experiments.progress.read_progress",),
-    "submit": ("submit",),
-    "reproduce": ("reproduce",),
-    "wrap": ("experiments.script_wrapper.run.run",),
-    "benchmark": ("experiments.benchmark_matrix.run_matrix",),
-    "smoketest": ("experiments.smoke_test.pairs.try_pairs",),
-    "perftest list": ("experiments.performance_test.configuration.find_tests",),
-    "perftest run": ("experiments.performance_test.run_test.run_test",),
-    "perftest run-all": ("experiments.performance_test.run_test.run_test",),
-    "experiment": ("experiments.kinds.plan_kind", "launch.conductor.Conductor.run"),
-    "report": ("write_report",),
-    "score": ("score",),
-    "envs list": ("tasks",),
-    "protocol": ("metrics.protocol.load",),
-    "leaderboard": ("write_leaderboard", "time_to_result"),
-    "rlops compare": ("compare",),
-    "rlops import": ("runs.importers.import_run",),
-    "rlops tags add": ("rlops.tags.TagJournal.change",),
-    "rlops tags remove": ("rlops.tags.TagJournal.change",),
-    "rlops tags list": ("rlops.store.Store.tag_names",),
-    "rlops tags history": ("rlops.tags.TagJournal.history",),
-    "export mlflow": ("exporters.mlflow.log_runs",),
-    "export wandb": ("exporters.wandb.log_runs",),
-    "export tensorboard": ("exporters.tensorboard.log_runs",),
-    "export huggingface": ("exporters.huggingface.model_card", "exporters.huggingface.push"),
-    "export croissant": ("datasets.croissant.write_croissant",),
-    "competition init": ("experiments.competition.creation.create",),
-    "competition run": ("experiments.competition.run_entrants.run",),
-    "competition close": ("experiments.competition.entrants.close",),
-    "competition publish": ("api.competition_site.publish_site",),
-    "competition verify": ("experiments.competition.verification.check_reveal",),
-    "competition domains": ("domains.registry.domains",),
-    "validate": ("runs.bundle.validate",),
-    "sign": ("runs.signing.sign",),
-    "verify": ("runs.signing.verify",),
-    "model usage": ("runs.model_calls.read_calls",),
-    "model redact": ("runs.model_redaction.redact_bundle",),
-    "model serve-script": ("submission.scripted_model.server.ScriptedModel",),
-    "pack": ("runs.pack.pack",),
-    "unpack": ("runs.pack.unpack",),
-    "doctor": ("api.host.host_probes.every_finding",),
-    "init": ("submission.templates.create_submission",),
-    "check": ("check",),
-    "data fetch": ("domains.data_files.fetch_missing",),
-    "data list": ("domains.data_files.list_files",),
-    "data path": ("domains.data_files.file_path",),
-    "data clips generate": ("domains.quadruped_locomotion.gaits.generate_clip",),
-    "data clips list": ("domains.quadruped_locomotion.gaits.synthetic_clip",),
-    "data clips show": ("domains.quadruped_locomotion.gallery.track_targets",),
-    "data netlist generate": ("domains.circuit_training.generator.generate",),
-    "data netlist stats": ("domains.circuit_training.statistics.netlist_statistics",),
-    "data netlist show": ("domains.circuit_training.rendering.PlacementPicture",),
-    "data netlist convert": ("domains.circuit_training.conversion.design_of",),
-    "data netlists import": ("domains.circuit_training.netlists.importing.import_netlist",),
-    "data netlists sample": ("domains.circuit_training.netlists.flat_generator.write_flat_design",),
-    "data netlists save-pnr": ("domains.circuit_training.netlists.placement_export.save_task_placement_pnr",),
-    "data websites generate": ("domains.web_navigation.generator.draw_candidate",),
-    "data websites difficulty": ("domains.web_navigation.generator.summary",),
-    "data websites show": ("make",),
-    "datasets combine": ("datasets.combine.combine",),
-    "datasets generate": ("datasets.generate.generate",),
-    "datasets inspect": ("open_dataset",),
-    "datasets list": ("datasets.listing.list_datasets",),
-    "datasets skill-levels": ("datasets.skill_levels.cut",),
-    "datasets validate": ("datasets.validation.problems_of",),
-    "python-env list": ("submission.evaluator.python_env.environments.list_environments",),
-    "python-env prune": (
-        "submission.evaluator.python_env.environments.prunable_environments",
-        "submission.evaluator.python_env.environments.delete_environment",
-    ),
-    "images list": ("launch.images.listed",),
-    "images build": ("launch.images.ensure",),
-    "images prune": ("launch.images.prune",),
-    "completion": (),
-}
-"""The functions below ``a2perf`` that do the work of each command."""
 
 _SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example", "Examples")
 _SKIP = re.compile(r" *# doctest: \+\w+")
@@ -144,28 +54,8 @@ _STABILITY = """## Stability
 Public are the names on this page, their parameters, and the attributes and methods without a leading underscore. They
 follow [semantic versioning](https://semver.org): a minor version adds names and keyword parameters; only a major
 version removes or renames them. A name works for one minor version with a `DeprecationWarning` before it is removed.
-Modules below `a2perf` that this page does not name can change in every version. The functions in the table of commands
-change with their command: an option that stays keeps its parameter.
+Modules below `a2perf` that this page does not name can change in every version.
 """
-
-
-def find(name: str) -> Any:
-    """Returns the object of a dotted name below ``a2perf``.
-
-    Raises:
-        AttributeError: there is no such object.
-    """
-    first, _, rest = name.partition(".")
-    if not rest:
-        return getattr(a2perf, first)
-    parts = name.split(".")
-    for split in range(len(parts) - 1, 0, -1):
-        try:
-            module = importlib.import_module(".".join(("a2perf", *parts[:split])))
-        except ModuleNotFoundError:
-            continue
-        return functools.reduce(getattr, parts[split:], module)
-    raise AttributeError(name)
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -185,25 +75,22 @@ def page() -> str:
     """Returns the page."""
     parts = [_HEAD, "## Public names\n"]
     for heading, names in GROUPS.items():
-        rows = [f"| [`{name}`](#{_anchor(name)}) | {_first_line(find(name))} |" for name in names]
+        rows = [f"| [`{name}`](#{_anchor(name)}) | {_first_line(getattr(a2perf, name))} |" for name in names]
         parts.append(f"**{heading}**\n\n| name | description |\n| --- | --- |\n" + "\n".join(rows) + "\n")
-    rows = [f"| `a2perf.{name}` | {_first_line(find(name))} |" for name in OTHER_TOOLS]
-    parts.append("**Other tools**\n\n| name | description |\n| --- | --- |\n" + "\n".join(rows) + "\n")
     for heading, names in GROUPS.items():
         parts.append(f"## {heading}\n")
-        parts += [_type(name) if inspect.isclass(find(name)) else _function(name) for name in names]
-    parts.append(_commands())
+        parts += [_type(name) if inspect.isclass(getattr(a2perf, name)) else _function(name) for name in names]
     parts.append(_STABILITY)
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _function(name: str) -> str:
-    function = find(name)
+    function = getattr(a2perf, name)
     return "\n".join([f"### `{name}`\n", _signature(name, function), *_described(function)])
 
 
 def _type(name: str) -> str:
-    kind = find(name)
+    kind = getattr(a2perf, name)
     return "\n".join([f"### `{name}`\n", *_described(kind), *_members(kind)])
 
 
@@ -309,21 +196,6 @@ def _anchor(name: str) -> str:
     return f"{name.lower()}-{place}" if place else name.lower()
 
 
-def _commands() -> str:
-    rows = []
-    for command, functions in COMMANDS.items():
-        named = ", ".join(f"`a2perf.{name}`" for name in functions) or "for shells only"
-        rows.append(f"| `a2perf {command}` | {named} |")
-    return (
-        "## Commands and their functions\n\nThe functions that do the work of each command.\n\n"
-        "| command | function |\n| --- | --- |\n" + "\n".join(rows) + "\n"
-    )
-
-
-def main() -> None:
+def write(path: Path) -> None:
     """Writes the page."""
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    path.write_text(page(), encoding="utf-8")

@@ -33,7 +33,6 @@ ELSEWHERE = {
     "docs/how_to/train_with_openenv": "packages/serve/tests/test_openenv.py",
     "docs/how_to/rlops": "test_rlops.py",
     "docs/reference/datasets": "test_datasets_page.py",
-    "docs/reference/python_api": "tests/api/test_names.py runs the examples",
     "docs/tutorials/beginners_guide": "test_guide.py",
     "templates/submission/README": "needs the folder that it describes; the beginner's guide runs the same commands",
 }
