@@ -172,16 +172,16 @@ def main() -> None:
     except AssetUnavailable:
         name = "ariane_twin"
         netlist, placement = design_files("ariane_twin", {})
-    with_library = ProtocolClient(netlist)  # the first start may compile the kernels
-    with_library.get_cost()
+    warm = ProtocolClient(netlist)  # the first start may compile the kernels
+    warm.get_cost()
     result = {
         "design": name,
         "load": os.getloadavg()[0],
-        "call": call_times(with_library),
+        "call": call_times(warm),
         "start": start_times(netlist),
         "episode": episode_times(netlist, placement),
     }
-    with_library.close()
+    warm.close()
     if arguments.json:
         print(json.dumps(result))
         return

@@ -10,25 +10,20 @@ in.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from a2perf.domains import precompiled
-
 F = TypeVar("F", bound=Callable[..., Any])
 
-_library = precompiled.in_use()
 try:
-    # Importing Numba takes longer than all that a process with precompiled kernels does before its first call.
-    if _library is not None:
-        raise ImportError
     import numba
 except ImportError:
     numba = None
 
-NUMBA_AVAILABLE: bool = numba is not None or _library is not None
+NUMBA_AVAILABLE: bool = numba is not None
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # The check for a division by zero would take a third of the compile time (error_model); reference counts take as long.
@@ -47,15 +42,12 @@ def compiled_without_allocation(function: F) -> F:
 
 def compiled_part(function: F) -> F:
     """Returns a function that only kernels without allocation call; this halves its compile time."""
-    options = {"no_cpython_wrapper": True, **_WITHOUT_ALLOCATION}
-    if _library is not None:
-        return cast(F, _library.kernel(function, options))
-    return function if numba is None else cast(F, numba.njit(**options)(function))
+    if numba is None:
+        return function
+    return cast(F, numba.njit(no_cpython_wrapper=True, **_WITHOUT_ALLOCATION)(function))
 
 
 def _compiled(function: F, options: dict[str, Any]) -> F:
-    if _library is not None:
-        return cast(F, _library.kernel(function, options))
     if numba is None:
         return function
     try:
@@ -80,4 +72,7 @@ def _readable_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
 
 @functools.cache
 def _sources_digest(folder: Path) -> str:
-    return precompiled.sources_digest(folder)
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -306,17 +306,6 @@ def test_another_program_is_not_overwritten(tmp_path):
     assert (tmp_path / "plc_wrapper_main").read_bytes() == b"\x7fELF the closed program"
 
 
-def test_a_started_server_has_not_imported_numba(shared_client):
-    """The kernels come from the library that the first start wrote."""
-    shared_client.num_nodes()
-    client = ProtocolClient(shared_client.netlist_file)
-    client.get_cost()
-    mapped = Path(f"/proc/{client.process.pid}/maps").read_text()
-    assert "llvmlite" in mapped
-    assert "numba" not in mapped
-    client.close()
-
-
 # --- recorded values ------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from a2perf.domains.circuit_training.server import kernels
 from a2perf.domains.circuit_training.server.requests import MalformedRequest, RequestStream
 from a2perf.errors import ConfigError, UserError
 
@@ -53,8 +52,6 @@ def serve(settings: ClientFlags) -> int:
     """
     with _connect(settings.pipe_address) as connection:
         threading.Thread(target=_end_with_client, args=(connection,), daemon=True).start()
-        # Before the engine is imported, which otherwise imports Numba.
-        kernels.use()
         from a2perf.domains.circuit_training.placement_cost import PlacementCost
         from a2perf.domains.circuit_training.server import methods, replies
 
