@@ -18,7 +18,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help setup packages test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
-	bench perf-smoke references results reproduce docs paper lock docker hooks release clean distclean
+	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
 	@echo "Usage: make TARGET"
@@ -46,7 +46,6 @@ help:
 	@echo "  references         measure the protocol's reference scores again and compare them"
 	@echo "  results            record the shipped results again (results/recorded)"
 	@echo "  reproduce          repeat the evaluations of the shipped results and list the verdicts (hours)"
-	@echo "  paper              technical report and leaderboard from the shipped results (build/report)"
 	@echo
 	@echo "Maintain"
 	@echo "  hooks              install the pre-commit hooks"
@@ -243,9 +242,9 @@ results: setup
 reproduce: setup
 	@$(BIN)/a2perf reproduce results/recorded --submission examples --allow-changed -o build/reproduced
 
-# Runs nothing: every number comes from results/recorded. Takes under a minute; the PDF needs pdflatex.
-paper: $(INSTALLED)
-	@$(BIN)/python docs/report/make_report.py -o build/report
+# Kept for one release.
+paper:
+	@echo "make paper was removed: use a2perf leaderboard or a2perf report results/recorded -o build/report" >&2; exit 2
 
 # Takes 1.5 minutes of one processor, most of it for the videos; later builds take seconds. A dead link fails it.
 docs: $(INSTALLED)

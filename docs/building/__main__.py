@@ -19,6 +19,7 @@ from docs.building import (
     commands,
     environments,
     gin_parameters,
+    leaderboard,
     links,
     media_cache,
     metrics,
@@ -27,7 +28,6 @@ from docs.building import (
     python_api,
     schemas,
     staging,
-    technical_report,
 )
 from docs.building.pictures import film
 
@@ -41,7 +41,7 @@ def sources(folder: Path, *, pictures: bool = True, cache: Path | None = None) -
 
     Args:
         folder: emptied first.
-        pictures: whether to play the environments, execute the notebooks and make the technical report.
+        pictures: whether to play the environments, execute the notebooks and write the leaderboard.
         cache: a folder that keeps pictures and executed notebooks for the next build; None makes all of them.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -53,7 +53,8 @@ def sources(folder: Path, *, pictures: bool = True, cache: Path | None = None) -
     python_api.write(reference / "python_api.md")
     metrics.write(reference / "metrics.md")
     schemas.write(reference / "file_schemas.md", reference / "schemas", reference / "run_record.md")
-    technical_report.write(folder / "report", folder / "_static" / "report", make=pictures)
+    if pictures:
+        leaderboard.write(folder / "results.md", folder / "_static" / "leaderboard", cache or folder.with_name("kept"))
     camera = film if cache is None else media_cache.cached(film, cache)
     media = folder / environments.MEDIA
     environments.write(folder / "environments", media, film=camera if pictures else None)

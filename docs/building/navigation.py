@@ -32,7 +32,7 @@ CONTENTS = {
         "environments/circuit_training", "environments/*_*", "environments/tasks", "environments/data_files",
         "environments/*",
     ),
-    "Examples and results": ("report/technical_report", "results", "examples/*", "benchmarks", "report/*"),
+    "Examples and results": ("results", "examples/*", "benchmarks"),
     "Distributions": ("packages/index", "packages/*"),
     "Reference: generated from the code": (
         "reference/python_api", "commands/index", "reference/gin_parameters", "reference/metrics",

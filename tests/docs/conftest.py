@@ -22,7 +22,7 @@ def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def built_without_media(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site without pictures of environments and without the technical report; takes a quarter of a minute."""
+    """The site without pictures of environments and without the leaderboard; takes a quarter of a minute."""
     return _build(repository, tmp_path_factory, "site-without-media", "--no-pictures")
 
 

@@ -20,7 +20,7 @@ from a2perf.cli import _COMMANDS, cli
 from a2perf.domains.registry import domains
 from a2perf.metrics.registry import all_metrics
 from a2perf.submission.main_submission import main as evaluator
-from docs.building import markdown, navigation, staging
+from docs.building import leaderboard, links, markdown, navigation, staging
 from docs.building.__main__ import sources
 
 
@@ -241,7 +241,7 @@ class _Resources(html.parser.HTMLParser):
 @pytest.mark.slow
 @pytest.mark.group("sphinx")
 def test_no_page_loads_anything_from_elsewhere_and_all_it_loads_is_there(built: Path) -> None:
-    pages = sorted(path for path in built.rglob("*.html") if "_static/report" not in path.as_posix())
+    pages = sorted(path for path in built.rglob("*.html") if "_static/leaderboard" not in path.as_posix())
     assert len(pages) > 70
     for page in pages:
         resources = _Resources()
@@ -253,6 +253,17 @@ def test_no_page_loads_anything_from_elsewhere_and_all_it_loads_is_there(built: 
                 assert (page.parent / resource.partition("?")[0]).exists(), f"{page.name}: {resource}"
     styles = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.css"))
     assert re.findall(r"url\(['\"]?(?:https?:)?//|@import", styles) == []
+
+
+@pytest.mark.slow
+def test_the_page_of_results_leads_to_a_leaderboard_of_all_of_them(tmp_path: Path, repository: Path) -> None:
+    page, static = tmp_path / "results.html", tmp_path / "_static" / "leaderboard"
+    leaderboard.write(page, static, tmp_path / "kept")
+    assert links.check(tmp_path).dead == []
+    assert 'href="_static/leaderboard/index.html"' in page.read_text(encoding="utf-8")
+    board = (static / "leaderboard.csv").read_text(encoding="utf-8")
+    recorded = {path.stem.partition("-")[0] for path in (repository / "results" / "recorded").glob("*/*.zip")}
+    assert {name for name in recorded if name not in board} == set()
 
 
 @pytest.mark.slow
