@@ -20,10 +20,9 @@ from a2perf.runs.run_record import RUN_FILE
 
 
 def store_groups(
-    path: Path, baseline: Any, candidate: Any, metrics: Sequence[str], tasks: Sequence[str] | None,
-    experiment: str | None,
-) -> tuple[Store, tuple[Group, ...]] | None:  # fmt: skip
-    """Returns the store and the groups to compare, the baseline first.
+    path: Path, baseline: Any, candidate: Any, metrics: Sequence[str], experiment: str | None
+) -> tuple[Store, tuple[Group, ...], tuple[str, ...]] | None:
+    """Returns the store, the groups to compare with the baseline first, and the logged metrics.
 
     None if the path is not an experiment store, the groups are not named by texts, or a metric is one of recorded runs:
     the runs are then read one by one.
@@ -41,7 +40,7 @@ def store_groups(
     values = store.metric_names(store.runs())
     logged = tuple(name for name in metrics if name in values or registry.meaning(name) != EPISODE_RETURN)
     queries = [_query(store, name, experiment) for name in names]
-    return store, groups_of_queries(queries, tuple(tasks) if tasks is not None else None, logged)
+    return store, groups_of_queries(queries), logged
 
 
 def names_costs(store: Store, metrics: Sequence[str]) -> bool:

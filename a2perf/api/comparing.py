@@ -21,7 +21,6 @@ from a2perf.rlops.compare.request import LAST, Group, Request
 from a2perf.rlops.compare.run_scores import is_curve, metric_named
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery
-from a2perf.runs.store import DEFAULT_AXIS
 
 if TYPE_CHECKING:
     import datetime
@@ -126,10 +125,10 @@ def compare(
     _check(settings, names)
     scales = _scales(references)
     if isinstance(runs, str | Path) and mode is None:
-        found = store_groups(Path(runs), baseline, candidate, names, tasks, experiment)
+        found = store_groups(Path(runs), baseline, candidate, names, experiment)
         if found is not None:
-            store, groups = found
-            request = replace(settings, groups=groups)
+            store, groups, logged = found
+            request = replace(settings, groups=groups, env_ids=None if tasks is None else tuple(tasks), metrics=logged)
             return compare_stored(store, request, references=scales, repetitions=repetitions)
     if experiment is not None or as_of is not None:
         raise UserError(
@@ -145,10 +144,10 @@ def _compare_recorded(
 ) -> Comparison:  # fmt: skip
     metrics = [metric_named(name) for name in names or [EPISODE_RETURN]]
     chosen_mode, left_out = choose_mode({group.name: group.runs for group in chosen}, mode)
-    axis = DEFAULT_AXIS if any(is_curve(one, chosen_mode) for one in metrics) else "episode"
     request = replace(
         settings,
-        groups=tuple(Group(one.name, RunQuery(experiment=one.name, text=one.text), xaxis=axis) for one in chosen),
+        groups=tuple(Group(one.name, RunQuery(experiment=one.name, text=one.text)) for one in chosen),
+        axis="global_step" if any(is_curve(one, chosen_mode) for one in metrics) else "episode",
         lower_is_better=settings.lower_is_better | {one.name for one in metrics if one.direction == "min"},
         only_shared=True,
         score=_score_text(metrics, chosen_mode, settings.last),
@@ -178,8 +177,7 @@ def compare_stored(
     Raises:
         UserError: nothing to compare; the message lists what exists.
     """
-    metrics = max((group.metrics for group in request.groups), key=len, default=())
-    if request.baseline is not None and names_costs(store, metrics):
+    if request.baseline is not None and names_costs(store, request.metrics):
         runs = [run for _, run in given_runs(store.path)]
         chosen = []
         for at in (request.baseline, *request.candidates):
@@ -188,8 +186,9 @@ def compare_stored(
             members = tuple(run for run in runs if query.matches(run.stored))
             chosen.append(NamedRuns(group.name, str(group.query), members))
         settings = replace(request, baseline=0)
-        envs = request.groups[0].env_ids
-        return _compare_recorded(settings, chosen, metrics, None, envs, dict(references or {}), repetitions)
+        return _compare_recorded(
+            settings, chosen, request.metrics, None, request.env_ids, dict(references or {}), repetitions
+        )
     return Comparison(compare_in_store(store, request, references=references, repetitions=repetitions))
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from a2perf.experiments.junit import VerdictSuite
-    from a2perf.rlops.compare.figures import Style
 
 Kind: TypeAlias = Literal["forest", "curves"]
 _KINDS: tuple[Kind, ...] = ("forest", "curves")
@@ -114,13 +113,12 @@ class Comparison(Tabular):
         """Returns the content of ``compare.json``: groups, judgements, scores of all runs, aggregates and notices."""
         return compare_record(self.groups)
 
-    def plot(self, kind: Kind = "forest", *, style: Style | None = None, time: bool = False) -> Figure:
+    def plot(self, kind: Kind = "forest", *, time: bool = False) -> Figure:
         """Draws the comparison.
 
         Args:
             kind: ``"forest"`` for differences with their intervals, one row per candidate and task;
                 ``"curves"`` for the mean curve of each group with its spread, one panel per task.
-            style: how curves are drawn.
             time: draw curves over time instead of steps.
 
         Returns:
@@ -137,18 +135,16 @@ class Comparison(Tabular):
             return figure_for_notebook(lambda: forest.forest_figure(self.groups))
         if kind != "curves":
             raise ConfigError(f"{kind!r} is not a kind of plot", hint=f"use one of {', '.join(_KINDS)}")
-        style = style or figures.Style()
-        lines = figures.lines_of(self.groups, style, time=time)
+        lines = figures.lines_of(self.groups, time=time)
         if not any(line is not None for row in lines for line in row):
             over = "time" if time else "steps"
             raise UserError(f"no run has a curve over {over}", hint='use plot("forest")')
-        return figure_for_notebook(lambda: figures.grid(self.groups, lines, style, time=time))
+        return figure_for_notebook(lambda: figures.grid(self.groups, lines, time=time))
 
     def write(
         self,
         target: str | Path = "compare",
         *,
-        style: Style | None = None,
         figures: bool = True,
         page: bool = True,
     ) -> list[Path]:
@@ -156,7 +152,6 @@ class Comparison(Tabular):
 
         Args:
             target: what the names of the files begin with; in an existing folder they begin with ``compare``.
-            style: how curves are drawn.
             figures: draw curves.
             page: write the HTML report.
 
@@ -166,11 +161,10 @@ class Comparison(Tabular):
         Raises:
             UserError: the target cannot be written.
         """
-        from a2perf.rlops.compare.figures import Style
         from a2perf.rlops.compare.writing import output_stem, write
 
         stem = Path(target) / "compare" if Path(target).is_dir() else output_stem(str(target))
-        return write(self.groups, stem, style or Style(), with_figures=figures, with_page=page)
+        return write(self.groups, stem, with_figures=figures, with_page=page)
 
     def junit(self, *, fail_on: str = "regression") -> str:
         """Returns the judgements as a JUnit XML document, one test case per candidate, task and metric.

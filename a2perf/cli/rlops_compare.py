@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 _REMOVED = {
     "--filters": "--exp-name NAME --tags NEW OLD; or a2perf.compare(STORE, baseline='ppo', candidate='ppo_new')",
-    "--pc.": "draw from Python: a2perf.compare(...).plot('curves', style=...)",
+    "--pc.": "a2perf.compare(...).plot('curves') returns a matplotlib figure: set sizes and labels on it",
     "--rc.": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
     "--rliable": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
     "--scan-history": "leave it out: the whole history is always read",
     "--offline": "leave it out: the network is never used",
+    "--rolling": "leave it out: points of curves are means of 100 values, or of a tenth of a short curve",
+    "--check-empty-runs": "leave it out: an environment without runs is always an error",
+    "--no-check-empty-runs": "--env-ids ENV... names the environments on which all groups have runs",
 }
 _OLD = "Accepted for old command lines; "
 _POSITIVE = click.IntRange(min=1)
@@ -69,12 +72,8 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw curves.")
 @click.option("--metric-last-n-average-window", "last", type=_POSITIVE, default=100, show_default=True, metavar="N",
               help="A run's score is the mean of its last N values.")  # fmt: skip
-@click.option("--check-empty-runs/--no-check-empty-runs", default=True, show_default=True,
-              help="An environment without runs is an error.")  # fmt: skip
 @click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
 @click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE, otherwise ./runs.")
-@click.option("--rolling", type=_POSITIVE, metavar="N",
-              help="Window of the moving average of curves. Default: 100, or a tenth of a short curve.")  # fmt: skip
 @click.option("--wandb-project-name", metavar="NAME", help=f"{_OLD}a store has no projects or entities.")
 @click.option("--wandb-entity", metavar="NAME", help=f"{_OLD}a store has no projects or entities.")
 def compare_command(**options: Any) -> int:
@@ -86,7 +85,6 @@ def compare_command(**options: Any) -> int:
     INCONCLUSIVE. Exit status: 0 done, 1 the verdict named by --fail-on, 2 usage error.
     """
     from a2perf.api.comparing import compare_stored
-    from a2perf.rlops.compare.figures import Style
     from a2perf.rlops.compare.references import read_references
     from a2perf.rlops.compare.sentences import groups_text, summary, terminal_text
     from a2perf.rlops.compare.verdict_cases import FAIL_ON
@@ -102,8 +100,7 @@ def compare_command(**options: Any) -> int:
     comparison = compare_stored(store, request, references=references)
     groups = comparison.groups
     click.echo(groups_text(groups))
-    style = Style(rolling=options["rolling"])
-    files = write(groups, stem, style, with_figures=options["figures"], with_page=options["report"])
+    files = write(groups, stem, with_figures=options["figures"], with_page=options["report"])
     click.echo(terminal_text(groups))
     click.echo(f"{summary(groups)}\n{len(files)} files: {stem}.*, {stem}_*")
     _report_verdicts(comparison, options)
@@ -132,18 +129,19 @@ def _request(options: dict[str, Any]) -> Request:
 
     if not options["tags"] and not options["exp_name"]:
         raise UserError("nothing to compare was named", hint="give --exp-name NAME --tags NEW latest")
-    groups = groups_of_tags(options["exp_name"], options["tags"], options["env_ids"], options["metrics"])
+    groups = groups_of_tags(options["exp_name"], options["tags"])
     baseline = choose_baseline(groups, options["baseline"])
     if baseline is None and options["fail_on"]:
         raise UserError("--fail-on needs a baseline, and there is one group", hint="give two --tags")
     return Request(
         groups=groups,
         baseline=baseline,
+        env_ids=tuple(options["env_ids"]) or None,
+        metrics=tuple(options["metrics"]),
         last=options["last"],
         tolerance=Tolerance(options["tolerance"], options["tolerance_absolute"], options["tolerance_unseen"]),
         confidence=options["confidence"],
         lower_is_better=frozenset(options["lower_is_better"]),
-        check_empty_runs=options["check_empty_runs"],
         as_of=parse_date(options["as_of"]) if options["as_of"] else None,
         gate=any(_is_given(name) for name in _GATE_OPTIONS),
     )

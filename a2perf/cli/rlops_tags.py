@@ -163,11 +163,11 @@ def _run(options: dict[str, Any]) -> int:
 
 def _chosen(store: Store, options: dict[str, Any]) -> list[StoredRun] | None:
     """Returns the runs that the options select, in any state; None without a selecting option."""
-    from a2perf.rlops.filters import RunQuery, parse_filters
+    from a2perf.rlops.filters import RunQuery, parse_experiment
 
     if not options["source_tag"] and not options["filters"] and not options["env_ids"]:
         return None
-    queries = parse_filters(options["filters"]).queries if options["filters"] else (RunQuery(),)
+    queries = [parse_experiment(word) for word in options["filters"]] or [RunQuery()]
     found: dict[str, StoredRun] = {}
     for query in queries:
         tags = (*query.tags, options["source_tag"]) if options["source_tag"] else query.tags

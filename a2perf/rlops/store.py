@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from a2perf.errors import UserError, did_you_mean
-from a2perf.rlops.filters import RunQuery, env_of, experiment_of
+from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import TagJournal
 from a2perf.runs.run_record import TAGS_FILE
 from a2perf.runs.store import RunStore
@@ -91,13 +91,13 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
     for tag in query.tags:
         if tag not in tags:
             return unknown_tag(tag, tags)
-    experiments = sorted({experiment_of(run, query.experiment_key) for run in known})
+    experiments = sorted({run.experiment for run in known})
     if query.experiment is not None and query.experiment not in experiments:
         return UserError(
             f"no run is of the experiment {query.experiment!r}{did_you_mean(query.experiment, experiments)}",
             hint=_existing("experiments", experiments),
         )
-    envs = sorted({env_of(run, query.env_key) for run in known})
+    envs = sorted({run.env_id for run in known})
     for env in query.env_ids or ():
         if env not in envs:
             return UserError(f"no run is on {env!r}{did_you_mean(env, envs)}", hint=_existing("environments", envs))

@@ -32,9 +32,7 @@ from a2perf.runs.stored_run import StoredRun
 from a2perf.worker_pool import worker_pool
 
 STORE_VARIABLE = "A2PERF_STORE"
-DEFAULT_AXIS = "global_step"
 RETURN_METRICS = (*RETURN_TAGS, EVALUATED_RETURN)
-_AXES = (DEFAULT_AXIS, "step", "_step", "steps")
 _FEW = 8  # up to this many runs, starting processes takes longer than reading
 
 
@@ -106,25 +104,23 @@ class RunStore:
         """Returns the remarks about the files of a run: damage and omitted files."""
         return self._reader(run).notes()
 
-    def curve(self, run: StoredRun, metric: str | None = None, *, xaxis: str = DEFAULT_AXIS) -> RunCurve | None:
+    def curve(self, run: StoredRun, metric: str | None = None) -> RunCurve | None:
         """Reads one metric of a run.
 
         Args:
             run: the run.
             metric: its name; None stands for the training return.
-            xaxis: ``"global_step"`` for the logged steps, or another metric that was logged at the same steps.
 
         Returns:
             The curve, or None if the run does not have the metric.
         """
-        return _curve(self._reader(run), metric, xaxis)
+        return _curve(self._reader(run), metric)
 
     def curves(
         self,
         runs: Sequence[StoredRun],
         metric: str | None = None,
         *,
-        xaxis: str = DEFAULT_AXIS,
         processes: int | None = None,
     ) -> dict[str, RunCurve]:
         """Reads one metric of many runs, by ``run_id``; runs without it are absent.
@@ -132,11 +128,10 @@ class RunStore:
         Args:
             runs: the runs.
             metric: as for ``curve``.
-            xaxis: as for ``curve``.
             processes: number of processes that read files missing in the cache; None for one per processor.
         """
         readers = self._readers(runs, processes)
-        found = {run_id: _curve(reader, metric, xaxis) for run_id, reader in readers.items()}
+        found = {run_id: _curve(reader, metric) for run_id, reader in readers.items()}
         return {run_id: curve for run_id, curve in found.items() if curve is not None}
 
     def _reader(self, run: StoredRun) -> _RunReader:
@@ -203,15 +198,9 @@ def _fill(run: StoredRun, folder: Path) -> None:
     _RunReader(run, SeriesCache(folder)).fill()
 
 
-def _curve(reader: _RunReader, metric: str | None, xaxis: str) -> RunCurve | None:
+def _curve(reader: _RunReader, metric: str | None) -> RunCurve | None:
     series = reader.returns() if metric is None else reader.series(metric)
     if series is None:
         return None
-    if xaxis in _AXES:
-        # copies: a view would keep the whole array that was read in memory
-        return RunCurve(series.name, series.steps.copy(), series.values.copy(), series.elapsed_s())
-    axis = reader.series(xaxis)
-    if axis is None or not len(axis.steps):
-        return None
-    along = np.interp(series.steps, axis.steps, axis.values)
-    return RunCurve(series.name, along, series.values, series.elapsed_s())
+    # copies: a view would keep the whole array that was read in memory
+    return RunCurve(series.name, series.steps.copy(), series.values.copy(), series.elapsed_s())

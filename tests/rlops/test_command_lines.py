@@ -232,7 +232,7 @@ def test_without_a_yes_nothing_changes(run: Run, tags: Path, monkeypatch: pytest
 def test_flags_of_the_hosted_service_and_filters(run: Run, tags: Path) -> None:
     line = (
         "rlops-tags --wandb-project-name cleanrl --wandb_entity openrlbenchmark --add latest --yes --reason 'pr-308' "
-        "--source-tag v1.0.0b2-9-g4605546 --filters '?we=openrlbenchmark&wpn=cleanrl' "
+        "--source-tag v1.0.0b2-9-g4605546 --filters "
         "'ddpg_continuous_action_jax?tag=v1.0.0b2-9-g4605546' --env-ids Hopper-v2"
     )
     assert run(line)[0] == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.rlops.filters import RunQuery, parse_experiment, parse_filters, parse_tag_expression
+from a2perf.rlops.filters import RunQuery, parse_experiment, parse_tag_expression
 from a2perf.runs.run_record import config_of
 from a2perf.runs.stored_run import StoredRun
 
@@ -31,7 +31,7 @@ RUN = StoredRun(
         (" a ; a ", ("a",), (), None),
     ],
 )
-def test_first_language(text: str, tags: tuple[str, ...], without: tuple[str, ...], user: str | None) -> None:
+def test_tag_expression(text: str, tags: tuple[str, ...], without: tuple[str, ...], user: str | None) -> None:
     query = parse_tag_expression(text)
     assert (query.tags, query.without_tags, query.user) == (tags, without, user)
 
@@ -40,37 +40,24 @@ def test_first_language(text: str, tags: tuple[str, ...], without: tuple[str, ..
     ("text", "fits"),
     [("a;b!c;d?ada", True), ("a;x", False), ("a!b", False), ("a?bob", False), ("!x", True), ("pr-7", True)],
 )
-def test_first_language_selects(text: str, fits: bool) -> None:
+def test_tag_expression_selects(text: str, fits: bool) -> None:
     assert parse_tag_expression(text).matches(RUN) is fits
 
 
 @pytest.mark.parametrize("text", ["", ";", "!", "?", "a!b!c", "a?b?c", "a?b!c"])
-def test_first_language_refuses_what_asks_for_nothing(text: str) -> None:
+def test_tag_expression_refuses_what_asks_for_nothing(text: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_tag_expression(text)
     assert caught.value.exit_code == 2
 
 
-def test_second_language_reads_every_key() -> None:
-    group = parse_filters(
-        ["?we=openrlbenchmark&wpn=cleanrl&ceik=gym_id&cen=exp_name&metric=charts/episodic_return&xaxis=step",
-         r"ppo_jax?tag=a&tag=b&user=ada&cl=PPO\n(ours)&gamma=0.9&gamma=0.99", "dqn"]
-    )  # fmt: skip
-    assert (group.entity, group.project, group.xaxis) == ("openrlbenchmark", "cleanrl", "step")
-    assert group.metrics == ("charts/episodic_return",)
-    first, second = group.queries
-    assert (first.experiment, first.tags, first.user) == ("ppo_jax", ("a", "b"), "ada")
-    assert first.legend == "PPO\n(ours)"
-    assert first.config == {"gamma": (0.9, 0.99)}
-    assert (first.env_key, first.experiment_key) == ("gym_id", "exp_name")
-    assert (second.experiment, second.tags, second.legend) == ("dqn", (), None)
-
-
-def test_second_language_takes_repeated_metrics_and_no_shared_part() -> None:
-    assert parse_filters(["?metrics=a&metrics=b&metric=a", "ppo"]).metrics == ("a", "b")
-    group = parse_filters(["ppo?tag=a"])
-    assert group.metrics == ()
-    assert (group.xaxis, group.env_key) == ("global_step", "env_id")
+def test_experiment_filter_reads_every_key() -> None:
+    query = parse_experiment(r"ppo_jax?tag=a&tag=b&user=ada&cl=PPO\n(ours)&gamma=0.9&gamma=0.99")
+    assert (query.experiment, query.tags, query.user) == ("ppo_jax", ("a", "b"), "ada")
+    assert query.legend == "PPO\n(ours)"
+    assert query.config == {"gamma": (0.9, 0.99)}
+    plain = parse_experiment("dqn")
+    assert (plain.experiment, plain.tags, plain.legend) == ("dqn", (), None)
 
 
 @pytest.mark.parametrize(
@@ -89,17 +76,14 @@ def test_second_language_takes_repeated_metrics_and_no_shared_part() -> None:
         ("ppo?unknown=1", False),
     ],
 )
-def test_second_language_selects(query: str, fits: bool) -> None:
+def test_experiment_filter_selects(query: str, fits: bool) -> None:
     assert parse_experiment(query).matches(RUN) is fits
 
 
-def test_keys_of_environment_and_experiment_are_chosen_by_the_caller() -> None:
-    query = parse_experiment("ppo_jax", env_key="gym_id", experiment_key="exp_name")
-    assert not query.matches(RUN)  # the store's own name of the experiment is the one under the default key
-    chosen = parse_experiment("0.99", env_key="gym_id", experiment_key="gamma")
-    assert chosen.matches(RUN)
-    assert replace(chosen, env_ids=("Pong",)).matches(RUN)
-    assert not replace(chosen, env_ids=("CartPole-v1",)).matches(RUN)
+def test_environments_restrict_a_query() -> None:
+    query = parse_experiment("ppo")
+    assert replace(query, env_ids=(RUN.env_id,)).matches(RUN)
+    assert not replace(query, env_ids=("Acrobot-v1",)).matches(RUN)
 
 
 def test_only_finished_runs_unless_asked_otherwise() -> None:
@@ -110,20 +94,17 @@ def test_only_finished_runs_unless_asked_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("word", "said"),
     [
-        ([], "empty"),
-        ([""], "empty"),
-        (["?metric=a"], "names no experiment"),
-        (["?metrik=a", "ppo"], "did you mean 'metric'"),
-        (["?metric", "ppo"], "cannot be read"),
-        (["ppo?tag="], "has no value"),
-        (["ppo?tag"], "cannot be read"),
+        ("", "empty"),
+        ("?we=openrlbenchmark&wpn=cleanrl", "names no experiment; a shared part such as '[?]we=..' was removed"),
+        ("ppo?tag=", "has no value"),
+        ("ppo?tag", "cannot be read"),
     ],
 )
-def test_second_language_says_what_is_wrong(words: list[str], said: str) -> None:
+def test_experiment_filter_says_what_is_wrong(word: str, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        parse_filters(words)
+        parse_experiment(word)
     assert caught.value.exit_code == 2
     assert caught.value.hint
 

@@ -13,7 +13,7 @@ from a2perf.runs.store import RunCurve
 POINTS = 250
 """Points of a line; more could not be distinguished in a figure."""
 ROLLING = 100
-TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+"""Values that a point is the mean of; a tenth of a curve if that is less."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Line:
     """The mean over runs with its spread.
 
     Attributes:
-        x: steps, or time in the unit asked for; shape ``(points,)``.
+        x: steps, or minutes; shape ``(points,)``.
         mean: over the runs that reach so far.
         std: the same, ddof 0.
         runs: (x, y) of each run.
@@ -33,18 +33,14 @@ class Line:
     runs: tuple[tuple[Values, Values], ...]
 
 
-def line_of(
-    cell: GroupRuns, *, time_unit: str | None = None, rolling: int | None = None, max_steps: float | None = None
-) -> Line | None:
+def line_of(cell: GroupRuns, *, time: bool = False) -> Line | None:
     """Returns the line of a cell, over the range that all its runs share; None if there is nothing to draw.
 
     Args:
         cell: runs of one group on one environment.
-        time_unit: ``"s"``, ``"m"`` or ``"h"`` for a line against time; None for steps.
-        rolling: values that each point is the mean of; by default 100, or a tenth of a shorter curve.
-        max_steps: nothing beyond is drawn.
+        time: draw against time instead of steps.
     """
-    runs = [drawn for curve in cell.curves if (drawn := _drawn(curve, time_unit, rolling, max_steps)) is not None]
+    runs = [drawn for curve in cell.curves if (drawn := _drawn(curve, time=time)) is not None]
     if not runs:
         return None
     low, high = max(float(x[0]) for x, _ in runs), min(float(x[-1]) for x, _ in runs)
@@ -66,21 +62,16 @@ def rolled(values: Values, window: int) -> Values:
     return np.asarray(sums / np.minimum(np.arange(1, values.size + 1), window))
 
 
-def _drawn(
-    curve: RunCurve, time_unit: str | None, rolling: int | None, max_steps: float | None
-) -> tuple[Values, Values] | None:
-    axis = curve.steps if time_unit is None else curve.times
+def _drawn(curve: RunCurve, *, time: bool) -> tuple[Values, Values] | None:
+    axis = curve.times if time else curve.steps
     known = np.isfinite(axis) & np.isfinite(curve.values)
-    if max_steps is not None:
-        known &= curve.steps <= max_steps
     x, y = axis[known], curve.values[known]
     if not x.size:
         return None
-    if time_unit is not None:
+    if time:
         order = np.argsort(x, kind="stable")
-        x, y = x[order] / TIME_UNITS[time_unit], y[order]
-    window = rolling if rolling is not None else min(ROLLING, max(1, y.size // 10))
-    return x, rolled(y, window)
+        x, y = x[order] / 60.0, y[order]
+    return x, rolled(y, min(ROLLING, max(1, y.size // 10)))
 
 
 def _thinned(x: Values, y: Values) -> tuple[Values, Values]:

@@ -13,7 +13,7 @@ from a2perf.report.drawing import Chart, interactive
 from a2perf.report.page import render
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.curves import Line
-from a2perf.rlops.compare.figures import Lines, Style, x_label
+from a2perf.rlops.compare.figures import Lines, x_label
 from a2perf.rlops.compare.forest import forest_chart
 from a2perf.rlops.compare.selection import Panel
 from a2perf.rlops.compare.sentences import method, reasons, summary, title_of
@@ -32,14 +32,13 @@ _MOST_SINGLE_RUNS = 60
 _LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
 
 
-def to_page(comparison: ComparedGroups, steps: Lines, times: Lines, style: Style) -> str:
+def to_page(comparison: ComparedGroups, steps: Lines, times: Lines) -> str:
     """Renders a comparison as one HTML document.
 
     Args:
         comparison: what is compared.
         steps: lines against steps; empty for a page without charts.
         times: lines against time.
-        style: how curves are drawn.
     """
     energy = energy_grid(comparison)
     return render(
@@ -59,8 +58,8 @@ def to_page(comparison: ComparedGroups, steps: Lines, times: Lines, style: Style
         ],
         gate=comparison.request.gate,
         grids=[score_grid(comparison), runtime_grid(comparison), *([energy] if energy is not None else [])],
-        step_charts=_curve_charts(comparison, steps, style, time=False),
-        time_charts=_curve_charts(comparison, times, style, time=True),
+        step_charts=_curve_charts(comparison, steps, time=False),
+        time_charts=_curve_charts(comparison, times, time=True),
         notices=comparison.notices,
         runs=_runs(comparison),
         method=method(comparison),
@@ -69,9 +68,9 @@ def to_page(comparison: ComparedGroups, steps: Lines, times: Lines, style: Style
     )
 
 
-def _curve_charts(comparison: ComparedGroups, lines: Lines, style: Style, *, time: bool) -> list[Chart]:
+def _curve_charts(comparison: ComparedGroups, lines: Lines, *, time: bool) -> list[Chart]:
     charts = []
-    label = x_label(comparison, style, time=time)
+    label = x_label(comparison, time=time)
     for at, (panel, row) in enumerate(zip(comparison.panels, lines, strict=False)):
         drawn = _drawn(comparison, panel, row)
         if not drawn:
@@ -82,7 +81,7 @@ def _curve_charts(comparison: ComparedGroups, lines: Lines, style: Style, *, tim
                 panel.name,
                 f"{panel.metric}: mean over runs with their standard deviation.",
                 "; ".join(f"{line.name} ends at {_last(line.mean)}" for line in drawn if line.mean is not None) + ".",
-                {"linear": partial(compared.lines, drawn, x_name=label, y_name=style.ylabel or panel.metric)},
+                {"linear": partial(compared.lines, drawn, x_name=label, y_name=panel.metric)},
                 paper=False,
             )
         )

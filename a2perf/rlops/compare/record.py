@@ -227,9 +227,7 @@ def _panel(comparison: ComparedGroups, panel: Panel) -> ComparedPanel:
     return ComparedPanel(
         name=panel.name,
         metric=panel.metric,
-        groups={
-            name: _cell(env, cell) for name, env, cell in zip(comparison.names, panel.env_ids, panel.cells, strict=True)
-        },
+        groups={name: _cell(panel.env, cell) for name, cell in zip(comparison.names, panel.cells, strict=True)},
         reference=None
         if reference is None
         else {"random": reference.floor, "expert": reference.expert, "source": reference.source},

@@ -109,7 +109,7 @@ def panels_of(
                     group, task, metric, done, cell
                 )  # fmt: skip
             name = task if len(metrics) == 1 else f"{task} ({metric.name})"
-            panel = Panel(name, task, (task,) * len(cells), metric.name, tuple(cells), metric.unit)
+            panel = Panel(name, task, metric.name, tuple(cells), metric.unit)
             panels.append(panel)
             if is_curve(metric, mode):
                 notices += short_runs(panel, request, "last")

@@ -57,7 +57,7 @@ def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> 
     for panel in panels:
         if panel.unit:  # a cost; references are returns
             continue
-        own = next((given[env] for env in (*panel.env_ids, panel.env) if env in given), None)
+        own = given.get(panel.env)
         is_return = panel.metric in (*RETURN_METRICS, EPISODE_RETURN)
         reference = own or (_of_protocol(panel) if is_return else None)
         if reference is not None:
@@ -77,8 +77,6 @@ def _reference(path: Path, env: str, value: Any) -> ReferenceScale:
 
 def _of_protocol(panel: Panel) -> ReferenceScale | None:
     """Returns the protocol's references where the task is plain: by its name, or the only one of its environment."""
-    if len(set(panel.env_ids)) > 1:
-        return None
     prints = panel.fingerprints()
     recorded = protocol_of(run.path for cell in panel.cells for run in cell.runs)
     for name in [recorded] if recorded in protocol.names() else protocol.versions():

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery, parse_tag_expression
-from a2perf.runs.store import DEFAULT_AXIS
 
 ACCEPTED = "latest"
 """The tag of the accepted version, by convention."""
@@ -26,16 +25,10 @@ class Group:
     Attributes:
         name: what it is called, unique in its comparison.
         query: which runs.
-        env_ids: its environments, in the order in which they are paired; None for those that there are.
-        metrics: names of the metrics in this group, by position; empty for the usual name of the return.
-        xaxis: what its curves run over.
     """
 
     name: str
     query: RunQuery
-    env_ids: tuple[str, ...] | None = None
-    metrics: tuple[str, ...] = ()
-    xaxis: str = DEFAULT_AXIS
 
 
 @dataclass(frozen=True)
@@ -43,13 +36,15 @@ class Request:
     """A comparison that is asked for.
 
     Attributes:
-        groups: at least one; all have the same number of metrics, and of environments where they name them.
+        groups: at least one.
         baseline: place of the group that the others are judged against; None when there is only one.
+        env_ids: the environments; None for all.
+        metrics: names of the metrics; empty for the usual name of the return.
+        axis: what curves run over.
         last: a run's score is the mean of so many last logged values.
         tolerance: what a candidate may lose.
         confidence: mass of the intervals.
         lower_is_better: metrics of which less is better.
-        check_empty_runs: an environment without runs is an error.
         as_of: tags are taken as they were then.
         only_shared: judge a candidate only on the environments that it has runs on; else it is inconclusive there.
         score: how the score of a run is computed, in words; empty for the mean of its last values.
@@ -58,11 +53,13 @@ class Request:
 
     groups: tuple[Group, ...]
     baseline: int | None
+    env_ids: tuple[str, ...] | None = None
+    metrics: tuple[str, ...] = ()
+    axis: str = "global_step"
     last: int = LAST
     tolerance: Tolerance = field(default_factory=Tolerance)
     confidence: float = CONFIDENCE
     lower_is_better: frozenset[str] = frozenset()
-    check_empty_runs: bool = True
     as_of: datetime.datetime | None = None
     only_shared: bool = False
     score: str = ""
@@ -78,36 +75,20 @@ class Request:
         return [] if self.baseline is None else [at for at in range(len(self.groups)) if at != self.baseline]
 
 
-def groups_of_tags(
-    experiment: str | None, tags: Sequence[str], env_ids: Sequence[str], metrics: Sequence[str] = ()
-) -> tuple[Group, ...]:
+def groups_of_tags(experiment: str | None, tags: Sequence[str]) -> tuple[Group, ...]:
     """Returns one group for each tag expression, all of one experiment.
 
     Args:
         experiment: its name; None for any.
         tags: ``a;b!c;d?user`` each; none is one group of all runs.
-        env_ids: the environments; none for all.
-        metrics: names of the metrics.
 
     Raises:
         UserError: an expression is empty or given twice.
     """
-    envs = tuple(env_ids) or None
     queries = [replace(parse_tag_expression(tag), experiment=experiment) for tag in tags]
     if not queries:
         queries = [RunQuery(experiment=experiment, text=experiment or "all runs")]
-    return _named([Group("", query, envs, tuple(metrics)) for query in queries])
-
-
-def groups_of_queries(
-    queries: Sequence[RunQuery], env_ids: tuple[str, ...] | None = None, metrics: tuple[str, ...] = ()
-) -> tuple[Group, ...]:
-    """Returns one group per query, all with the same environments and metrics.
-
-    Raises:
-        UserError: a query is given twice.
-    """
-    return _named([Group("", query, env_ids, metrics) for query in queries])
+    return groups_of_queries(queries)
 
 
 def choose_baseline(groups: Sequence[Group], given: str | None) -> int | None:
@@ -135,10 +116,14 @@ def choose_baseline(groups: Sequence[Group], given: str | None) -> int | None:
     return accepted[0] if len(accepted) == 1 else len(groups) - 1
 
 
-def _named(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Gives each group a name: its legend, else what was written; experiments that differ go first."""
-    names = [" ".join((group.query.legend or str(group.query)).split()) for group in groups]
+def groups_of_queries(queries: Sequence[RunQuery]) -> tuple[Group, ...]:
+    """Returns one group per query, named by its legend or by the query as it was written.
+
+    Raises:
+        UserError: a query is given twice.
+    """
+    names = [" ".join((query.legend or str(query)).split()) for query in queries]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"the group {name!r} is given twice", hint="tell groups apart by tags, or by cl=LEGEND")
-    return tuple(replace(group, name=name) for group, name in zip(groups, names, strict=True))
+    return tuple(Group(name, query) for name, query in zip(names, queries, strict=True))

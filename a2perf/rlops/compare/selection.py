@@ -14,7 +14,6 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.request import Group, Request
-from a2perf.rlops.filters import env_of
 from a2perf.rlops.store import Store
 from a2perf.runs.conditions import ADVICE, differences
 from a2perf.runs.seed_groups import differing, environment_names
@@ -56,16 +55,14 @@ class Panel:
 
     Attributes:
         name: the environment, with the metric if several are compared.
-        env: the environment's name in the first group, with those of others if they differ.
-        env_ids: its name in each group.
-        metric: the metric's name in the first group.
+        env: the environment.
+        metric: the metric's name.
         cells: by group.
         unit: of the scores; empty for the unit of the reward.
     """
 
     name: str
     env: str
-    env_ids: tuple[str, ...]
     metric: str
     cells: tuple[GroupRuns, ...]
     unit: str = ""
@@ -76,9 +73,7 @@ class Panel:
         return "estimated" in {kind for cell in self.cells for kind in cell.provenance}
 
     def fingerprints(self) -> set[str]:
-        """Returns the known fingerprints of environments of one id; more than one are never compared."""
-        if len(set(self.env_ids)) > 1:
-            return set()
+        """Returns the known fingerprints of the environment; more than one are never compared."""
         return {run.fingerprint for cell in self.cells for run in cell.runs if run.fingerprint}
 
 
@@ -100,41 +95,31 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
     finished: list[dict[str, list[StoredRun]]] = []
     lost: list[dict[str, list[StoredRun]]] = []
     every = [[run for run in known if replace(group.query, states=()).matches(run)] for group in request.groups]
-    names = environment_names(
-        [(env_of(run, group.query.env_key), run.env_kwargs) for run in runs]
-        for group, runs in zip(request.groups, every, strict=True)
-    )
+    names = environment_names([(run.env_id, run.env_kwargs) for run in runs] for runs in every)
     for group, meant in zip(request.groups, every, strict=True):
         if not any(run.state in group.query.states for run in meant):
             store.select(group.query, as_of=request.as_of)  # raises and lists what exists
-        finished.append(_by_env(group, names, [run for run in meant if run.state in group.query.states]))
-        lost.append(_by_env(group, names, [run for run in meant if run.state not in group.query.states]))
+        finished.append(_by_env(names, [run for run in meant if run.state in group.query.states]))
+        lost.append(_by_env(names, [run for run in meant if run.state not in group.query.states]))
     notices += shared_runs(request, finished)
     notices += changed_conditions(request, finished)
-    env_lists = _paired(request.groups, finished, names)
-    pairs = Counter(zip(*env_lists, strict=True))
-    twice = [" / ".join(dict.fromkeys(envs)) for envs, count in pairs.items() if count > 1]
-    if twice:
-        raise UserError(f"--env-ids names {', '.join(twice)} more than once", hint="name each environment once")
-    if request.check_empty_runs:
-        _check(store, request, env_lists, finished)
-    metrics = max((group.metrics for group in request.groups), key=len) or (None,)
-    read = [_curves(store, group, finished[at], env_lists[at], len(metrics)) for at, group in enumerate(request.groups)]
+    envs = _environments(request, finished, names)
+    _check(store, request, envs, finished)
+    metrics = request.metrics or (None,)
+    read = [_curves(store, group, finished[at], envs, metrics) for at, group in enumerate(request.groups)]
     panels = []
-    for envs in zip(*env_lists, strict=True):
+    for env in envs:
         for place, metric in enumerate(metrics):
             cells = []
             for at, group in enumerate(request.groups):
-                runs, unfinished = finished[at].get(envs[at], []), lost[at].get(envs[at], [])
+                runs, unfinished = finished[at].get(env, []), lost[at].get(env, [])
                 cells.append(_cell(runs, unfinished, read[at][place], request.last))
-                notices += notices_of(group, envs[at], runs, unfinished, cells[-1]) if place == 0 else []
+                notices += notices_of(group, env, runs, unfinished, cells[-1]) if place == 0 else []
             used = Counter(curve.metric for cell in cells for curve in cell.curves)
             name = metric or (used.most_common(1)[0][0] if used else "episode return")
             if metric is None and len(used) > 1:
-                notices.append(f"{envs[0]}: the return is logged under different names: {', '.join(sorted(used))}")
-            env = " / ".join(dict.fromkeys(envs))
-            titled = env if len(metrics) == 1 else f"{env}, {name}"
-            panels.append(Panel(titled, env, envs, name, tuple(cells)))
+                notices.append(f"{env}: the return is logged under different names: {', '.join(sorted(used))}")
+            panels.append(Panel(env if len(metrics) == 1 else f"{env}, {name}", env, name, tuple(cells)))
             notices += short_runs(panels[-1], request)
     return panels, list(dict.fromkeys(notices))
 
@@ -189,69 +174,56 @@ def _named(values: Sequence[set[str]]) -> str:
     return " against ".join(", ".join(sorted(of_group)) for of_group in values)
 
 
-def _by_env(
-    group: Group, names: Mapping[tuple[str, str], str], runs: Sequence[StoredRun]
-) -> dict[str, list[StoredRun]]:
+def _by_env(names: Mapping[tuple[str, str], str], runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     found: dict[str, list[StoredRun]] = {}
     for run in runs:
-        found.setdefault(names[env_of(run, group.query.env_key), run.env_kwargs], []).append(run)
+        found.setdefault(names[run.env_id, run.env_kwargs], []).append(run)
     return found
 
 
-def _paired(
-    groups: Sequence[Group], finished: Sequence[dict[str, list[StoredRun]]], names: Mapping[tuple[str, str], str]
-) -> list[tuple[str, ...]]:
-    """Returns the environments of each group; where none are named, every one that any group has runs on.
+def _environments(
+    request: Request, finished: Sequence[dict[str, list[StoredRun]]], names: Mapping[tuple[str, str], str]
+) -> tuple[str, ...]:
+    """Returns the environments that are compared; if none are named, every one that any group has runs on.
 
     Raises:
-        UserError: the groups name different environments, and one of them has runs with several arguments.
+        UserError: an environment is named twice.
     """
-    every = tuple(sorted({env for found in finished for env in found}))
-    named = next((group.env_ids for group in groups if group.env_ids is not None), None)
-    given = [group.env_ids or named for group in groups]
-    several = sorted({env for (env, _), name in names.items() if name != env})
-    if len(set(given)) > 1 and (mixed := [env for ids in given for env in ids or () if env in several]):
-        raise UserError(
-            f"{mixed[0]} has runs with several arguments of the environment",
-            hint="name the same --env-ids for all groups, or select by configuration: 'ppo?KEY=VALUE'",
-        )
-    named_as = {env: sorted(name for (of, _), name in names.items() if of == env) for env in several}
-    return [every if ids is None else tuple(n for env in ids for n in named_as.get(env, [env])) for ids in given]
+    if request.env_ids is None:
+        return tuple(sorted({env for found in finished for env in found}))
+    if twice := [env for env, count in Counter(request.env_ids).items() if count > 1]:
+        raise UserError(f"--env-ids names {', '.join(twice)} more than once", hint="name each environment once")
+    # an environment with several sets of arguments has one name per set
+    named_as = {env: sorted(name for (of, _), name in names.items() if of == env) for env in request.env_ids}
+    return tuple(name for env in request.env_ids for name in named_as[env] or [env])
 
 
-def _check(
-    store: Store,
-    request: Request,
-    env_lists: Sequence[tuple[str, ...]],
-    finished: Sequence[dict[str, list[StoredRun]]],
-) -> None:
-    for group, envs, found in zip(request.groups, env_lists, finished, strict=True):
+def _check(store: Store, request: Request, envs: Sequence[str], finished: Sequence[dict[str, list[StoredRun]]]) -> None:
+    for group, found in zip(request.groups, finished, strict=True):
         for env in envs:
             if env not in found:
-                if group.env_ids is not None:
+                if request.env_ids is not None:
                     store.select(replace(group.query, env_ids=(env,)), as_of=request.as_of)
                 raise UserError(
                     f"{group.name} has no finished run on {env}{did_you_mean(env, found)}",
-                    hint=f"it has runs on {', '.join(sorted(found))}; name them with --env-ids, or give "
-                    "--no-check-empty-runs",
+                    hint=f"it has runs on {', '.join(sorted(found))}; name them with --env-ids",
                 )
 
 
 def _curves(
-    store: Store, group: Group, finished: dict[str, list[StoredRun]], envs: Sequence[str], places: int
+    store: Store,
+    group: Group,
+    finished: dict[str, list[StoredRun]],
+    envs: Sequence[str],
+    metrics: Sequence[str | None],
 ) -> list[dict[str, RunCurve]]:
     """Returns the curves of a group by run, one mapping per metric."""
     runs = [run for env in envs for run in finished.get(env, [])]
     found = []
-    for metric in group.metrics or (None,) * places:
-        curves = store.curves(runs, metric, xaxis=group.xaxis)
+    for metric in metrics:
+        curves = store.curves(runs, metric)
         if runs and not curves:
             names = store.metric_names(runs)
-            if store.curves(runs, metric):
-                raise UserError(
-                    f"no run of {group.name} has the axis {group.xaxis!r}{did_you_mean(group.xaxis, names)}",
-                    hint=f"values that exist: global_step, {', '.join(names)}",
-                )
             missing = "the return under a usual name" if metric is None else f"the metric {metric!r}"
             raise UserError(
                 f"no run of {group.name} has {missing}{did_you_mean(metric or '', names)}",

@@ -121,7 +121,7 @@ def groups_text(comparison: ComparedGroups) -> str:
         for panel in comparison.panels:
             runs = panel.cells[at].runs
             seeds = " ".join(str(run.seed) for run in runs)
-            lines.append(f"  {panel.env_ids[at]}: {len(runs)} run{'s' if len(runs) != 1 else ''}, seeds {seeds}")
+            lines.append(f"  {panel.env}: {len(runs)} run{'s' if len(runs) != 1 else ''}, seeds {seeds}")
     return "\n".join([*lines, ""])
 
 

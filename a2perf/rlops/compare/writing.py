@@ -10,7 +10,6 @@ from a2perf.plain_text import markdown_text
 from a2perf.report.drawing import pictures
 from a2perf.rlops.compare import figures
 from a2perf.rlops.compare.comparison import ComparedGroups
-from a2perf.rlops.compare.figures import Style
 from a2perf.rlops.compare.page import to_page
 from a2perf.rlops.compare.record import compare_record
 from a2perf.rlops.compare.sentences import comment
@@ -36,7 +35,6 @@ def output_stem(given: str) -> Path:
 def write(
     comparison: ComparedGroups,
     stem: Path,
-    style: Style,
     *,
     with_figures: bool = True,
     with_page: bool = True,
@@ -46,14 +44,13 @@ def write(
     Args:
         comparison: what is compared.
         stem: what file names begin with.
-        style: how curves are drawn.
         with_figures: draw curves.
         with_page: write the HTML report.
 
     Raises:
-        UserError: ``max_steps`` is before the first value, or a file cannot be written.
+        UserError: a file cannot be written.
     """
-    files = _contents(comparison, style, with_figures=with_figures, with_page=with_page)
+    files = _contents(comparison, with_figures=with_figures, with_page=with_page)
     record = stem.with_name(f"{stem.name}.json")
     written = [record]
     try:
@@ -69,18 +66,17 @@ def write(
 
 def _contents(
     comparison: ComparedGroups,
-    style: Style,
     *,
     with_figures: bool,
     with_page: bool,
 ) -> dict[str, bytes | str]:
     """Returns the content of each file but the record, by what follows the stem in its name."""
     files: dict[str, bytes | str] = {}
-    steps = figures.lines_of(comparison, style) if with_figures else []
-    times = figures.lines_of(comparison, style, time=True) if with_figures else []
+    steps = figures.lines_of(comparison) if with_figures else []
+    times = figures.lines_of(comparison, time=True) if with_figures else []
     for suffix, lines, in_time in (("", steps, False), ("-time", times, True)):
         if any(line is not None for row in lines for line in row):
-            drawn = pictures(partial(figures.grid, comparison, lines, style, time=in_time))
+            drawn = pictures(partial(figures.grid, comparison, lines, time=in_time))
             files |= {f"{suffix}.{kind}": content for kind, content in drawn.items()}
     scores = score_grid(comparison)
     verdicts = [verdict_grid(comparison, candidate) for candidate in comparison.candidates]
@@ -93,5 +89,5 @@ def _contents(
     files["_runtimes.md"], files["_runtimes.csv"] = to_markdown(runtimes), to_csv(runtimes)
     files["_comment.md"] = comment(comparison)
     if with_page:
-        files[".html"] = to_page(comparison, steps, times, style)
+        files[".html"] = to_page(comparison, steps, times)
     return files

@@ -12,7 +12,7 @@ from a2perf.metrics import protocol
 from a2perf.metrics.reference_scale import ReferenceScale
 from a2perf.rlops.compare.comparison import compare
 from a2perf.rlops.compare.curves import line_of, rolled
-from a2perf.rlops.compare.figures import Style, lines_of
+from a2perf.rlops.compare.figures import lines_of
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import GroupRuns, Panel, select
@@ -45,25 +45,25 @@ def test_rolling_mean_is_that_of_the_last_values() -> None:
 
 
 def test_line_is_the_mean_over_the_range_that_all_runs_share() -> None:
-    line = line_of(cell(curve([0, 10], [0, 10]), curve([2, 8], [4, 4])), rolling=1)
+    line = line_of(cell(curve([0, 10], [0, 10]), curve([2, 8], [4, 4])))
     assert line is not None
     assert (line.x[0], line.x[-1]) == (2.0, 8.0)
     assert line.mean[[0, -1]] == pytest.approx([3.0, 6.0])
     assert line.std[[0, -1]] == pytest.approx([1.0, 2.0])
-    assert line_of(cell(curve([0, 1], [0, 1]), curve([2, 3], [0, 1])), rolling=1) is None
+    assert line_of(cell(curve([0, 1], [0, 1]), curve([2, 3], [0, 1]))) is None
     assert line_of(cell()) is None
 
 
 def test_line_against_time_has_its_unit_and_no_runs_without_times() -> None:
     timed, untimed = curve([1, 2], [5, 6], [0, 7200]), curve([1, 2], [9, 9], [float("nan")] * 2)
-    line = line_of(cell(timed, untimed), time_unit="h", rolling=1)
+    line = line_of(cell(timed, untimed), time=True)
     assert line is not None
-    assert line.x[-1] == 2.0
+    assert line.x[-1] == 120.0
     assert line.mean[-1] == 6.0
 
 
-def test_values_that_are_no_numbers_and_steps_beyond_the_limit_are_not_drawn() -> None:
-    line = line_of(cell(curve([0, 1, 2, 3], [1, float("nan"), 3, 99])), rolling=1, max_steps=2)
+def test_values_that_are_not_numbers_are_not_drawn() -> None:
+    line = line_of(cell(curve([0, 1, 2], [1, float("nan"), 3])))
     assert line is not None
     assert np.isfinite(line.mean).all()
     assert (line.x[-1], line.mean[-1]) == (2.0, 3.0)
@@ -78,7 +78,7 @@ def test_selection_reads_scores_of_last_values(written_store: Path, request_: Re
             assert found.scores == pytest.approx(np.array(expected))
             assert [run.seed for run in found.runs] == [1, 2, 3]
     assert notices == []
-    assert len(lines_of(compare(Store(written_store), request_), Style())) == 3
+    assert len(lines_of(compare(Store(written_store), request_))) == 3
 
 
 def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_store: Path) -> None:
@@ -87,7 +87,7 @@ def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_st
 
     def panel(env: str, fingerprint: str, metric: str = "inference/episode_return") -> Panel:
         runs = (dataclasses.replace(run, fingerprint=fingerprint),)
-        return Panel(env, env, (env, env), metric, (GroupRuns(runs), GroupRuns(runs)))
+        return Panel(env, env, metric, (GroupRuns(runs), GroupRuns(runs)))
 
     for env in (task.name, task.env_id):
         found = references_of([panel(env, task.fingerprint)], {})[env]

@@ -97,7 +97,7 @@ def panel(name: str, candidate: list[float], baseline: list[float], metric: str 
     import numpy as np
 
     cells = tuple(GroupRuns(scores=np.array(scores)) for scores in (baseline, candidate))
-    return Panel(name, name, (name, name), metric, cells)
+    return Panel(name, name, metric, cells)
 
 
 def compared(panels: list[Panel], name: str = "new") -> Any:
