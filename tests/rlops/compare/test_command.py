@@ -234,7 +234,7 @@ def test_environments_without_runs_of_a_group_are_left_out_by_name(run: Run, own
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rliable", "the line `overall` aggregates"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rc.nsubsamples 3", "the option --rc.nsubsamples was removed"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --rolling 10", "the option --rolling was removed"),
-        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --no-check-empty-runs", "Fix: --env-ids ENV... names"),
+        (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --no-check-empty-runs", "Hint: --env-ids ENV... names"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --repord 10", "no such option"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --tolerance -1", "not in the range"),
         (f"--exp-name {EXPERIMENT} --tags {NEW} {OLD} --as-of yesterday", "yesterday"),
