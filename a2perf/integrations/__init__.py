@@ -1,16 +1,14 @@
-"""a2perf inside other tools: a training callback and the pytest plug-in. Each module needs the tool that it names.
-
-``sb3`` holds the callback. It is imported on first use, and so is Stable-Baselines3.
-"""
+"""a2perf inside other tools: ``sb3`` holds a training callback, imported with Stable-Baselines3 on first use."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
 
-_MODULES = ("pytest_plugin", "sb3")
+_MODULES = ("sb3",)
 _RECIPES = "wrap the training run in `a2perf.track`; docs/how_to/track_a_training_loop.md has a callback of ten lines"
-_REMOVED = {"keras": _RECIPES, "lightning": _RECIPES}
+_PYTEST = "assert on the results of `a2perf.evaluate` in a test; docs/how_to/track_a_training_loop.md has an example"
+_REMOVED = {"keras": _RECIPES, "lightning": _RECIPES, "pytest_plugin": _PYTEST}
 """Replacements of removed modules."""
 
 __all__ = list(_MODULES)

@@ -62,6 +62,7 @@ def test_public_subpackages_are_found_without_an_import_statement() -> None:
         ("exporters", "attestation", "a2perf sign"),
         ("integrations", "keras", "a2perf.track"),
         ("integrations", "lightning", "a2perf.track"),
+        ("integrations", "pytest_plugin", "a2perf.evaluate"),
     ],
 )
 def test_a_removed_name_raises_an_error_with_its_replacement(package: str, name: str, replacement: str) -> None:
