@@ -45,6 +45,8 @@ class Environment:
         ranking: ids with different values are never ranked in one table (the physics engine, the compat rules).
         vector_entry_point: ``"module:callable"`` that makes a vector environment, if the domain has one.
         example: keyword arguments for trying an id that requires some.
+        max_episode_steps: largest number of steps of an episode with these arguments, which the environment ends by
+            itself; ``gymnasium.spec`` shows it.
     """
 
     id: str
@@ -59,6 +61,7 @@ class Environment:
     ranking: str = ""
     vector_entry_point: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
+    max_episode_steps: int | None = None
 
     @property
     def required_arguments(self) -> str:
@@ -354,13 +357,16 @@ def register_environments() -> None:
     """
     import gymnasium
 
+    from a2perf.domains.episode_length import OwnLengthSpec
+
     for name, (_, environment) in all_environments().items():
         if name not in gymnasium.registry:
-            gymnasium.register(
+            gymnasium.registry[name] = OwnLengthSpec(
                 id=name,
                 entry_point=environment.entry_point,
                 vector_entry_point=environment.vector_entry_point,
                 kwargs=dict(environment.kwargs),
+                max_episode_steps=environment.max_episode_steps,
             )
 
 

@@ -1,6 +1,7 @@
 """Every registered environment keeps Gymnasium's contract; a new domain is covered without a new test file."""
 
 import gc
+import importlib
 import pickle
 import weakref
 
@@ -147,4 +148,103 @@ def test_renders_a_picture_where_it_says_so(env_id):
     assert picture.ndim == 3
     assert picture.shape[2] == 3
     assert picture.std() > 1.0
+    env.close()
+
+
+# --- the length of episodes
+
+
+def idle(env, observation, info):
+    """Returns an action of zeros, the first valid cell, or for other spaces a drawn one."""
+    if isinstance(env.action_space, gymnasium.spaces.Box):
+        return np.zeros(env.action_space.shape, env.action_space.dtype)
+    if isinstance(env.action_space, gymnasium.spaces.Discrete):
+        valid = observation.get("mask", [True]) if isinstance(observation, dict) else [True]
+        return int(np.flatnonzero(valid)[0])
+    return action_of(env, observation, info)
+
+
+def idle_episode(env):
+    """Plays an episode and returns rewards and flags."""
+    env.action_space.seed(0)
+    observation, info = env.reset(seed=0)
+    rows = []
+    while not rows or not any(rows[-1][1:]):
+        observation, reward, *flags, info = env.step(idle(env, observation, info))
+        rows.append((float(reward), *map(bool, flags)))
+    env.close()
+    return rows
+
+
+def of_class(env_id, **kwargs):
+    """Makes an environment as Gymnasium does, but without wrappers."""
+    spec = gymnasium.spec(env_id)
+    module, _, builder = spec.entry_point.partition(":")
+    return getattr(importlib.import_module(module), builder)(**{**spec.kwargs, **EXAMPLES[env_id], **kwargs})
+
+
+LENGTHS = {
+    "web_navigation": lambda env: env.step_limit,
+    "quadruped_locomotion": lambda env: env.rules.episode_limit(False, 0, 1),
+    "circuit_training": lambda env: getattr(env, "_to_place", 1),
+}
+
+
+def test_the_spec_has_the_length_of_episodes_and_make_does_not_enforce_it(env_id):
+    env, spec = make(env_id), gymnasium.spec(env_id)
+    env.reset(seed=0)
+    assert spec.max_episode_steps == LENGTHS[domains.find_environment(env_id)[0].name](env.unwrapped)
+    episode = idle_episode(of_class(env_id))
+    assert len(episode) <= spec.max_episode_steps
+    assert idle_episode(env) == episode
+    read_again = gymnasium.envs.registration.EnvSpec.from_json(spec.to_json())
+    assert idle_episode(gymnasium.make(read_again, **EXAMPLES[env_id])) == episode
+    assert idle_episode(gymnasium.make(spec, **EXAMPLES[env_id])) == episode
+
+
+def test_every_alias_has_the_length_of_its_id():
+    for name, (_, environment) in domains.all_environments().items():
+        assert gymnasium.spec(name).max_episode_steps == environment.max_episode_steps > 0
+
+
+@pytest.mark.parametrize(
+    ("env_id", "longer", "steps"),
+    [
+        ("WebNavigation-Difficulty-01-v0", {"step_limit": 40}, 40),
+        ("WebNavigation-Composed-01-v0", {"step_limit": 70}, 70),
+        ("CircuitTraining-Generated-v0", {"num_macros": 60}, 60),
+    ],
+)
+def test_an_episode_that_an_argument_makes_longer_is_not_cut(env_id, longer, steps):
+    episode = idle_episode(make(env_id, **longer))
+    assert len(episode) == steps > gymnasium.spec(env_id).max_episode_steps
+    assert episode == idle_episode(of_class(env_id, **longer))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "earlier"),
+    [
+        ("WebNavigation-Difficulty-02-v0", {"use_legacy_step": True}),
+        ("WebNavigation-Difficulty-02-v0", {"compat": True}),
+        ("CircuitTraining-ToyMacro-v0", {"use_legacy_step": True}),
+        ("CircuitTraining-ToyMacro-v0", {"compat": True}),
+        ("QuadrupedLocomotion-SyntheticTrot-v1", {"compat": True, "enable_randomizer": False}),
+    ],
+)
+def test_steps_of_the_earlier_implementation_pass_through_gymnasium(env_id, earlier):
+    assert idle_episode(make(env_id, **earlier)) == idle_episode(of_class(env_id, **earlier))
+
+
+@pytest.mark.parametrize("env_id", ["WebNavigation-Difficulty-01-v0", "QuadrupedLocomotion-SyntheticTrot-v1"])
+def test_a_shorter_limit_can_be_asked_for(env_id):
+    episode = idle_episode(make(env_id, max_episode_steps=3))
+    assert len(episode) == 3
+    assert episode[-1][1:] == (False, True)
+
+
+def test_a_vector_environment_takes_the_length_from_its_arguments():
+    env = gymnasium.make_vec("WebNavigation-Difficulty-01-v0", num_envs=2, step_limit=30)
+    env.reset(seed=0)
+    ends = [int(np.sum(env.step(np.zeros(2, int))[3])) for _ in range(30)]
+    assert ends == [0] * 29 + [2]
     env.close()

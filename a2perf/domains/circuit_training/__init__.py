@@ -85,6 +85,7 @@ _ENVIRONMENTS = (
         title="Toy circuit",
         summary="place two macros between standard cells; learned in seconds",
         ranking="toy_macro_stdcell",
+        max_episode_steps=2,
     ),
     Environment(
         id="CircuitTraining-Ariane-v0",
@@ -94,6 +95,7 @@ _ENVIRONMENTS = (
         summary="place the 133 macros of the Ariane-133 processor in NanGate45 (netlist fetched on first use)",
         assets=tuple(asset.name for asset in ARIANE.values()),
         ranking="ariane",
+        max_episode_steps=133,
     ),
     Environment(
         id="CircuitTraining-ArianeTwin-v0",
@@ -102,6 +104,7 @@ _ENVIRONMENTS = (
         title="Ariane twin",
         summary="place the 133 macros of a generated design with Ariane's statistics (no data file)",
         ranking="ariane_twin",
+        max_episode_steps=133,
     ),
     Environment(
         id="CircuitTraining-Generated-v0",
@@ -110,6 +113,7 @@ _ENVIRONMENTS = (
         title="Generated design",
         summary="place the macros of a design generated from num_macros, seed, utilization and rent_exponent",
         ranking="generated",
+        max_episode_steps=40,
     ),
     Environment(
         id="CircuitTraining-MacroPlacement-v0",
@@ -118,6 +122,7 @@ _ENVIRONMENTS = (
         title="Macro placement",
         summary="place a whole design with one action, scored by the public evaluator's conventions",
         ranking="macro_placement",
+        max_episode_steps=1,
     ),
 )
 

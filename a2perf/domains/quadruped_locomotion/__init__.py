@@ -26,6 +26,7 @@ _CHECKSUMS = {
 }
 _ENTRY_POINT = "a2perf.domains.quadruped_locomotion.environment:build_imitation_env"
 _VECTOR_ENTRY_POINT = "a2perf.domains.quadruped_locomotion.vector:make_vector_env"
+_LONGEST_EPISODE = 600  # control steps; rules.py defines the shorter ones of a training run
 _GAITS = ("pace", "trot", "spin")
 _EXTRA = "quadruped-locomotion"
 MUJOCO_HINT = install_hint(_EXTRA, "mujoco")
@@ -68,6 +69,7 @@ _DOG = tuple(
         install=_BULLET_INSTALL,
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
+        max_episode_steps=_LONGEST_EPISODE,
     )
     for gait in _GAITS
 )
@@ -90,6 +92,7 @@ def _generated(gait: str, family: str, version: int) -> Environment:
         install=_BULLET_INSTALL,
         ranking="pybullet",
         vector_entry_point=_VECTOR_ENTRY_POINT,
+        max_episode_steps=_LONGEST_EPISODE,
     )
 
 
@@ -111,6 +114,7 @@ _MUJOCO = tuple(
         assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
         ranking="mujoco",
         vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_mujoco_vector_env",
+        max_episode_steps=_LONGEST_EPISODE,
     )
     for gait in _GAITS
 )

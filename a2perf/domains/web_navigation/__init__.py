@@ -18,6 +18,7 @@ CHROMEDRIVER = Program(("chromedriver",), "chromium-driver", _PURPOSE)
 _NUMBERS_OF_WEBSITES = (1, 5, 10)
 _ENTRY_POINT = "a2perf.domains.web_navigation.environment:build_web_env"
 _VECTOR_ENTRY_POINT = "a2perf.domains.web_navigation.vector:make_vector_env"
+_STEP_LIMIT = 25  # of an episode on one website
 
 _ANY = Environment(
     id="WebNavigation-v0",
@@ -27,6 +28,7 @@ _ANY = Environment(
     ranking="page",
     vector_entry_point=_VECTOR_ENTRY_POINT,
     example={"num_websites": 2, "difficulty": 2},
+    max_episode_steps=_STEP_LIMIT,
 )
 _LEVELS = tuple(
     Environment(
@@ -38,6 +40,7 @@ _LEVELS = tuple(
         summary=f"fill the forms of generated {_DIFFICULTY[level]} websites",
         ranking="page",
         vector_entry_point=_VECTOR_ENTRY_POINT,
+        max_episode_steps=_STEP_LIMIT,
     )
     for level in LEVELS
 )
@@ -51,6 +54,7 @@ _COMPOSED = tuple(
         summary=f"fill the forms of {2**depth} websites in a row from one profile; levels {levels}",
         ranking="page",
         vector_entry_point="a2perf.domains.web_navigation.composed:make_composed_vector_env",
+        max_episode_steps=_STEP_LIMIT * 2**depth,
     )
     for depth, levels in ((1, "1"), (2, "1 and 2"), (3, "1 to 3"))
 )
