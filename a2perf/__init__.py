@@ -12,7 +12,7 @@ Environments   tasks, make, make_vec
 Run            evaluate, train, submit, check, track, reproduce
 Read           read_run, read_runs, score, compare, time_to_result, to_frame, open_dataset
 Write          write_report, write_leaderboard
-Other tools    a2perf.exporters (MLflow, Weights & Biases, TensorBoard, Hugging Face, Croissant),
+Other tools    a2perf.exporters (MLflow, Weights & Biases, TensorBoard, Hugging Face),
                a2perf.integrations (Stable-Baselines3)
 
 `help(a2perf.evaluate)` describes a function. Errors are ``a2perf.UserError`` with the text that the commands print.

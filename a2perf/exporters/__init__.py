@@ -2,7 +2,7 @@
 
 * ``mlflow``, ``wandb``, ``tensorboard``: ``log_runs`` logs recorded runs to a tracker; ``MlflowLogger``,
   ``WandbLogger`` and ``TensorBoardLogger`` log values while a training script runs.
-* ``huggingface``, ``croissant``: cards, metadata of datasets.
+* ``huggingface``: cards of models and datasets.
 
 Every exporter takes what ``runs_of`` takes, and imports its package on first use. ``description`` states what a tracker
 shows of a run, ``publishable`` which files of a bundle may leave the machine.
@@ -15,9 +15,12 @@ from types import ModuleType
 
 from a2perf.exporters.given_runs import HoldsRun, RunSource, runs_of
 
-_MODULES = ("croissant", "huggingface", "mlflow", "tensorboard", "wandb")
+_MODULES = ("huggingface", "mlflow", "tensorboard", "wandb")
 
-_REMOVED = {"attestation": "sign bundles with `a2perf sign` and check them with `a2perf verify`"}
+_REMOVED = {
+    "attestation": "sign bundles with `a2perf sign` and check them with `a2perf verify`",
+    "croissant": "a2perf.read_runs(FOLDER).to_pandas() and .episodes().to_pandas() are the tables of runs",
+}
 """Replacements of removed modules."""
 
 __all__ = ["HoldsRun", "RunSource", "runs_of"]

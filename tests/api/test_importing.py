@@ -60,6 +60,7 @@ def test_public_subpackages_are_found_without_an_import_statement() -> None:
     ("package", "name", "replacement"),
     [
         ("exporters", "attestation", "a2perf sign"),
+        ("exporters", "croissant", "read_runs"),
         ("integrations", "keras", "a2perf.track"),
         ("integrations", "lightning", "a2perf.track"),
         ("integrations", "pytest_plugin", "a2perf.evaluate"),

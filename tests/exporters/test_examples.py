@@ -18,7 +18,7 @@ from tests.shipped_runs import SHIPPED
 DATASET = Path(__file__).parents[1] / "datasets" / "recorded" / "toys" / "boxes" / "old-v0"
 
 
-@pytest.mark.parametrize("name", ["exporters.croissant", "exporters.huggingface", "datasets.croissant"])
+@pytest.mark.parametrize("name", ["exporters.huggingface", "datasets.croissant"])
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "results").mkdir()
     shutil.copytree(SHIPPED / "learning", tmp_path / "results" / "recorded" / "learning")
