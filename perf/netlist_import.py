@@ -20,14 +20,16 @@ from pathlib import Path
 import click
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the expansion lies among the tests
+
 from a2perf.domains.circuit_training import designs
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.netlists.expansion import expand_soft_macros
 from a2perf.domains.circuit_training.netlists.flat_generator import FlatSpec, write_flat_design
 from a2perf.domains.circuit_training.netlists.grid_choice import choose_grid
 from a2perf.domains.circuit_training.netlists.grouping import GroupingSettings, Hypergraph, group_cells
 from a2perf.domains.circuit_training.netlists.importing import NetlistSource, read_flat_design
 from a2perf.domains.circuit_training.plc_file import read_placement
+from tests.domains.circuit_training.expanded_netlist import expand_soft_macros
 
 ARIANE_CANVAS = (1433.406, 1433.406)
 ARIANE_CELLS = 88_411

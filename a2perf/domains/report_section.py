@@ -111,7 +111,3 @@ class DomainSection:
     text: str = ""
     tables: tuple[SectionTable, ...] = ()
     figures: tuple[SectionFigure, ...] = ()
-
-
-DomainSectionFunction = Callable[[TaskRuns], DomainSection | None]
-"""Returns None if the domain has nothing to show for these runs."""

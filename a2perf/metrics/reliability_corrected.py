@@ -80,9 +80,6 @@ class Options:
             raise UserError(wrong, hint="change the option")
 
 
-PerRun = Callable[[Curve, Options], tuple[Values, str]]
-
-
 def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -> dict[str, MetricResult]:
     """Computes the wanted training metrics of cleaned curves."""
     across = [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))]

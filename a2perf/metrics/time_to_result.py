@@ -143,20 +143,6 @@ def performance_ratios(times: ArrayLike) -> Values:
         return np.where(np.isinf(values), np.inf, values / best)
 
 
-def shares_within(ratios: ArrayLike, taus: ArrayLike) -> Values:
-    """Returns the performance profile: the share of workloads with a ratio of at most each tau.
-
-    Args:
-        ratios: shape ``(..., submissions, workloads)``.
-        taus: shape ``(k,)``.
-
-    Returns:
-        Shape ``(..., submissions, k)``, in [0, 1].
-    """
-    levels = np.asarray(taus, np.float64)
-    return np.asarray((np.asarray(ratios, np.float64)[..., None] <= levels).mean(axis=-2))
-
-
 def profile_score(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = GRID_POINTS) -> Values:
     """Returns the normalised integral of the performance profile from 1 to ``r_max``.
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from a2perf import assets, domains
-from a2perf.domains.fingerprint import environment_fingerprint, recorded_fingerprints, stored_fingerprint
+from a2perf.domains.fingerprint import recorded_fingerprints, stored_fingerprint
 from a2perf.errors import UserError
+from tests.fingerprints.computed import environment_fingerprint
 
 FOLDER = Path(__file__).parent.parent / "fingerprints"
 RECORDED = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -1,4 +1,4 @@
-"""Records the fingerprints of a domain's ids: ``python tests/fingerprints/record.py quadruped_locomotion``.
+"""Records the fingerprints of a domain's ids: ``python -m tests.fingerprints.record quadruped_locomotion``.
 
 Writes ``tests/fingerprints/<id>.json`` and the packaged ``a2perf/domains/<domain>/data/fingerprints.json``. Only for a
 new id or a new version: a recorded id must not change.
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from a2perf.domains import get_domain
-from a2perf.domains.fingerprint import environment_fingerprint
+from tests.fingerprints.computed import environment_fingerprint
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -63,10 +63,6 @@ class LatencyTimer:
         self.record(duration)
         return result
 
-    def values_ns(self) -> list[int]:
-        """All durations in nanoseconds, warm-up first."""
-        return self._values[: self._count].tolist()
-
     def values_s(self) -> list[float]:
         """Durations after the warm-up, in seconds."""
         return [value / 1e9 for value in self._values[self.warmup : self._count]]

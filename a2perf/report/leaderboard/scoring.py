@@ -8,7 +8,7 @@ Precipice"). Runs are read one entry at a time and dropped as soon as it is scor
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -231,8 +231,3 @@ def _reasons(entry: EntryRuns, score: Score, reference: TaskReference | None) ->
         if missing > 0:
             reasons.append(f"{missing} of the protocol's {reference.seeds} seeds missing")
     return reasons
-
-
-def names_of(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """Returns the submissions of entries by name and version, each once and in order."""
-    return sorted({(entry.name, entry.version) for entry in entries})

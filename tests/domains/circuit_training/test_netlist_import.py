@@ -16,7 +16,6 @@ from a2perf.domains.circuit_training.netlist import KIND_STDCELL, NetlistError
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.netlists import grid_choice, partitioning
 from a2perf.domains.circuit_training.netlists.def_reader import read_def
-from a2perf.domains.circuit_training.netlists.expansion import expand_soft_macros
 from a2perf.domains.circuit_training.netlists.flat_generator import FlatSpec, write_flat_design
 from a2perf.domains.circuit_training.netlists.grid_choice import choose_grid
 from a2perf.domains.circuit_training.netlists.grouping import GroupingSettings, Hypergraph, group_cells
@@ -25,6 +24,7 @@ from a2perf.domains.circuit_training.netlists.lef import read_lef
 from a2perf.domains.circuit_training.netlists.placement_export import save_task_placement_pnr
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.errors import ConfigError, MissingDependency
+from tests.domains.circuit_training.expanded_netlist import expand_soft_macros
 
 needs_partitioner = pytest.mark.group("mtkahypar")
 

@@ -28,7 +28,6 @@ def test_summary_of_recorded_durations():
     assert summary.p99_s == pytest.approx(np.percentile(seconds, 99))
     assert (summary.min_s, summary.max_s) == (seconds.min(), seconds.max())
     assert summary.throughput_hz == pytest.approx(1 / seconds.mean())
-    assert timer.values_ns() == values
     assert timer.values_s() == pytest.approx(seconds)
 
 
@@ -37,7 +36,7 @@ def test_time_passes_arguments_and_result_and_keeps_the_duration():
     assert timer.time(lambda a, *, b: a - b, 5, b=2) == 3
     timer.time(time.sleep, 0.02)
     assert len(timer) == 2
-    assert timer.values_ns()[0] < 10_000_000 <= timer.values_ns()[1]
+    assert timer.values_s()[0] < 0.01 <= timer.values_s()[1]
 
 
 def test_a_call_that_raises_leaves_no_duration():
