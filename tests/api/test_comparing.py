@@ -22,9 +22,7 @@ from a2perf.rlops.compare.verdict import Verdict
 from a2perf.runs.run import IN_MEMORY, Run, RunIdentity
 from a2perf.runs.tracking_record import TrackedEnergy, TrackingReport, nothing_tracked
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, write_experiment
-from tests.shipped_runs import SHIPPED
-
-SMALL = SHIPPED / "small"
+from tests.shipped_runs import copy_parts
 
 
 def made(
@@ -58,8 +56,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def small() -> a2perf.Runs:
-    return a2perf.read_runs(SMALL)
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_parts(tmp_path_factory.mktemp("recorded"), ["small"])
+
+
+@pytest.fixture(scope="module")
+def small(small_folder: Path) -> a2perf.Runs:
+    return a2perf.read_runs(small_folder)
 
 
 # --- the numbers of the command ---------------------------------------------------------------------------------------
@@ -111,12 +114,12 @@ def test_the_folder_of_a_comparison_has_the_files_of_the_command(tmp_path: Path)
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def test_names_functions_and_runs_select_the_same_groups(small: a2perf.Runs) -> None:
+def test_names_functions_and_runs_select_the_same_groups(small: a2perf.Runs, small_folder: Path) -> None:
     by_name = a2perf.compare(small, baseline="minimal", candidate="numpy_ars")
     by_runs = a2perf.compare(
         small, baseline=small.where(algorithm="minimal"), candidate=small.where(algorithm="numpy_ars")
     )
-    by_function = a2perf.compare(SMALL, baseline="minimal", candidate=lambda result: result.name == "numpy_ars")
+    by_function = a2perf.compare(small_folder, baseline="minimal", candidate=lambda result: result.name == "numpy_ars")
     assert by_name == by_runs == by_function
     assert by_name != a2perf.compare(small, baseline="numpy_ars", candidate="minimal")
     assert [row["task"] for row in by_name.table().rows()] == ["dog_pace", "dog_spin", "dog_trot"]

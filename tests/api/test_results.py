@@ -26,7 +26,7 @@ from a2perf.records import Failure, FailureKind, RunState
 from a2perf.runs.run import EARLIER, LOGS, TABLE
 from tests.metrics import made_bundles
 from tests.report.recorded_runs import RunMaker
-from tests.shipped_runs import SHIPPED, unpacked
+from tests.shipped_runs import packed, unpacked
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
 
@@ -34,7 +34,7 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
 @pytest.fixture(scope="module")
 def shipped() -> Runs:
     """A packed file with runs of one agent on four tasks."""
-    return read_runs(SHIPPED / "small" / "numpy_ars.zip")
+    return read_runs(packed("small/numpy_ars"))
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +89,9 @@ def test_runs_of_every_layout_are_read(tmp_path: Path) -> None:
 def test_packed_runs_equal_the_same_runs_as_folders(shipped: Runs, unpacked_runs: Path) -> None:
     folders = read_runs(unpacked_runs)
     assert len(folders) == len(shipped) > 10
-    for packed, folder in zip(shipped, folders, strict=True):
-        assert packed == folder
-        assert hash(packed) == hash(folder)
+    for zipped, folder in zip(shipped, folders, strict=True):
+        assert zipped == folder
+        assert hash(zipped) == hash(folder)
     assert folders == shipped
     assert folders[0] != shipped[1]
 

@@ -20,10 +20,9 @@ from a2perf.api.scoring import Scores, score
 from a2perf.cli.score import score as score_command
 from a2perf.errors import ConfigError, UserError
 from tests.metrics import made_bundles
-from tests.shipped_runs import SHIPPED
+from tests.shipped_runs import packed
 
-SMALL = SHIPPED / "small"
-PACKED = SMALL / "numpy_ars.zip"
+PACKED = packed("small/numpy_ars")
 
 
 @pytest.fixture(scope="module")

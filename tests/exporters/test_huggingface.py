@@ -26,9 +26,9 @@ from a2perf.metrics.scores import score_runs
 from a2perf.records import ConfigurationRecord, SubmissionInfo
 from a2perf.runs.run import Run
 from tests.exporters.local_hub import TOKEN, LocalHub, local_hub
-from tests.shipped_runs import SHIPPED
+from tests.shipped_runs import SHIPPED, packed
 
-LEARNED = SHIPPED / "small" / "numpy_ars.zip"
+LEARNED = packed("small/numpy_ars")
 HOSTILE = '---\n<script>alert(1)</script> [x](javascript:1) | `a` "q": {y}\x1b[31m'
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tests.pinned import condense
-from tests.pinned.recorded import REPOSITORY, Done, copy_parts, execute, working_directory
+from tests.pinned.executing import REPOSITORY, Done, execute, working_directory
+from tests.shipped_runs import copy_parts
 
 CONF = REPOSITORY / "compatibility" / "conf" / "performance"
 

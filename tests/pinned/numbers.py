@@ -9,7 +9,8 @@ from typing import Any
 
 import a2perf
 from tests.pinned.condense import signature
-from tests.pinned.recorded import RECORDED, copy_parts, execute, working_directory
+from tests.pinned.executing import execute, working_directory
+from tests.shipped_runs import PARTS, copy_parts
 
 
 def _measure(score: dict[str, Any]) -> list[Any]:
@@ -22,7 +23,7 @@ def scores(folder: Path) -> dict[str, Any]:
     """Every score of every group, what each measure is, and where each run stands."""
     groups, measures = {}, {}
     for part in (None, "learning"):
-        source = RECORDED if part is None else copy_parts(folder / "part", [part])
+        source = copy_parts(folder / f"parts_{part}", PARTS if part is None else [part])
         profile = "corrected" if part is None else "a2perf"
         document = execute("score", source, "-o", folder / profile, "--profile", profile, "--json").json()
         assert document == json.loads((folder / profile / "scores.json").read_text())

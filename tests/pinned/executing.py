@@ -1,4 +1,4 @@
-"""Finds the recorded submissions of the tests, as folders or packed, and runs command lines in this process."""
+"""Runs command lines in this process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import contextlib
 import io
 import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(os.environ.get("A2PERF_PINNED_REPOSITORY", Path(__file__).resolve().parents[2]))
-RECORDED = REPOSITORY / "tests" / "recorded"
 
 
 @dataclass(frozen=True)
@@ -44,24 +42,6 @@ def execute(*arguments: object) -> Done:
         except SystemExit as ended:
             status = ended.code
     return Done(int(status or 0) if isinstance(status, int | None) else 1, output.getvalue(), errors.getvalue())
-
-
-def copy_parts(target: Path, names: Sequence[str]) -> Path:
-    """Copies the parts ``names`` of the shipped results (``learning``, ``small``) to ``target``, folder or packed.
-
-    A part lies in ``recorded/NAME/`` or in packed files ``recorded/NAME*`` with the labels of the folder.
-    """
-    for name in names:
-        found = sorted(RECORDED.glob(f"{name}*"))
-        assert found, f"no shipped results of {name}"
-        for path in found:
-            place = target / path.name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                shutil.copytree(path, place)
-            else:
-                shutil.copyfile(path, place)
-    return target
 
 
 @contextlib.contextmanager
