@@ -22,10 +22,10 @@ from a2perf.submission.options import normalised
 def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
     """Copy recorded runs of other tools into the experiment store.
 
-    Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), offline runs of
-    Weights & Biases (wandb/offline-run-*), its CSV exports (a run's history, or a chart with columns "run - metric"),
-    runs that openrlbenchmark keeps (run_df.csv and run.json), and CSV files with a column of steps, also of several
-    runs that columns env_id, exp_name and seed tell apart. Importing a run again changes nothing.
+    Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), histories of
+    Weights & Biases (history.jsonl with the rows of wandb.Api().run(...).scan_history(), and config.json), and CSV
+    files with a column of steps, also of several runs that columns env_id, exp_name and seed tell apart. Importing a
+    run again changes nothing.
     """
     from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag

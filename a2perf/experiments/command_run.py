@@ -35,7 +35,6 @@ from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.layout import TRACKING_FILE
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun
-from a2perf.runs.wandb_log import read_wandb_log
 from a2perf.runs.written_files import WrittenFiles, descendants
 from a2perf.storage import write_json, write_record
 
@@ -174,7 +173,7 @@ class _Attempt:
         written.look([pid])
 
     def _collect(self, written: WrittenFiles) -> None:
-        """Copies the run's files into the bundle, and takes over the configuration from an offline tracker."""
+        """Copies the run's files into the bundle."""
         artifacts, folder = self.bundle.artifacts, written.folder
         copied = 0
         for path, rule in written.found().items():
@@ -189,8 +188,6 @@ class _Attempt:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
                 self.record.notes.append(f"{name.as_posix()}: collected ({rule})")
-        for path in sorted(artifacts.rglob("*.wandb")):
-            self.record.config = {**read_wandb_log(path).config, **self.record.config}
         write_record(self.bundle.path.parent / RUN_FILE, self.record)
 
     def _finish(self, status: int | None, words: str = "") -> int:

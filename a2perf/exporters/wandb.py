@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,6 @@ from a2perf.exporters.exporting import ExportedRun, export_each, tracker_error, 
 from a2perf.exporters.given_runs import RunSource, runs_of
 from a2perf.exporters.loggers import TrackerLogger
 from a2perf.metrics.values import Profile
-from a2perf.runs.wandb_log import read_wandb_log
 
 Mode = Literal["offline", "online"]
 PROJECT = "a2perf"
@@ -33,6 +33,9 @@ _MODES: dict[str, Mode] = {"offline": "offline", "dryrun": "offline", "online": 
 _MOST_TAG_CHARACTERS = 64
 _DIGITS = 16
 _MOST_WAIT_S = 60.0
+_CHUNK = struct.Struct("<IHB")
+_HEADER_BYTES, _BLOCK_BYTES = 7, 32 << 10
+_WHOLE, _MIDDLE, _LAST = 1, 3, 4
 
 
 def log_runs(
@@ -181,7 +184,7 @@ def _complete(top: Path, run_id: str) -> str | None:
     """Returns the folder of an offline run that an earlier export completed; removes those that one left incomplete."""
     found = None
     for path in sorted(top.glob(f"wandb/offline-run-*-{run_id}/run-{run_id}.wandb")):
-        if read_wandb_log(path).exit_code is not None:
+        if _is_complete(path):
             found = str(path.parent)
         else:  # `wandb sync` would upload half a run under the name of the whole one
             shutil.rmtree(path.parent)
@@ -267,11 +270,35 @@ def _finish(run: Any, file: Path | None, exit_code: int = 0) -> None:
     while time.monotonic() < deadline:
         before, size = size, file.stat().st_size
         # Reading a long log takes seconds, so it has to be at rest first.
-        if size == before and read_wandb_log(file).exit_code is not None:
+        if size == before and _is_complete(file):
             return
         time.sleep(pause)
         pause = min(2 * pause, 0.5)
     raise TimeoutError(f"{file} is not complete after {_MOST_WAIT_S:.0f} s")
+
+
+def _is_complete(file: Path) -> bool:
+    """Returns whether the file of an offline run holds the record of its end."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    return any(Record.FromString(record).HasField("exit") for record in _records(file.read_bytes()))
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    """Yields the complete records of a log of LevelDB: chunks of checksum, length, kind and payload in blocks."""
+    position, parts = _HEADER_BYTES, b""
+    while position + _CHUNK.size <= len(data):
+        left = _BLOCK_BYTES - position % _BLOCK_BYTES
+        _, length, kind = _CHUNK.unpack_from(data, position)
+        if left < _CHUNK.size or kind == 0:  # a chunk does not begin where its header does not fit
+            position += left
+            continue
+        position += _CHUNK.size + length
+        if position > len(data):
+            break
+        parts = (parts if kind in (_MIDDLE, _LAST) else b"") + data[position - length : position]
+        if kind in (_WHOLE, _LAST):
+            yield parts
 
 
 def _rows(description: RunDescription) -> Iterator[dict[str, float]]:

@@ -1,4 +1,4 @@
-"""Logs of other tools that can be imported: TensorBoard folders, CSV, offline tracker runs, Stable-Baselines3 logs.
+"""Logs of other tools that can be imported: TensorBoard folders, CSV, histories of W&B, Stable-Baselines3 logs.
 
 ``foreign_identity`` finds the identity of a run, from its configuration or the names of its folders.
 """
@@ -27,12 +27,11 @@ from a2perf.runs.foreign_identity import (
     monitor_head,
     runs_in_table,
 )
-from a2perf.runs.log_files import LogKind, is_trainer_log, log_kind
+from a2perf.runs.history_rows import Column, history_series
+from a2perf.runs.log_files import WANDB_HINT, WANDB_SUFFIX, LogKind, is_trainer_log, log_kind
 from a2perf.runs.run_record import folder_name
 from a2perf.runs.series import STEP_COLUMNS
-from a2perf.runs.tables import CsvTable, plain_cell, read_table
-from a2perf.runs.tracker_tables import TableSeries, chart_curves, history_series, kept_run
-from a2perf.runs.wandb_log import MAX_BYTES, WandbLog, read_wandb_log
+from a2perf.runs.tables import MAX_BYTES, CsvTable, plain_cell, read_table
 from a2perf.runs.writer_children import writer_children
 from a2perf.storage import MAX_VALUES, read_json, values_of_json
 from a2perf.stranger_files import Bounds, folders
@@ -51,11 +50,7 @@ class ForeignRun:
         tables: the tables to write, by file name: header and rows.
         name: the name from which its identity is guessed.
         config: its configuration, as far as it is recorded.
-        tags: its tags.
-        user: the user who ran it; ``""`` if unknown.
         started_s: seconds since the epoch, 0 when unknown.
-        finished: whether it finished, according to its files.
-        run_id: identifier that all pieces of a run share; ``""`` without one.
     """
 
     source: str
@@ -64,11 +59,7 @@ class ForeignRun:
     tables: dict[str, list[list[object]]] = field(default_factory=dict)
     name: str = ""
     config: dict[str, Any] = field(default_factory=dict)
-    tags: list[str] = field(default_factory=list)
-    user: str = ""
     started_s: float = 0.0
-    finished: bool = True
-    run_id: str = ""
 
     def identity(self) -> ForeignIdentity:
         """Returns experiment, environment and seed, as far as the configuration or the names contain them."""
@@ -97,27 +88,24 @@ def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[Foreign
     found = list({(item.path, item.name, *item.files): item for item in found}.values())  # a path may be given twice
     found = [item for item in _joined(found) if kind is None or item.source == kind]
     if not found:
-        wanted = f"{kind} logs" if kind is not None else "event files, progress.csv, monitor.csv, *.wandb or CSV files"
-        raise UserError(f"no {wanted} in {', '.join(map(str, paths))}", hint="give the folder that holds them")
+        wanted = f"{kind} logs" if kind else "event files, progress.csv, monitor.csv, history.jsonl or CSV files"
+        offline = any(path.is_dir() and next(path.rglob(f"*{WANDB_SUFFIX}"), None) for path in paths)
+        hint = WANDB_HINT if offline else "give the folder that holds them"
+        raise UserError(f"no {wanted} in {', '.join(map(str, paths))}", hint=hint)
     return found
 
 
 def _joined(found: Sequence[ForeignRun]) -> list[ForeignRun]:
-    """Joins the pieces of a run: files of a tracker with one run id, tables of one folder that continue each other."""
+    """Joins the pieces of a run: tables of one folder that continue each other."""
     by_id: dict[tuple[str, ...], ForeignRun] = {}
     for number, item in enumerate(sorted(found, key=lambda item: (item.started_s, _first_step(item)))):
-        key: tuple[str, ...] = (item.source, item.run_id) if item.run_id else (str(number),)
+        key: tuple[str, ...] = (str(number),)
         if item.source == "csv" and len(item.config) == len(CONFIG_KEYS):
             header = item.tables["curve.csv"][0]
             key = (item.source, str(item.path.parent), *map(str, (*sorted(item.config.items()), *header)))
         known = by_id.get(key)
         if known is None:
             by_id[key] = item
-        elif item.run_id:
-            known.files += [file for file in item.files if file not in known.files]
-            known.config |= item.config
-            known.tags = list(dict.fromkeys([*known.tags, *item.tags]))
-            known.finished = item.finished
         elif _first_step(item) > _first_step(known):
             known.tables["curve.csv"] += item.tables["curve.csv"][1:]
         else:  # another run of the same seed
@@ -137,10 +125,8 @@ def _below(top: Path) -> Iterator[ForeignRun]:
         names[:] = sorted(name for name in names if not name.startswith("."))
         path = Path(folder)
         here = [path / name for name in sorted(files) if stat.S_ISREG((path / name).lstat().st_mode)]
-        logs = [file for file in here if file.suffix == ".wandb"]
-        if logs:
-            names.clear()  # the folders below hold copies of the same data
-            yield from (_of_wandb(file) for file in logs)
+        if any(file.suffix == WANDB_SUFFIX for file in here):
+            names.clear()  # the folders below hold copies of the run's files
             continue
         known = [file for file in here if is_trainer_log(file.name)]
         if known:
@@ -153,8 +139,8 @@ def _below(top: Path) -> Iterator[ForeignRun]:
 
 
 def _of_file(path: Path) -> Iterable[ForeignRun]:
-    if path.suffix == ".wandb":
-        return [_of_wandb(path)]
+    if path.suffix == WANDB_SUFFIX:
+        raise UserError(f"{path} is an offline run of Weights & Biases, which is not read", hint=WANDB_HINT)
     if is_trainer_log(path.name):
         # a file stands for all files of its kind in its folder: parts of one run
         kind = log_kind(path.name)
@@ -174,19 +160,8 @@ def _of_folder(folder: Path, files: list[Path]) -> ForeignRun:
     return item
 
 
-def _of_wandb(path: Path) -> ForeignRun:
-    log = read_wandb_log(path)
-    if log.problems and not log.run_id:
-        raise UserError(f"{path}: {log.problems[0]}", hint="give the folder of an offline run, wandb/offline-run-*")
-    item = ForeignRun("wandb", path, [path], name=log.name or log.run_id or path.stem, config=dict(log.config))
-    item.tags, item.user, item.started_s = list(log.tags), log.entity, log.started_s
-    item.finished = log.exit_code == 0
-    item.run_id = "/".join((log.entity, log.project, log.run_id)) if log.run_id else ""
-    return item
-
-
 def _of_history(path: Path) -> list[ForeignRun]:
-    """A history with one JSON object per line, as the tracker's interface returns them."""
+    """A history with one JSON object per line, as ``wandb.Api().run(...).scan_history()`` returns them."""
     rows: list[dict[str, Any]] = []
     values = 0
     if path.stat().st_size > MAX_BYTES:
@@ -202,7 +177,7 @@ def _of_history(path: Path) -> list[ForeignRun]:
                 continue
             if isinstance(row, dict):
                 rows.append(row)
-    series = WandbLog(rows=rows).series()
+    series = history_series(rows)
     if not series:
         return []
     item = ForeignRun("wandb", path, name=path.parent.name if path.stem in ("history", "wandb-history") else path.stem)
@@ -215,7 +190,7 @@ def _of_history(path: Path) -> list[ForeignRun]:
     return [item]
 
 
-def _tables(series: TableSeries) -> dict[str, list[list[object]]]:
+def _tables(series: dict[str, tuple[Column, Column, Column]]) -> dict[str, list[list[object]]]:
     tables: dict[str, list[list[object]]] = {}
     for name, (steps, values, times) in series.items():
         rows = [[plain_cell(cell) for cell in row] for row in zip(steps, values, times, strict=True)]
@@ -226,28 +201,11 @@ def _tables(series: TableSeries) -> dict[str, list[list[object]]]:
     return tables
 
 
-def _of_tracker(path: Path, table: CsvTable) -> list[ForeignRun]:
-    """A table that a tracker exported: the history of one run, or a chart with a column for each run."""
-    curves = chart_curves(table, path)
-    if curves:
-        return [ForeignRun("wandb", path, name=run, tables=_tables(series)) for run, series in curves.items()]
-    series = history_series(table)
-    if not series:
-        return []
-    kept = kept_run(path)
-    item = ForeignRun("wandb", path, name=kept.get("name") or path.stem, tables=_tables(series))
-    if kept:
-        item.config, item.tags, item.user = kept["config"], kept["tags"], kept["user"]
-        item.finished = kept["state"] == "finished"
-    return [item]
-
-
 def _of_csv(path: Path) -> list[ForeignRun]:
     """A table of one run, or of several runs distinguished by columns such as ``env_id`` and ``seed``."""
     table = read_table(path)
-    exported = _of_tracker(path, table)
-    if exported:
-        return exported
+    if "_step" in table.columns or any(" - " in name for name in table.columns):
+        raise UserError(f"{path} is a table that Weights & Biases exported, which is not read", hint=WANDB_HINT)
     if not any(table.numbers(name) is not None for name in STEP_COLUMNS):
         return []
     runs = runs_in_table(table)

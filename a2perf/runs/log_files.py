@@ -1,6 +1,6 @@
 """The files of a run that may hold series: finding them and reading one into columns.
 
-Event files, offline logs of Weights & Biases, ``progress.csv``, Monitor files of Stable-Baselines3, other tables, and
+Event files, ``progress.csv``, Monitor files of Stable-Baselines3, other tables, and
 the evaluator's rollouts. Participants write most of them, so reading is bounded in memory and time.
 """
 
@@ -19,12 +19,12 @@ from a2perf.runs.event_files import read_event_stream
 from a2perf.runs.files import BundleFiles, FileStatus
 from a2perf.runs.series_cache import Columns, LogContent, Reader, surroundings
 from a2perf.runs.tables import table_of
-from a2perf.runs.wandb_log import MAX_BYTES as MAX_TRACKER_BYTES
-from a2perf.runs.wandb_log import parse_wandb_log
 from a2perf.storage import MAX_RECORD_BYTES, parse_record
 from a2perf.stranger_files import Bounds, Kind, StrangerFileError
 
 MAX_FILES = 10_000
+WANDB_SUFFIX = ".wandb"
+WANDB_HINT = "run `wandb sync`, and write the rows of wandb.Api().run(...).scan_history() to history.jsonl"
 BOUNDS = Bounds(entries=1_000_000)
 _MOST_NAMED = 100
 
@@ -33,7 +33,6 @@ class LogKind(StrEnum):
     """Kinds of files that hold series, in order of precedence."""
 
     EVENTS = "event files"
-    TRACKER = "tracker log"
     PROGRESS = "progress.csv"
     MONITOR = "monitor.csv"
     TABLE = "CSV file"
@@ -52,8 +51,6 @@ def log_kind(name: str) -> LogKind | None:
         return LogKind.PROGRESS
     if name.endswith("monitor.csv"):
         return LogKind.MONITOR
-    if name.endswith(".wandb"):
-        return LogKind.TRACKER
     return LogKind.TABLE if name.endswith(".csv") else None
 
 
@@ -112,6 +109,8 @@ def find_logs(
             kind = log_kind(status.name)
             kind = kind if kind in kinds else None
             if status.kind is Kind.FILE:
+                if status.name.endswith(WANDB_SUFFIX):
+                    problems.append(f"{status.path}: not read; {WANDB_HINT}")
                 if kind is None or not is_listed(status.path):
                     continue
                 if len(result) == MAX_FILES:
@@ -142,7 +141,7 @@ def given_logs(files: BundleFiles, names: Sequence[str]) -> LogFiles:
 def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
     """Returns the function that reads one log file into columns.
 
-    Event files, tracker logs and rollouts give steps, values and times by metric. Tables give one column per name,
+    Event files and rollouts give steps, values and times by metric. Tables give one column per name,
     without columns that hold no number.
     """
 
@@ -156,13 +155,6 @@ def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
         }
         problems = [(problem.offset, problem.detail) for problem in found.problems]
         return LogContent(columns, problems, start, found.end, ends)
-
-    def tracker(start: int) -> LogContent:
-        log = parse_wandb_log(files.read(name, MAX_TRACKER_BYTES))
-        return LogContent(
-            {metric: np.stack((*columns[:2], columns[2] + log.began_s)) for metric, columns in log.series().items()},
-            [(-1, problem) for problem in log.problems],
-        )
 
     def table(start: int) -> LogContent:
         monitor = kind is LogKind.MONITOR
@@ -186,7 +178,5 @@ def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
         times = np.cumsum([episode.wall_s for episode in episodes])
         return LogContent({metric: np.stack([count, column, times]) for metric, column in values.items() if column})
 
-    chosen: dict[LogKind, Reader] = {
-        LogKind.EVENTS: events, LogKind.TRACKER: tracker, LogKind.ROLLOUTS: rollouts,
-    }  # fmt: skip
+    chosen: dict[LogKind, Reader] = {LogKind.EVENTS: events, LogKind.ROLLOUTS: rollouts}
     return chosen.get(kind, table)

@@ -6,8 +6,7 @@ Scores, reports and verdicts read the same points, by these rules:
   ``LogKind`` counts. The return is the metric with the first name of ``RETURN_TAGS`` in the first kind that has any.
 * If a restart wrote a step again, the earlier point is discarded (``kept_points``). Event files of one folder that
   follow one another in time are sessions of one writer.
-* Files of one tracker run, ``run-<id>.wandb``, are its sessions; so are the rows of a Monitor file behind a restart of
-  its clock.
+* The rows of a Monitor file behind a restart of its clock are another session of the run.
 * Values that several writers logged for the same step are averaged, as in the earlier platform. The curves of one
   ``add_scalars`` are separate metrics.
 """
@@ -176,8 +175,6 @@ class SeriesReader:
             return self._event_series(name)
         if kind is LogKind.MONITOR:
             return self._monitor_series(name)
-        if kind is LogKind.TRACKER:
-            return self._tracker_series(name)
         key = name.removeprefix(f"{self._mode}/") if kind is LogKind.ROLLOUTS else name
         for status, log in self._of(kind):
             if kind in _TABLES and name in self._table_names(kind, log):
@@ -282,20 +279,6 @@ class SeriesReader:
             pieces.append((status.path.rpartition("/")[0], columns))
         series = _of_writers(name, f"{LogKind.EVENTS}: {name}", pieces)
         return replace(series, times_since="epoch", began_s=float(began))
-
-    def _tracker_series(self, name: str) -> Series:
-        """Joins the files of one run; a resumed run continues in another file of the same name, ``run-<id>.wandb``."""
-        held = [(status, log) for status, log in self._of(LogKind.TRACKER) if name in log.names]
-        run = held[0][0].name
-        pieces = sorted(
-            ((log.began_s or 0.0, status.path, status, log) for status, log in held if status.name == run),
-            key=lambda piece: piece[:2],
-        )
-        columns = [self._columns(LogKind.TRACKER, status, log, name) for _, _, status, log in pieces]
-        begins = np.cumsum([piece.shape[1] for piece in columns[:-1]], dtype=int).tolist()
-        steps, values, times = np.concatenate(columns, axis=1)
-        series = _of_one_writer(name, f"{LogKind.TRACKER}: {name}", steps, values, times, begins)
-        return replace(series, times_since="epoch", began_s=pieces[0][0])
 
     def _table_names(self, kind: LogKind, log: CachedLog) -> list[str]:
         """Returns the metrics of a table: all columns over the step column, or the returns by row if it has none."""

@@ -22,13 +22,12 @@ from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.submit import summary_text
 from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import SubmissionIdentity
-from a2perf.runs import index, wandb_log
+from a2perf.runs import index
 from a2perf.runs.files import FolderFiles
+from a2perf.runs.foreign_logs import find_imports
 from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.series import SeriesReader
 from tests.attacks.test_what_others_read import BAD, NAME, Record, _check, hostile, noted, obeyed
-from tests.metrics.event_bytes import message, varint
-from tests.rlops import wandb_bytes
 from tests.rlops.made_runs import METRIC, write_run
 
 __all__ = ["hostile"]
@@ -139,46 +138,20 @@ def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, recor
 # --- files that rlops reads ------------------------------------------------------------------------------------------
 
 
-def _wandb(tmp_path: Path, *records: bytes) -> wandb_log.WandbLog:
-    (tmp_path / "run.wandb").write_bytes(wandb_bytes.log(records))
-    return wandb_log.read_wandb_log(tmp_path / "run.wandb")
-
-
-def _row(text: str) -> bytes:
-    """A record of history with one value, given as JSON."""
-    value = varint(16 << 3 | 2) + varint(len(text)) + text.encode()
-    return message(2, message(1, message(2, b"x") + value))
-
-
 @pytest.mark.parametrize("text", ["[" * 10**5, "1" * 3000, "1" * 10**4, '{"a":' * 10**4])
-def test_hostile_values_of_a_tracker_cost_their_record(text: str, tmp_path: Path, record_property: Record) -> None:
-    log = _wandb(tmp_path, _row(text), wandb_bytes.history({"y": 2.0, "_step": 7}))
-    steps, values, _ = log.series()["y"]
-    assert (steps.tolist(), values.tolist()) == ([7.0], [2.0])
-    noted(record_property, "nested JSON and endless integers in the log of a tracker", "a condition")
-
-
-@pytest.mark.parametrize("bound", ["MAX_VALUES", "MAX_BYTES"])
-def test_logs_of_a_tracker_beyond_a_bound_say_so(bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wandb_log, bound, 10)
-    log = _wandb(tmp_path, *(wandb_bytes.history({"x": float(step), "_step": step}) for step in range(50)))
-    assert len(log.problems) == 1
-    assert len(log.rows) < 20
-
-
-def test_a_record_of_many_pieces_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wandb_log, "MAX_RECORD_BYTES", 100_000)
-    log = _wandb(tmp_path, _row('"' + "x" * 10**6 + '"'), wandb_bytes.history({"y": 2.0}))
-    assert len(log.rows) == 1
-    assert any("a record is larger" in problem for problem in log.problems)
+def test_hostile_values_of_a_history_cost_their_row(text: str, tmp_path: Path, record_property: Record) -> None:
+    (tmp_path / "history.jsonl").write_text(f'{{"x": {text}}}\n{{"y": 2.0, "_step": 7}}\n')
+    (item,) = find_imports([tmp_path])
+    assert item.tables["y.csv"] == [["step", "y", "elapsed_s"], [7, 2, ""]]
+    noted(record_property, "nested JSON and endless integers in the history of a tracker", "a condition")
 
 
 def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, record_property: Record) -> None:
     run = write_run(tmp_path, "run", curves={METRIC: [(step, 1.0) for step in range(20)]})
     artifacts = run / "command" / "artifacts"
-    os.mkfifo(artifacts / "a.wandb")
-    (artifacts / "b.wandb").symlink_to("/dev/zero")
-    for name in ("c.wandb", "d.csv", "events.out.tfevents.9"):
+    os.mkfifo(artifacts / "a.csv")
+    (artifacts / "b.csv").symlink_to("/dev/zero")
+    for name in ("progress.csv", "d.csv", "events.out.tfevents.9"):
         (artifacts / name).touch()
         os.truncate(artifacts / name, 1 << 42)
     deep = artifacts

@@ -9,7 +9,6 @@ import socket
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from a2perf.errors import UserError
 from a2perf.exporters import wandb
 from a2perf.exporters.wandb import WandbLogger, log_runs
 from a2perf.runs.run import Run, RunIdentity
-from a2perf.runs.wandb_log import WandbLog, _records, read_wandb_log
+from tests.exporters import wandb_file
 from tests.exporters.described_runs import LEARNED, descriptions, difficult, of_several_modes, shipped, without_package
 from tests.waiting import until
 
@@ -38,23 +37,8 @@ def offline_file(folder: Path, run_id: str) -> Path:
     return path
 
 
-def read(folder: Path, run_id: str) -> WandbLog:
-    log = read_wandb_log(offline_file(folder, run_id))
-    assert log.problems == []
-    return log
-
-
-def summary_of(path: Path) -> dict[str, Any]:
-    """Returns the summary of a run, decoded with the messages of the package."""
-    from wandb.proto import wandb_internal_pb2
-
-    found: dict[str, Any] = {}
-    for data in _records(path.read_bytes(), []):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        for item in record.summary.update:
-            found[".".join(item.nested_key) or item.key] = json.loads(item.value_json)
-    return found
+def read(folder: Path, run_id: str) -> wandb_file.WandbFile:
+    return wandb_file.read(offline_file(folder, run_id))
 
 
 def assert_equal(folder: Path, runs: Sequence[Run], run_ids: Sequence[str]) -> int:
@@ -71,7 +55,7 @@ def assert_equal(folder: Path, runs: Sequence[Run], run_ids: Sequence[str]) -> i
             np.testing.assert_array_equal(values, series.values[order])
             np.testing.assert_array_equal(seconds, series.times_s[order] - began)
             compared += values.size
-        summary = summary_of(offline_file(folder, run_id))
+        summary = log.summary
         for name, value in described.values().items():
             assert summary[name] == value, name
             compared += 1
@@ -177,7 +161,7 @@ def test_logger_logs_beside_a_run_of_the_caller_and_warns_once_after_its_end(tmp
     assert (steps.tolist(), values.tolist()) == ([0, 10, 20], [0.0, 1 / 3, 2 / 3])
     assert (log.name, log.config["lr"], log.exit_code) == ("ppo", 3e-4, 0)
     # W&B completes the file after it says that the run has ended
-    until(lambda: read_wandb_log(offline_file(tmp_path, own.id)).exit_code is not None)
+    until(lambda: read(tmp_path, own.id).exit_code is not None)
     assert read(tmp_path, own.id).series().keys() == {"mine"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

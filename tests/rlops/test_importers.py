@@ -15,11 +15,9 @@ from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
 from a2perf.runs.foreign_logs import find_imports
+from a2perf.runs.history_rows import history_series
 from a2perf.runs.importers import import_run
 from a2perf.runs.stored_run import StoredRun
-from a2perf.runs.wandb_log import read_wandb_log
-from tests.metrics.event_bytes import message
-from tests.rlops import wandb_bytes
 from tests.rlops.made_runs import METRIC, events
 
 ROWS = [
@@ -35,17 +33,6 @@ def brought(store: Path, *paths: Path, **options: object) -> list[StoredRun]:
     for item in find_imports(paths):
         import_run(store, item, **options)  # type: ignore[arg-type]
     return Store(store).runs()
-
-
-def offline_run(folder: Path, records: list[bytes] | None = None) -> Path:
-    path = folder / "wandb" / "offline-run-20261120_1-abc" / "run-abc.wandb"
-    path.parent.mkdir(parents=True)
-    if records is None:
-        records = [wandb_bytes.run("abc", "CartPole-v1__ppo__3__17", CONFIG, ["v1", "mine"])]
-        records += [wandb_bytes.history(row) for row in ROWS]
-        records += [wandb_bytes.exit_record(0)]
-    path.write_bytes(wandb_bytes.log(records))
-    return path
 
 
 def test_tensorboard_folders_are_named_by_their_trainers(tmp_path: Path) -> None:
@@ -141,88 +128,6 @@ def test_csv_of_many_runs_is_taken_apart_by_its_columns(tmp_path: Path) -> None:
     assert (curve.steps.tolist(), curve.values.tolist()) == ([0, 10, 20], [0, 20, 40])
 
 
-@pytest.mark.parametrize("nested", [True, False])
-def test_offline_run_is_read_without_its_package(tmp_path: Path, nested: bool) -> None:
-    records = [wandb_bytes.run("abc", "name", CONFIG, ["v1"])]
-    records += [wandb_bytes.history(row, nested=nested) for row in ROWS]
-    log = read_wandb_log(offline_run(tmp_path, [*records, wandb_bytes.exit_record(0)]))
-    assert (log.run_id, log.entity, log.project, log.name, log.tags) == ("abc", "team", "project", "name", ["v1"])
-    assert (log.config, log.exit_code, log.problems) == (CONFIG, 0, [])
-    assert log.started_s == 1.7e9
-    series = log.series()
-    assert set(series) == {METRIC, "losses.value", "global_step"}
-    steps, values, times = series[METRIC]
-    np.testing.assert_array_equal(steps, np.arange(0, 60, 10))
-    np.testing.assert_array_equal(values, np.arange(6) * 0.5)
-    np.testing.assert_array_equal(times, np.arange(6))
-
-
-def test_offline_run_in_the_store(tmp_path: Path) -> None:
-    offline_run(tmp_path)
-    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
-    assert (run.source, run.experiment, run.env_id, run.seed) == ("wandb", "ppo", "CartPole-v1", 3)
-    assert (run.tags, run.user, run.state) == (frozenset({"v1", "mine"}), "team", "finished")
-    assert run.config["learning_rate"] == 2.5e-4
-    curve = Store(tmp_path / "store").curve(run)
-    assert curve is not None
-    assert curve.metric == METRIC
-    assert run.wall_s == 5.0
-
-
-def test_offline_run_over_many_blocks_and_with_special_values(tmp_path: Path) -> None:
-    rows = [{"a": float(step), "text": "x" * 900, "_step": step} for step in range(300)]
-    rows += [{"a": "NaN", "_step": 300}, {"a": "-Infinity", "_step": 301}, {"nested": {"b": 2}, "_step": 302}]
-    records = [wandb_bytes.run("abc", "n", {"notes": "y" * 100_000}), *map(wandb_bytes.history, rows)]
-    path = offline_run(tmp_path, records)
-    assert path.stat().st_size > 300_000
-    log = read_wandb_log(path)
-    assert log.problems == []
-    assert len(log.rows) == 303
-    steps, values, _ = log.series()["a"]
-    assert steps.tolist() == list(range(302))
-    assert values[:300].tolist() == list(range(300))
-    assert np.isnan(values[300])
-    assert values[301] == -np.inf
-    assert log.series()["nested.b"][1].tolist() == [2]
-    assert log.exit_code is None
-
-
-def test_damaged_offline_run_gives_what_is_before_the_damage(tmp_path: Path) -> None:
-    records = [
-        wandb_bytes.run("abc", "E-v0__x__1__2", {}),
-        *(wandb_bytes.history({"a": 1, "_step": i}) for i in range(50)),
-    ]
-    path = offline_run(tmp_path, records)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-5])
-    cut = read_wandb_log(path)
-    assert len(cut.rows) == 49
-    assert cut.problems == ["the last record is not complete"]
-    broken = bytearray(whole)
-    broken[-10] ^= 0xFF
-    path.write_bytes(broken)
-    assert "checksum is wrong" in read_wandb_log(path).problems[0]
-    path.write_bytes(b"something else")
-    with pytest.raises(UserError, match="not the log of an offline run"):
-        find_imports([path])
-    path.write_bytes(whole)
-    (run,) = brought(tmp_path / "store", path)
-    assert run.state == "interrupted"  # it has no end
-
-
-def test_every_byte_of_an_offline_run_may_be_damaged(tmp_path: Path) -> None:
-    records = [wandb_bytes.run("abc", "n", CONFIG), *map(wandb_bytes.history, ROWS)]
-    path = offline_run(tmp_path, records)
-    whole = path.read_bytes()
-    for position in range(7, len(whole), 3):
-        broken = bytearray(whole)
-        broken[position] ^= 0xFF
-        path.write_bytes(broken)
-        log = read_wandb_log(path)
-        assert log.problems
-        assert len(log.rows) <= len(ROWS)
-
-
 def test_exported_history_line_by_line(tmp_path: Path) -> None:
     folder = tmp_path / "CartPole-v1__ppo__3__17"
     folder.mkdir()
@@ -269,21 +174,6 @@ def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
         import_run(tmp_path / "store", find_imports([folder])[0])
 
 
-@pytest.mark.group("wandb")
-def test_real_offline_run_where_the_package_is_installed(tmp_path: Path) -> None:
-    code = (
-        "import os, wandb\nos.environ['WANDB_MODE'] = 'offline'\n"
-        "run = wandb.init(project='p', name='E-v0__ppo__3__17', tags=['v1'], config={'learning_rate': 0.5})\n"
-        "[wandb.log({'charts/episodic_return': 2.0 * i, 'global_step': 10 * i}) for i in range(40)]\nwandb.finish()\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=300)
-    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
-    assert (run.experiment, run.env_id, run.seed, run.tags) == ("ppo", "E-v0", 3, frozenset({"v1"}))
-    curve = Store(tmp_path / "store").curve(run)
-    assert curve is not None
-    assert curve.steps.tolist() == list(range(0, 400, 10))
-
-
 # --- runs in pieces ---------------------------------------------------------------------------------------------------
 
 
@@ -293,12 +183,11 @@ def points(store: Path, run: StoredRun, metric: str | None = None) -> tuple[list
     return curve.steps.tolist(), curve.values.tolist()
 
 
-def tracker_log(folder: Path, piece: int, rows: list[dict[str, object]], *more: bytes, **config: object) -> Path:
-    path = folder / "wandb" / f"offline-run-20261120_{piece}-abc" / "run-abc.wandb"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(wandb_bytes.log([wandb_bytes.run("abc", "n", {**CONFIG, **config}), *more,
-                                      *map(wandb_bytes.history, rows)]))  # fmt: skip
-    return path
+def history(folder: Path, rows: list[dict[str, object]], **config: object) -> Path:
+    folder.mkdir()
+    (folder / "history.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **config}))
+    return folder
 
 
 def piece_of(steps: range, value: float, began: float) -> list[dict[str, object]]:
@@ -306,39 +195,69 @@ def piece_of(steps: range, value: float, began: float) -> list[dict[str, object]
             for place, step in enumerate(steps)]  # fmt: skip
 
 
-def test_a_resumed_tracker_run_is_one_run_and_the_later_piece_wins(tmp_path: Path) -> None:
-    tracker_log(tmp_path, 1, piece_of(range(0, 50, 10), 1.0, 1.7e9))
-    (alone,) = brought(tmp_path / "store", tmp_path / "wandb")
-    tracker_log(tmp_path, 2, piece_of(range(30, 80, 10), 2.0, 1.7e9 + 100))
-    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
-    assert run.run_id == alone.run_id
+def test_a_resumed_history_is_one_run_and_the_later_piece_wins(tmp_path: Path) -> None:
+    pieces = [*piece_of(range(0, 50, 10), 1.0, 1.7e9), *piece_of(range(30, 80, 10), 2.0, 1.7e9 + 100)]
+    (run,) = brought(tmp_path / "store", history(tmp_path / "run", pieces))
     assert points(tmp_path / "store", run) == ([0, 10, 20, 30, 40, 50, 60, 70], [1, 1, 1, 2, 2, 2, 2, 2])
     assert run.wall_s == 104.0
 
 
-@pytest.mark.parametrize("defined", [True, False])
-def test_a_step_that_is_logged_in_a_separate_call_is_the_axis(tmp_path: Path, defined: bool) -> None:
-    axis = "train/frames" if defined else "global_step"
+def test_a_step_that_is_logged_in_a_separate_call_is_the_axis(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = []
     for place in range(4):
-        rows += [{axis: 100 * place, "_step": 2 * place}, {METRIC: float(place), "_step": 2 * place + 1}]
-    metric = message(12, message(2, b"charts/*") + message(4, axis.encode())) if defined else b""
-    tracker_log(tmp_path, 1, rows, *([metric] if defined else []))
-    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
+        rows += [{"global_step": 100 * place, "_step": 2 * place}, {METRIC: float(place), "_step": 2 * place + 1}]
+    (run,) = brought(tmp_path / "store", history(tmp_path / "run", rows))
     assert points(tmp_path / "store", run) == ([0, 100, 200, 300], [0, 1, 2, 3])
 
 
+def test_values_of_a_history_that_json_cannot_hold(tmp_path: Path) -> None:
+    values = [1.0, "NaN", "-Infinity", 10**400, "text", [1], None]
+    rows = [{"a": value, "_step": step} for step, value in enumerate(values)]
+    steps, found, _ = history_series(rows)["a"]
+    assert steps.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(found, [1.0, np.nan, -np.inf, np.nan])
+
+
 def test_the_environment_of_a_nested_configuration(tmp_path: Path) -> None:
-    tracker_log(tmp_path, 1, ROWS[:2], env_id=None, env={"id": "Acrobot-v1", "frame_skip": 4})
-    (run,) = brought(tmp_path / "store", tmp_path / "wandb")
+    folder = history(tmp_path / "run", ROWS[:2], env_id=None, env={"id": "Acrobot-v1", "frame_skip": 4})
+    (run,) = brought(tmp_path / "store", folder)
     assert (run.env_id, run.env_kwargs) == ("Acrobot-v1", '{"frame_skip": 4}')
 
 
 def test_a_configuration_that_names_no_environment_is_said(tmp_path: Path) -> None:
-    tracker_log(tmp_path, 1, ROWS[:2], env_id=None, env={"size": 4})
+    folder = history(tmp_path / "run", ROWS[:2], env_id=None, env={"size": 4})
     with pytest.raises(UserError, match=r"unknown \(its configuration describes the environment by size\)") as caught:
-        brought(tmp_path / "store", tmp_path / "wandb")
+        brought(tmp_path / "store", folder)
     assert caught.value.hint == "add --env-id ENV"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run-abc.wandb", ":W&B"),
+        ("h.csv", f"_step,{METRIC}\n1,5\n"),
+        ("chart.csv", f'"Step","a - {METRIC}"\n"1","2"\n'),
+    ],
+)
+def test_other_files_of_wandb_are_refused_with_the_way_to_a_history(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=r"Weights & Biases( exported)?, which is not read") as caught:
+        find_imports([tmp_path / name])
+    assert "history.jsonl" in str(caught.value.hint)
+
+
+def test_the_folder_of_an_offline_run_is_passed_over(tmp_path: Path) -> None:
+    files = tmp_path / "wandb" / "offline-run-20261120_1-abc" / "files"
+    files.mkdir(parents=True)
+    (files.parent / "run-abc.wandb").write_bytes(b":W&B")
+    (files / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))  # a copy
+    with pytest.raises(UserError, match="no event files") as caught:
+        find_imports([tmp_path])
+    assert "history.jsonl" in str(caught.value.hint)
+    folder = tmp_path / "E-v0__ppo__1__17"
+    folder.mkdir()
+    (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+    assert [item.path for item in find_imports([tmp_path])] == [folder]
 
 
 def test_children_of_a_tensorboard_writer_belong_to_its_run(tmp_path: Path) -> None:

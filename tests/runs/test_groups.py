@@ -18,7 +18,6 @@ from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.records import RunState
 from tests.metrics import made_bundles
-from tests.rlops import wandb_bytes
 from tests.rlops.made_runs import METRIC, events, write_run
 
 SCRIPTS = ("ppo", "sac")
@@ -100,18 +99,17 @@ def imported(top: Path, *paths: Path) -> None:
     assert not ended.value.code
 
 
-def resumed_tracker_runs(top: Path, cells: Written) -> None:
+def resumed_histories(top: Path, cells: Written) -> None:
     with tempfile.TemporaryDirectory() as logs:
         for (script, env, seed), value in cells.items():
             config = {"env": {"id": env, "max_steps": 5}, "seed": seed, "exp_name": script}
-            name = f"{script}{env}{seed}"
-            for piece, steps in enumerate((range(4), range(2, 5))):
-                rows = [{METRIC: value, "global_step": step, "_step": place, "_timestamp": 1.7e9 + 100 * piece + step}
-                        for place, step in enumerate(steps)]  # fmt: skip
-                path = Path(logs) / "wandb" / f"offline-run-2026_{piece}-{name}" / f"run-{name}.wandb"
-                path.parent.mkdir(parents=True)
-                records = [wandb_bytes.run(name, "x", config), *map(wandb_bytes.history, rows)]
-                path.write_bytes(wandb_bytes.log([*records, wandb_bytes.exit_record(0)]))
+            rows = [{METRIC: value, "global_step": step, "_step": place, "_timestamp": 1.7e9 + 100 * piece + step}
+                    for piece, steps in enumerate((range(4), range(2, 5)))
+                    for place, step in enumerate(steps)]  # fmt: skip
+            folder = Path(logs) / f"{script}{env}{seed}"
+            folder.mkdir()
+            (folder / "history.jsonl").write_text("\n".join(map(json.dumps, rows)))
+            (folder / "config.json").write_text(json.dumps(config))
         imported(top, Path(logs))
 
 
@@ -126,9 +124,9 @@ def tables_in_parts(top: Path, cells: Written) -> None:
 
 LAYOUTS: tuple[Callable[[Path, Written], None], ...] = (
     single_file_trainers, resumed_event_files, writer_with_children, progress_tables, monitors, programs, submissions,
-    resumed_tracker_runs, tables_in_parts,
+    resumed_histories, tables_in_parts,
 )  # fmt: skip
-STORES = (programs, resumed_tracker_runs, tables_in_parts)
+STORES = (programs, resumed_histories, tables_in_parts)
 
 CELLS = strategies.dictionaries(
     strategies.sampled_from([(script, env, seed) for script in SCRIPTS for env in ENVIRONMENTS for seed in SEEDS]),

@@ -19,7 +19,7 @@ from a2perf.runs.seed_groups import SeedKey, differing, seed_key
 from a2perf.runs.series import RETURN_TAGS, SeriesReader, kept_points, read_returns
 from a2perf.runs.store import RunCurve
 from a2perf.storage import write_record
-from tests.rlops import made_runs, wandb_bytes
+from tests.rlops import made_runs
 
 RETURN = "rollout/ep_rew_mean"
 Points = Sequence[tuple[int, float]]
@@ -46,11 +46,6 @@ def progress_table(artifacts: Path) -> None:
     (artifacts / "progress.csv").write_text(f"time/total_timesteps,{RETURN}\n{rows}")
 
 
-def tracker_log(artifacts: Path) -> None:
-    rows = [wandb_bytes.history({"global_step": step, RETURN: value}) for step, value in [*KILLED, *RESUMED]]
-    (artifacts / "run-1.wandb").write_bytes(wandb_bytes.log(rows))
-
-
 def recorded(top: Path, write: Callable[[Path], None], **changes: object) -> tuple[Run, RunCurve | None]:
     """Records a training run; returns what the scores read of it and what a comparison reads."""
     bundle = top / "ppo" / "task" / "seed_1" / "train"
@@ -67,7 +62,7 @@ def recorded(top: Path, write: Callable[[Path], None], **changes: object) -> tup
     return read_run(folder), store.curve(stored)
 
 
-@pytest.mark.parametrize("write", [one_event_file, two_event_files, progress_table, tracker_log])
+@pytest.mark.parametrize("write", [one_event_file, two_event_files, progress_table])
 def test_a_resume_discards_what_it_overwrote_for_every_reader(tmp_path: Path, write: Callable[[Path], None]) -> None:
     run, curve = recorded(tmp_path, write)
     assert run.curve is not None
@@ -100,6 +95,16 @@ def test_session_that_begins_at_the_last_step_writes_it_again() -> None:
     assert kept_points(np.array([0.0, 10, 10, 20]))[0].all()  # several environments of one writer
 
 
+def test_the_file_of_an_offline_wandb_run_is_named_with_what_to_do(tmp_path: Path) -> None:
+    def write(artifacts: Path) -> None:
+        (artifacts / "run-1.wandb").write_bytes(b":W&B")
+
+    run, curve = recorded(tmp_path, write)
+    assert run.curve is None
+    assert curve is None
+    assert [text for text in run.conditions if text.startswith("artifacts/run-1.wandb: not read; run `wandb sync`")]
+
+
 def test_one_order_of_return_tags(tmp_path: Path) -> None:
     def write(artifacts: Path) -> None:
         events(artifacts, "1", {"charts/episodic_return": [(1, 1.0), (2, 2.0)], "Metrics/AverageReturn": [(1, 7.0)]})
@@ -117,9 +122,6 @@ def test_kinds_of_files_count_in_one_order(tmp_path: Path) -> None:
         (artifacts / "evaluation.csv").write_text("step,return\n1,5\n")
         (artifacts / "monitor.csv").write_text('#{"t_start": 1.0}\nr,l,t\n4.0,10,0.5\n')
         (artifacts / "progress.csv").write_text("step,return\n1,3\n")
-        (artifacts / "run-1.wandb").write_bytes(
-            wandb_bytes.log([wandb_bytes.history({"global_step": 1, "return": 2.0})])
-        )
         events(artifacts, "1", {"reward": [(1, 1.0)]})
 
     run, curve = recorded(tmp_path, write)
@@ -128,12 +130,12 @@ def test_kinds_of_files_count_in_one_order(tmp_path: Path) -> None:
     assert (run.curve.values.tolist(), curve.values.tolist()) == ([1.0], [1.0])
     artifacts = run.folder.path / "artifacts"
     found = []
-    for name in ("events.out.tfevents.1", "run-1.wandb", "progress.csv", "monitor.csv", "evaluation.csv"):
+    for name in ("events.out.tfevents.1", "progress.csv", "monitor.csv", "evaluation.csv"):
         series, _ = read_returns(find_logs(FolderFiles(run.folder.path)))
         assert series is not None
         found.append(series.values.tolist())
         (artifacts / name).unlink()
-    assert found == [[1.0], [2.0], [3.0], [4.0], [5.0]]
+    assert found == [[1.0], [3.0], [4.0], [5.0]]
 
 
 @pytest.mark.parametrize("folders", [("a", "b"), ("a", "a")])

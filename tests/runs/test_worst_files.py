@@ -14,7 +14,6 @@ import pytest
 
 from tests.metrics.made_bundles import seal
 from tests.report.recorded_runs import RunMaker
-from tests.rlops import wandb_bytes
 
 MOST_BYTES = 1_000_000_000
 HANGS_S = 600
@@ -39,12 +38,6 @@ def _table_of_texts(folder: Path) -> None:
 
 def _monitor(folder: Path) -> None:
     (folder / "0.monitor.csv").write_text('#{"t_start":1}\nr,l,t\n' + "1,1,1\n" * 10_000_000)
-
-
-def _tiny_records(folder: Path) -> None:
-    run = wandb_bytes.run("x", "x", {})
-    rows = [wandb_bytes.history({"a": 1})] * 1_000_000
-    (folder / "run-x.wandb").write_bytes(wandb_bytes.log([run, *rows]))
 
 
 def _bundle(folder: Path) -> Path:
@@ -80,7 +73,6 @@ def _zeros(folder: Path) -> None:
         (_narrow_table, "score"),
         (_table_of_texts, "score"),
         (_monitor, "score"),
-        (_tiny_records, "rlops import"),
         (_many_episodes, "score"),
         (_empty_lists, "score"),
         (_zeros, "score"),
@@ -103,4 +95,4 @@ def test_the_worst_file_costs_its_reader_little(write: Callable[[Path], None], c
     said = done.stdout + done.stderr
     assert done.returncode in (0, 2), said
     assert "Traceback" not in said
-    assert "more than" in said or "larger than" in said or "more records" in said, said
+    assert "more than" in said or "larger than" in said, said
