@@ -18,10 +18,8 @@ from typing import Any
 
 from a2perf._version import __version__
 from a2perf.datasets import hdf5_file, naming
-from a2perf.datasets.croissant import write_croissant
 from a2perf.datasets.hdf5_file import minari
 from a2perf.datasets.naming import DatasetId
-from a2perf.datasets.reader import Dataset
 from a2perf.datasets.records import DatasetRecord, Returns
 from a2perf.datasets.space_json import Space
 from a2perf.errors import UserError
@@ -110,7 +108,6 @@ def publish(
             "algorithm_name": ", ".join(dict.fromkeys(policy.submission for policy in record.policies)),
         }
     )
-    write_croissant(Dataset(data), records=False, known_sha256={naming.DATA_FILE: record.file_sha256})
     fault_point("datasets: described")
     if target.exists():
         raise UserError(f"the dataset {name} already exists", hint="give another --id, or add --force to replace it")

@@ -24,6 +24,7 @@ from a2perf.errors import MissingDependency, UserError, install_hint
 
 STEPS_FILE, EPISODES_FILE = "steps.parquet", "episodes.parquet"
 FINAL = "final_"
+_HINT = "read it from the HDF5 file: tables cannot hold it"
 _ROWS_PER_GROUP = 65_536
 _PER_STEP = ("actions", "rewards", "terminations", "truncations")
 _ORDER = ("observations", *_PER_STEP, "infos")
@@ -177,15 +178,13 @@ def _arrow_array(arrow: Any, rows: NDArray[Any], column: ArrayColumn, kind: Any)
 
 def _arrow_type(arrow: Any, column: ArrayColumn) -> Any:
     if not column.is_text and column.dtype.kind not in "biuf":
-        raise UserError(f"the array {column.path} has the type {column.dtype}", hint="use --no-records")
+        raise UserError(f"the array {column.path} has the type {column.dtype}", hint=_HINT)
     value = arrow.string() if column.is_text else arrow.from_numpy_dtype(column.dtype)
     if not column.shape:
         return value
     size = int(np.prod(column.shape))
     if not size:
-        raise UserError(
-            f"the array {column.path} is empty: its rows have shape {column.shape}", hint="use --no-records"
-        )
+        raise UserError(f"the array {column.path} is empty: its rows have shape {column.shape}", hint=_HINT)
     return arrow.list_(value, size)
 
 

@@ -8,18 +8,6 @@ from typing import Any
 from a2perf.plain_text import markdown_block, markdown_text
 from a2perf.report.tables import Column, Table, Text, to_markdown
 
-_SECTIONS = (
-    ("How it was collected", (("Collection", "rai:dataCollection"), ("Source files", "rai:dataCollectionRawData"),
-                              ("Preprocessing", "rai:dataPreprocessingProtocol"),
-                              ("Annotation", "rai:dataAnnotationProtocol"),
-                              ("Missing data", "rai:dataCollectionMissingData"))),
-    ("Use", (("", "rai:dataUseCases"),)),
-    ("Biases and limitations", (("", "rai:dataBiases"), ("", "rai:dataLimitations"))),
-    ("Energy", (("", "rai:dataSocialImpact"),)),
-    ("Personal and sensitive information", (("", "rai:personalSensitiveInformation"),)),
-    ("Maintenance", (("", "rai:dataReleaseMaintenancePlan"),)),
-)  # fmt: skip
-"""Headings, and the entries below each with their labels."""
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
           (10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"), (1_000_000_000, "100M<n<1B"))  # fmt: skip
 
@@ -34,14 +22,6 @@ def dataset_card_text(document: Mapping[str, Any]) -> str:
     parts.append(markdown_text(str(document.get("description") or "")))
     for record_set in _objects(document.get("recordSet")):
         parts += [f"## Fields of {markdown_text(str(record_set.get('name')))}", to_markdown(_fields(record_set))]
-    for title, entries in _SECTIONS:
-        lines = [
-            f"- {label + ': ' if label else ''}{markdown_text(sentence)}"
-            for label, name in entries
-            for sentence in _texts(document.get(name))
-        ]
-        if lines:
-            parts += [f"## {title}", "\n".join(lines)]
     parts += ["## Files", to_markdown(_files(document))]
     if citation := str(document.get("citeAs") or ""):
         parts += ["## Citation", markdown_block(citation)]
@@ -77,9 +57,3 @@ def _files(document: Mapping[str, Any]) -> Table:
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
-
-
-def _texts(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []

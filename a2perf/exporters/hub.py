@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from a2perf.errors import ConfigError, MissingDependency, UserError, install_hint
 from a2perf.plain_text import terminal_line
-from a2perf.report.croissant import CROISSANT_FILE
 from a2perf.runs.inventory import find_bundles
 
 if TYPE_CHECKING:
     from huggingface_hub import DatasetCard, ModelCard
 
+CROISSANT_FILE = "croissant.json"  # as a2perf.datasets.croissant writes it
 RepoType: TypeAlias = Literal["model", "dataset"]
 _README = "README.md"
 _TOKEN_HINT = "set the variable HF_TOKEN to a token with write access, or run `hf auth login`"

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from a2perf.errors import UserError, command_line
 from a2perf.exporters.dataset_card_text import dataset_card_text, size_category
 from a2perf.exporters.given_runs import RunSource
-from a2perf.exporters.hub import hub_library, push
+from a2perf.exporters.hub import CROISSANT_FILE, hub_library, push
 from a2perf.exporters.model_card_text import model_card_text
 from a2perf.exporters.model_results import TASK, eval_results, model_results, training_emissions
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
-from a2perf.report.croissant import CROISSANT_FILE
 from a2perf.storage import read_json
 
 if TYPE_CHECKING:

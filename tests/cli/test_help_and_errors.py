@@ -71,6 +71,7 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
         ("envs lst", "no such command 'lst'", "a2perf envs --help"),
         ("check /nonexistent", "/nonexistent is not a folder", "give the folder"),
         ("export croissant --runs runs -o out", "the option --runs was removed", "a2perf.read_runs(FOLDER)"),
+        ("export croissant toys --no-records", "the option --no-records was removed", "leave it out"),
         ("export attestation runs --key k", "a2perf export attestation was removed", "a2perf sign BUNDLE"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,45 +91,23 @@ def test_distribution_lists_every_file_with_hash_and_size(write: Write) -> None:
         assert file["contentSize"] == f"{len(stored)} B"
 
 
-def test_responsible_ai_fields_state_policies_seeds_energy_and_bounds(write: Write) -> None:
-    policy = PolicyRecord(submission="my_agent", submission_sha256="ab" * 32, checkpoint_number=7)
-    data = write(policy=policy, seed=11, skill_level="expert", action_noise=0.25, env_fingerprint="f" * 64)
-    found = content(write_croissant(data, records=False))
-    collection = found["rai:dataCollection"]
-    for part in ("the policy my_agent (3 episodes, checkpoint 7, files abababababababab)", "Boxes-v0",
-                 "root seed 11", "f" * 64, "250 Wh (measured, rapl)"):  # fmt: skip
-        assert part in collection
-    assert "skill level expert" in " ".join(found["rai:dataBiases"])
-    assert "Episode returns are 1 to 10" in " ".join(found["rai:dataBiases"])
-    assert "noise 0.25" in found["rai:dataPreprocessingProtocol"][0]
-    assert any("energy of training or of collection is not known" in t for t in found["rai:dataLimitations"])
-    assert found["rai:dataSocialImpact"].startswith("Energy of training the policies: not known.")
-    assert found["rai:personalSensitiveInformation"][0].startswith("None.")
-    assert "never changes" in found["rai:dataReleaseMaintenancePlan"]
-    metadata = opened(data.path / CROISSANT_FILE).metadata
-    assert metadata.data_collection == collection
-    assert metadata.data_biases == found["rai:dataBiases"]
-
-
-def test_new_and_combined_datasets_have_metadata_without_being_asked(tmp_path: Path) -> None:
+def test_generated_and_combined_datasets_are_described(tmp_path: Path) -> None:
     request = DatasetRequest(
         name=DatasetId.parse("circuit_training/toy/random-v0"), domain="circuit_training", task="toy_macro_stdcell",
         env_id="CircuitTraining-ToyMacro-v0", env_kwargs={}, policies=[random_policy()], episodes=3, seed=1,
     )  # fmt: skip
     made = generate(request, tmp_path)
-    path = made.folder / "data" / CROISSANT_FILE
+    data = open_dataset(made.folder)
+    path = write_croissant(data)
     found = content(opened(path) and path)
     assert found["distribution"][0]["sha256"] == made.record.file_sha256
     assert [record_set["name"] for record_set in found["recordSet"]] == ["steps", "episodes"]
-    assert "`a2perf export croissant` adds tables" in found["recordSet"][0]["description"]
-    assert "uniformly random actions (3 episodes)" in found["rai:dataCollection"]
-    data = open_dataset(made.folder)
     both = combine([data, data], DatasetId.parse("circuit_training/toy/both-v1"), tmp_path)
-    path = both.folder / "data" / CROISSANT_FILE
-    opened(path)
+    assert not (both.folder / "data" / CROISSANT_FILE).exists()
+    path = write_croissant(open_dataset(both.folder))
     assert content(path)["version"] == "1.0.0"
-    assert "Combined from circuit_training/toy/random-v0 (3 episodes)" in content(path)["rai:dataCollection"]
-    require_equal_records(opened(write_croissant(open_dataset(both.folder))), open_dataset(both.folder))
+    assert " combined from 2 datasets. 6 episodes with 12 steps of " in content(path)["description"]
+    require_equal_records(opened(path), open_dataset(both.folder))
 
 
 def test_dataset_of_an_earlier_version_and_one_of_minari_get_metadata(tmp_path: Path) -> None:
@@ -138,7 +117,8 @@ def test_dataset_of_an_earlier_version_and_one_of_minari_get_metadata(tmp_path: 
     require_equal_records(opened(write_croissant(open_dataset(old))), open_dataset(old))
     (old / "data" / "a2perf.json").unlink()
     found = content(write_croissant(open_dataset(old)))
-    assert found["rai:dataCollection"] == "Not recorded: the dataset was not made by a2perf."
+    assert [file["name"] for file in found["distribution"]][:2] == ["main_data.hdf5", "metadata.json"]
+    assert "datePublished" not in found
     require_equal_records(opened(old / "data" / CROISSANT_FILE, "datePublished"), open_dataset(old))
 
 
@@ -146,7 +126,7 @@ def test_texts_of_strangers_stay_texts(write: Write) -> None:
     data = write(policy=PolicyRecord(submission='a"}\x1b[31m<script>\n'))
     data.metadata["author"] = ["A {B} \\C"]
     data.metadata["description"] = "x\x1b]0;title\x07y"
-    path = write_croissant(data, records=False)
+    path = write_croissant(data)
     assert "\x1b" not in path.read_text()
     assert content(path)["description"].startswith("xy. 3 episodes with 8 steps")
     assert r"author = {A \{B\} $\backslash$C}" in content(path)["citeAs"]
@@ -182,10 +162,10 @@ def test_damaged_and_unequal_episodes_leave_no_half_table(write: Write) -> None:
 
 def test_missing_package_is_explained(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write()
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(MissingDependency, match=r"pyarrow.*\n.*\[frames\]"):
-        write_croissant(data)
-    opened(write_croissant(data, records=False))
+    for package in ("mlcroissant", "pyarrow"):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(MissingDependency, match=rf"{package}.*\n.*\[frames\]"):
+            write_croissant(data)
 
 
 def test_folder_that_cannot_be_written_is_explained(write: Write) -> None:
@@ -214,4 +194,4 @@ def test_card_of_a_real_dataset_lists_its_tables(write: Write) -> None:
     card = dataset_card(data)
     assert card.data.to_dict()["configs"][0] == {"config_name": "steps", "data_files": "steps.parquet"}
     assert "| steps.parquet |" in card.text
-    assert "Energy of collecting the episodes: 250 Wh (measured, rapl)" in card.text
+    assert "| rewards | Float64 | reward of the step; double |" in card.text
