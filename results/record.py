@@ -30,7 +30,7 @@ from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.records import Episode, Manifest, RolloutResults, TrainResults
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import record_files
-from a2perf.runs.layout import MODEL_CALLS
+from a2perf.runs.layout import CONFIG, EARLIER_CONFIG, MODEL_CALLS
 from a2perf.runs.model_redaction import redact_journal
 from a2perf.runs.pack import pack, unpack
 from a2perf.storage import read_record, sha256_of, write_record
@@ -39,7 +39,7 @@ from a2perf.submission.evaluator.folder_content import identify_submission
 HOUSE = Path(__file__).resolve().parents[1]
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = (
-    "config.gin", MODEL_CALLS, "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
+    CONFIG, EARLIER_CONFIG, MODEL_CALLS, "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
     "artifacts/**/events.out.*",
 )  # fmt: skip
 """Files of a bundle that are shipped with its manifest; the manifest records that the others were left out."""

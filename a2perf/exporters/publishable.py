@@ -41,7 +41,7 @@ def publishable_files(run: Run) -> list[str]:
     reader = BundleReader(run.folder.files(), run.manifest)
     found = [*reader.below(layout.METRICS, _MEASURED), *reader.below(layout.MEDIA, _PICTURES)]
     if has_public_seeds(run.manifest):
-        found += [name for name in (layout.CONFIG, layout.SIGNATURE) if reader.listed(name)]
+        found += [name for name in (layout.CONFIG, layout.EARLIER_CONFIG, layout.SIGNATURE) if reader.listed(name)]
         found.append(layout.MANIFEST)
     else:
         found = [name for name in found if name.rpartition("/")[2] != layout.ROLLOUTS_FILE]

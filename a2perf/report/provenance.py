@@ -12,6 +12,7 @@ from a2perf.records import Manifest
 from a2perf.report.labels import Label, title_of
 from a2perf.report.tables import Column, Quantity, Table, Text, quantity_text
 from a2perf.report.task_results import SeedGroup, TaskResults
+from a2perf.runs.layout import EARLIER_CONFIG
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import TrackingReport
 
@@ -185,11 +186,11 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
 
 
 def command(run: Run, manifest: Manifest) -> str:
-    """Returns the recorded command line, or a command that runs the recorded configuration again."""
+    """Returns the recorded command line, or one that runs the configuration of an old bundle without it again."""
     if manifest.command:
         return command_line(*manifest.command)
     words = ["a2perf-launch", "--submission", manifest.submission.path]
-    words += ["--gin_config", f"{run.key}/config.gin", "--root_dir", "runs/again"]
+    words += ["--gin_config", f"{run.key}/{EARLIER_CONFIG}", "--root_dir", "runs/again"]
     if manifest.participant_args:
         words += [
             "--participant_args",

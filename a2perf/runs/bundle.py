@@ -25,6 +25,7 @@ from a2perf.runs.inventory import hash_files, read_manifest, record_files
 from a2perf.runs.layout import (
     ARTIFACTS,
     CONFIG,
+    EARLIER_CONFIG,
     JOURNAL,
     LOCK,
     LOGS,
@@ -134,7 +135,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
     Args:
         path: the folder ``R/<mode>``.
         manifest: the record of the run; its identity is compared with an existing bundle.
-        config_text: the operative gin configuration.
+        config_text: the gin configuration in force.
         force: archive an existing bundle and start from scratch.
 
     Returns:
@@ -184,6 +185,7 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
         for folder in (bundle.metrics, bundle.logs, bundle.artifacts):
             folder.mkdir(parents=True, exist_ok=True)
         (path / CONFIG).write_text(config_text, encoding="utf-8")
+        (path / EARLIER_CONFIG).unlink(missing_ok=True)  # of an attempt with an earlier version
         bundle.save()
         disk_reserve.keep_reserve(path)
     except OSError as error:
@@ -306,10 +308,10 @@ def _difference(found: Manifest, wanted: Manifest) -> str:
     if wanted.settings and not found.settings:
         parts.append(f"a2perf {found.a2perf_version} did not record its settings")
     elif not wanted.settings and found.config_sha256 != wanted.config_sha256:
-        parts.append("the configuration changed (compare config.gin)")
+        parts.append(f"the configuration changed (compare {CONFIG})")
     for name, value in wanted.settings.items():
         if name == "configuration" and found.settings.get(name, value) != value:
-            parts.append("the configuration changed (compare config.gin)")
+            parts.append(f"the configuration changed (compare {CONFIG})")
         elif name in found.settings:  # not in a record of a version without this setting
             parts += _changes(name, found.settings[name], value)
     if changed := submission_difference(found.submission, wanted.submission):

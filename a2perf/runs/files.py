@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from a2perf.runs.layout import CONFIG, EARLIER_CONFIG
 from a2perf.runs.packed_archive import PackedArchive, is_packed, opened_archive, packed_place
 from a2perf.runs.packed_format import SUFFIX, Member
 from a2perf.stranger_files import (
@@ -290,6 +291,12 @@ class _PackedFile:
 def files_of(path: Path) -> BundleFiles:
     """Returns the files of the run at a path, which may lead into a packed file."""
     return FolderFiles(path) if packed_place(path) is None else PackedFiles(path)
+
+
+def configuration_name(files: BundleFiles) -> str:
+    """Returns the name of the file with the configuration of a bundle, which earlier versions named differently."""
+    earlier = files.status(CONFIG) is None and files.status(EARLIER_CONFIG) is not None
+    return EARLIER_CONFIG if earlier else CONFIG
 
 
 def kind_at(path: Path) -> Kind | None:

@@ -22,6 +22,7 @@ from a2perf.runs.files import RUN_BOUNDS, BundleFile, BundleFiles, FileStatus, f
 from a2perf.runs.layout import (
     ARTIFACTS,
     CONFIG,
+    EARLIER_CONFIG,
     FOLDERS,
     JOURNAL,
     LOCK,
@@ -44,7 +45,7 @@ _PIECE_BYTES = 1 << 20
 _CHECKSUM_SINCE = 1  # schema of the manifest
 _HOLES_BYTES = 16 << 30  # a sparse file with larger holes would take minutes to hash
 _SPARSE = "not hashed: almost nothing of its size is stored"
-_PARTS = (MANIFEST, CONFIG, LOGS, JOURNAL, LOCK)
+_PARTS = (MANIFEST, CONFIG, EARLIER_CONFIG, LOGS, JOURNAL, LOCK)
 _OWN = (MANIFEST, SIGNATURE, LOCK)  # never listed
 _MAX_PROBLEMS = 100
 # Permission bits that depend on the umask of a copy (group and others) do not count.

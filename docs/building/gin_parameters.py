@@ -92,8 +92,8 @@ def write(path: Path) -> None:
         "",
         "A gin file, or `--gin-bindings`, binds parameters: `Submission.seed = 3`. If two names are alike, write the "
         "module in brackets before them: `a2perf.submission.Submission.seed = 3`. Enums are constants: "
-        "`%BenchmarkMode.TRAIN`. A misspelt name is an error that suggests the nearest one. The `config.gin` of a run "
-        "records what it used.",
+        "`%BenchmarkMode.TRAIN`. A misspelt name is an error that suggests the nearest one. "
+        "`operative_config.gin` in a bundle holds the bindings in force.",
         "",
         "Arguments of an environment can be bound here or passed to `gymnasium.make`.",
         "",

@@ -35,7 +35,7 @@ def _same_but_for_times(one: Path, other: Path) -> None:
     for name in _SIZES:
         assert manifests[0][name].keys() == manifests[1][name].keys(), name
     assert manifests[0]["files"].keys() == manifests[1]["files"].keys()
-    assert (one / "config.gin").read_text() == (other / "config.gin").read_text()
+    assert (one / "operative_config.gin").read_text() == (other / "operative_config.gin").read_text()
     rollouts = [json.loads((path / "metrics" / "rollouts.json").read_text())["episodes"] for path in (one, other)]
     kept = [
         [{k: v for k, v in episode.items() if not k.endswith(("_s", "_ns"))} for episode in run] for run in rollouts

@@ -286,16 +286,16 @@ def _forged_return(site: Path, bundle: Path) -> None:
 def _edited_configuration(site: Path, bundle: Path) -> None:
     import hashlib
 
-    text = (bundle / "config.gin").read_text().replace("call_timeout_s = 10.0", "call_timeout_s = 99.0")
-    (bundle / "config.gin").write_text(text)
+    text = (bundle / "operative_config.gin").read_text().replace("call_timeout_s = 10.0", "call_timeout_s = 99.0")
+    (bundle / "operative_config.gin").write_text(text)
     reseal(bundle, config_sha256=hashlib.sha256(text.encode()).hexdigest())
 
 
 def _added_setting(site: Path, bundle: Path) -> None:
     import hashlib
 
-    text = (bundle / "config.gin").read_text() + "Submission.readable_paths = ['/cup/private']\n"
-    (bundle / "config.gin").write_text(text)
+    text = (bundle / "operative_config.gin").read_text() + "Submission.readable_paths = ['/cup/private']\n"
+    (bundle / "operative_config.gin").write_text(text)
     reseal(bundle, config_sha256=hashlib.sha256(text.encode()).hexdigest())
 
 

@@ -357,7 +357,7 @@ _TEXT = st.text(st.one_of(st.sampled_from("%@'\"\\ #=(){}[],/ab"), st.characters
 @given(st.dictionaries(st.from_regex("[a-z]{1,5}", fullmatch=True), _TEXT, max_size=4))
 @settings(max_examples=300, deadline=None)
 def test_strings_stay_strings_in_the_configuration_of_a_run(tmp_path_factory: pytest.TempPathFactory, args) -> None:
-    """``config.gin`` holds the participant's strings, and the processes of a generalization let gin parse it."""
+    """The bundle holds the participant's strings, and the processes of a generalization let gin parse them."""
     folder = tmp_path_factory.getbasetemp()
     (folder / "strings.gin").write_text(f"Submission.participant_args = {participant_gin.to_gin(args)}\n")
     configuration.load(locate(str(folder / "strings.gin"), submission=folder, domain=None), [])

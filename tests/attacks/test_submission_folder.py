@@ -280,7 +280,7 @@ def test_link_of_the_submission_never_chooses_where_the_evaluator_writes(entry: 
 
 
 @pytest.mark.parametrize(
-    "name", ["artifacts", "logs", "metrics", "journal.jsonl", "config.gin", "manifest.json", ".lock"]
+    "name", ["artifacts", "logs", "metrics", "journal.jsonl", "operative_config.gin", "manifest.json", ".lock"]
 )
 def test_link_in_a_bundle_stops_the_run_that_would_resume_it(name: str, entry: Path, tmp_path: Path) -> None:
     bundle, target = tmp_path / "root" / "train", tmp_path / "target"

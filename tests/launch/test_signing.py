@@ -77,7 +77,7 @@ def changes(bundle: Path) -> dict[str, Callable[[], None]]:
     found = {f"{path.name}@{place}": flip(path, place) for path in files for place in (0, 0.3, 0.5, 0.7, 1)}
     found["added"] = lambda: (bundle / "metrics" / "extra.json").write_text("{}")
     found["added signature below"] = lambda: (bundle / "metrics" / "signature.json").write_text("{}")
-    found["removed"] = lambda: (bundle / "config.gin").unlink()
+    found["removed"] = lambda: (bundle / "operative_config.gin").unlink()
     return found
 
 
@@ -174,7 +174,7 @@ def test_an_unsigned_bundle_and_an_unreadable_signature_are_said(bundle: Path, k
 
 
 def test_only_what_has_ended_and_is_unchanged_is_signed(bundle: Path, key: Path, tmp_path: Path) -> None:
-    (bundle / "config.gin").write_text("changed")
+    (bundle / "operative_config.gin").write_text("changed")
     with pytest.raises(UserError, match=r"config\.gin was changed after the run"):
         signing.sign(bundle, key)
     running = finished(tmp_path / "b" / "train", "train")

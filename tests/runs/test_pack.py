@@ -85,7 +85,7 @@ def test_unpacking_obeys_the_umask(root: Path, tmp_path: Path) -> None:
         (out,) = unpack(packed, tmp_path / "out")
     finally:
         os.umask(before)
-    assert (out / "train" / "config.gin").stat().st_mode & 0o777 == 0o600
+    assert (out / "train" / "operative_config.gin").stat().st_mode & 0o777 == 0o600
     assert (out / "train" / "metrics").stat().st_mode & 0o777 == 0o700
     assert CliRunner().invoke(cli, ["validate", str(out)], standalone_mode=False).return_value == 0
 
@@ -93,7 +93,7 @@ def test_unpacking_obeys_the_umask(root: Path, tmp_path: Path) -> None:
 def test_any_program_for_zip_archives_reads_it(root: Path) -> None:
     with zipfile.ZipFile(pack([root])) as archive:
         assert archive.testzip() is None
-        assert archive.read("root/inference/config.gin") == b"# config\n"
+        assert archive.read("root/inference/operative_config.gin") == b"# config\n"
         assert "root/inference/artifacts/größe.txt" in archive.namelist()
         assert not [info for info in archive.infolist() if info.external_attr >> 28 == 0o12]
 

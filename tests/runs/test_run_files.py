@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs.files import FolderFiles, files_of
+from a2perf.runs.files import FolderFiles, configuration_name, files_of
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, StrangerFileError, Unreadable
 
 
@@ -84,3 +84,10 @@ def test_the_fingerprint_changes_with_a_file_and_with_a_folder(folder: Path) -> 
     assert with_folder != before
     (folder / "metrics" / "train.json").write_bytes(b"{} ")
     assert FolderFiles(folder).fingerprint() != with_folder
+
+
+def test_the_configuration_of_earlier_versions_is_read_under_its_name(folder: Path) -> None:
+    (folder / "config.gin").touch()
+    assert configuration_name(files_of(folder)) == "config.gin"
+    (folder / "operative_config.gin").touch()
+    assert configuration_name(files_of(folder)) == "operative_config.gin"

@@ -19,9 +19,9 @@ from a2perf.experiments.competition.gin_files import settings_in
 from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, Secret
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
-from a2perf.runs.files import files_of
+from a2perf.runs.files import configuration_name, files_of
 from a2perf.runs.inventory import problems as inventory_problems
-from a2perf.runs.layout import CONFIG, JOURNAL, ROLLOUTS
+from a2perf.runs.layout import JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable
 from a2perf.submission.evaluator.seeds import RunSeeds
@@ -193,10 +193,12 @@ def _times(manifest: Manifest, sealed: Round) -> list[str]:
 def _configuration(
     bundle: Path, manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise
 ) -> list[str]:  # fmt: skip
-    text = files_of(bundle).read(CONFIG, _MAX_BYTES)
+    files = files_of(bundle)
+    name = configuration_name(files)
+    text = files.read(name, _MAX_BYTES)
     found = []
     if hashlib.sha256(text).hexdigest() != manifest.config_sha256:
-        found.append("config.gin is not the configuration that the manifest names")
+        found.append(f"{name} is not the configuration that the manifest names")
     file = manifest.configuration
     if file is not None and file.sha256 != hashlib.sha256(promise.gin[run.gin_file]).hexdigest():
         found.append(f"its gin file is not the committed {run.gin_file}")

@@ -21,7 +21,7 @@ from a2perf.experiments.reproduce.selection import RecordedBundle
 from a2perf.launch.run_spec import Resources, RunSpec
 from a2perf.records import Manifest, TrainResults
 from a2perf.runs import layout
-from a2perf.runs.files import BundleFiles, files_of
+from a2perf.runs.files import BundleFiles, configuration_name, files_of
 from a2perf.runs.inventory import MAX_MANIFEST_BYTES
 from a2perf.runs.signing import manifest_sha256
 from a2perf.storage import parse_record, write_atomic
@@ -271,8 +271,9 @@ def _submissions_in(place: Path) -> list[Path]:
 
 def _bindings(recorded: RecordedBundle) -> dict[str, Any]:
     """Returns the literal bindings of the recorded configuration by ``"Configurable.parameter"``."""
-    content = files_of(recorded.path).read(layout.CONFIG, _MAX_CONFIG_BYTES)
-    return {_short(binding): binding.value for binding in parse(content, layout.CONFIG)}
+    files = files_of(recorded.path)
+    name = configuration_name(files)
+    return {_short(binding): binding.value for binding in parse(files.read(name, _MAX_CONFIG_BYTES), name)}
 
 
 def _short(binding: Binding) -> str:

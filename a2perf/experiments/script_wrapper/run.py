@@ -234,7 +234,7 @@ def _environment(wanted: Wrapping) -> dict[str, str]:
 
 
 def _settings(wanted: Wrapping) -> str:
-    """Returns the settings of the run as the text of ``config.gin``."""
+    """Returns the settings of the run as the text of the configuration."""
     lines = {
         "script": wanted.script.name,
         "env": wanted.env,
