@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import ScoredRuns
@@ -236,6 +237,20 @@ def test_progress_of_stable_baselines3(tmp_path: Path):
     assert (run.identity.algorithm, run.identity.seed) == ("PPO", 2)
     assert run.curve is not None
     assert (run.curve.steps.tolist(), run.curve.values.tolist()) == ([4096.0, 6144.0], [1.5, 2.5])
+
+
+def test_a_second_table_of_returns_in_a_bundle_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    bundle = made_bundles.write_train(tmp_path / "agent", 1, events=False)
+    (bundle / "artifacts" / "second").mkdir()
+    (bundle / "artifacts" / "second" / "progress.csv").write_text("env_steps,mean_return\n0,100.0\n100,100.0\n")
+    made_bundles.seal(bundle)
+    with pytest.raises(SystemExit) as ended:
+        main(["score", str(tmp_path)])
+    assert ended.value.code == 0
+    assert (
+        "artifacts/progress.csv counts, artifacts/second/progress.csv with the same column does not; log one training "
+        "run to one file"
+    ) in " ".join(capsys.readouterr().out.split())
 
 
 def test_monitors_of_several_environments_are_one_curve_in_order_of_time(tmp_path: Path):
