@@ -29,6 +29,7 @@ from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.run_spec import EVALUATOR, RunCommand
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
 from a2perf.runs.process_identity import ProcessIdentity
+from a2perf.sandbox.limits import PARALLEL_RUNS_VARIABLE
 from a2perf.submission.evaluator import seed_secret
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class ContainerLauncher:
     """
 
     name = "docker"
+    shares_host = True
 
     def __init__(
         self,
@@ -228,6 +230,9 @@ class ContainerLauncher:
             "network": self._network,
             "guarantees": list(GUARANTEES),
         }
+        given = dict(command.env)
+        if command.resources.memory_bytes is not None:  # the engine bounds this run, which shares it with no other
+            given.pop(PARALLEL_RUNS_VARIABLE, None)
         return {
             **passed,
             # The image is read-only, so caches and settings have to go to /tmp.
@@ -236,7 +241,7 @@ class ContainerLauncher:
             "NUMBA_CACHE_DIR": "/tmp/numba",
             "MPLCONFIGDIR": "/tmp/matplotlib",
             CONTAINER_VARIABLE: json.dumps(enclosure),
-            **command.env,
+            **given,
             seed_secret.VARIABLE: _SEED_SECRET,
         }
 

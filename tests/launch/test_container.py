@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from a2perf.errors import InfrastructureError, UserError
-from a2perf.launch import ExitStatus, Resources, RunCommand, get_launcher
+from a2perf.launch import QUEUE_FILE, Conductor, ExitStatus, Resources, RunCommand, RunSpec, get_launcher
 from a2perf.launch.container import OWNER_LABEL, ContainerLauncher
 from tests.launch.docker_engine import DockerEngine
 from tests.launch.toy_run import toy_launch, toy_returns
@@ -53,6 +53,16 @@ def _output(folder: Path) -> str:
 
 def _containers(engine: DockerEngine) -> list[str]:
     return [str(container.name) for container in engine.client().containers.list(all=True)]
+
+
+@pytest.mark.parametrize(("memory", "told"), [(None, "2"), (2 << 30, "none")])
+def test_runs_share_the_memory_of_the_host_unless_each_has_its_own(
+    docker_engine: DockerEngine, folder: Path, memory: int | None, told: str
+) -> None:
+    command = _command(folder, "echo parallel ${A2PERF_PARALLEL_RUNS:-none}", memory_bytes=memory)
+    with Conductor(get_launcher("docker", **_options(docker_engine)), workers=2) as conductor:
+        conductor.run([RunSpec("job", command)], folder / QUEUE_FILE)
+    assert f"parallel {told}" in _output(folder)
 
 
 PROBE = """
