@@ -15,6 +15,8 @@ from pathlib import Path
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
 
+_VERSION = re.compile(r"[-_]v(\d+)$")
+
 
 class CarriedError(Exception):
     """An exception that keeps its text and attributes in a pickle, also if its constructor takes other arguments."""
@@ -113,7 +115,8 @@ def command_line(*words: object) -> str:
 def did_you_mean(given: str, valid: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'?"`` for the nearest valid name, or an empty string if none is similar.
 
-    A name is near if it is written almost alike, or if all words of one of the two names are in the other.
+    A name is near if it is written almost alike, or if all words of one of the two names are in the other. Of several
+    versions of a name the newest is named, unless a version was given.
     """
     names = sorted(set(valid))
 
@@ -124,7 +127,7 @@ def did_you_mean(given: str, valid: Iterable[str]) -> str:
     contained = [name for name in names if _words(name) and (words <= _words(name) or _words(name) <= words)]
     close = difflib.get_close_matches(given, names, n=1, cutoff=0.8)
     near = close or sorted(contained, key=alike)[-1:] or difflib.get_close_matches(given, names, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"; did you mean {_newest(near[0], given, names)!r}?" if near else ""
 
 
 def install_hint(*extras: str) -> str:
@@ -148,6 +151,14 @@ def names_hint(given: str, valid: Iterable[str], *, most: int = 12) -> str:
         return "write " + near.removeprefix("; did you mean ").strip("?'")
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return f"choose one of: {', '.join(names[:most])}{rest}"
+
+
+def _newest(name: str, given: str, valid: Iterable[str]) -> str:
+    if _VERSION.search(given):
+        return name
+    stem = _VERSION.sub("", name)
+    versions = [other for other in valid if _VERSION.sub("", other) == stem]
+    return max(versions, key=lambda other: int(found[1]) if (found := _VERSION.search(other)) else -1)
 
 
 def _words(name: str) -> set[str]:

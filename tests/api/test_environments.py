@@ -201,3 +201,18 @@ def test_tasks_convert_to_frames_and_print_one_line_each() -> None:
     assert all(name in html for name in tasks.names)
     assert "<script" not in html
     assert "Level 1, 5 websites" in tasks[1]._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("syntetic_trot", "synthetic_trot_v1"),
+        ("varied_bond", "varied_bound_v1"),
+        ("varied_bond_v1", "varied_bound_v1"),
+        ("QuadrupedLocomotion-SyntheticTrt-v0", "QuadrupedLocomotion-SyntheticTrot-v0"),
+    ],
+)
+def test_a_misspelt_name_without_a_version_is_corrected_to_the_newest_one(given: str, named: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        a2perf.make(given)
+    assert f"did you mean '{named}'?" in str(refused.value)

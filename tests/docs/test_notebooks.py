@@ -112,7 +112,7 @@ def test_the_first_evaluation(executed) -> None:
     assert "manifest.json" in output(notebook, "result.bundle.rglob")
     assert "the action is an array of shape (3,)" in output(notebook, "def one_leg")
     assert "infer_once (bad_output)" in output(notebook, "failed  # a result")
-    assert "did you mean 'synthetic_trot'?" in output(notebook, '"syntetic_trot"')
+    assert "did you mean 'synthetic_trot_v1'?" in output(notebook, '"syntetic_trot"')
 
 
 @pytest.mark.timeout(300)

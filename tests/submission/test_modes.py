@@ -197,7 +197,7 @@ def test_unknown_generalization_task_is_exit_2(submission, launch) -> None:
     gin = GENERALIZATION_GIN.replace("synthetic_spin", "synthetic_spim")
     outcome = launch(submission(generalization_gin=gin), "generalization.gin")
     assert outcome.status == 2
-    assert "did you mean 'synthetic_spin'" in outcome.output
+    assert "did you mean 'synthetic_spin_v1'" in outcome.output
 
 
 def test_offline_rescoring_writes_the_same_files_and_runs_nothing(submission, launch) -> None:
