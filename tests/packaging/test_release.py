@@ -1,4 +1,4 @@
-"""``scripts/release.py`` in a small repository, and, among the slow tests, in a clone of this one."""
+"""``scripts/release.py`` in a small repository; slow tests build and release, also a clone of this one."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def repo(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_release_is_built_committed_and_tagged(repo: Path) -> None:
     done = release(repo, "1.1.0", "--skip-tests")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -92,10 +93,8 @@ def test_a_dry_run_changes_nothing(repo: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("1.1", "'1.1' is not a version"),
         ("latest", "'latest' is not a version"),
         ("1.0.0", "1.0.0 does not come after the current version 1.0.0"),
-        ("0.9.9", "does not come after"),
     ],
 )
 def test_a_version_must_be_semantic_and_higher(repo: Path, version: str, message: str) -> None:
@@ -123,6 +122,7 @@ def test_failed_tests_release_nothing(repo: Path) -> None:
     assert git(repo, "tag") == ""
 
 
+@pytest.mark.slow
 def test_a_failed_build_restores_the_files(repo: Path) -> None:
     (repo / "pyproject.toml").write_text(PYPROJECT.replace("setuptools.build_meta", "no_such_backend"))
     git(repo, "commit", "--quiet", "-a", "-m", "Break the build")

@@ -1,4 +1,4 @@
-"""What code hosts read: workflows, the action, issue forms, hooks, citation. What they name exists here."""
+"""What code hosts read: workflows, the action, hooks, citation. What they name exists here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from a2perf import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-FORMS = sorted(path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
 PINNED = re.compile(r"[\w.-]+/[\w.-]+(/[\w.-]+)*@(v\d+(\.\d+){0,2}|[0-9a-f]{40})")
 
 
@@ -44,14 +43,6 @@ def make_goals(command: str) -> set[str]:
         for word in words.split()
         if "=" not in word and not word.startswith("-")
     }
-
-
-def test_there_is_a_workflow_for_every_kind_of_check() -> None:
-    assert {path.stem for path in WORKFLOWS} == {"checks", "nightly", "release"}
-    assert set(read(ROOT / ".github/workflows/checks.yml")["jobs"]) == {
-        "lint", "tests", "newer-python", "docs", "speed",
-    }  # fmt: skip
-    assert set(read(ROOT / ".github/workflows/nightly.yml")["jobs"]) == {"slow-tests", "coverage"}
 
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, ROOT / "action.yml"], ids=lambda path: path.stem)
@@ -88,17 +79,6 @@ def test_publishing_needs_no_stored_token() -> None:
     assert "secrets." not in json.dumps(release["jobs"])
 
 
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
-def test_issue_forms_are_complete(path: Path) -> None:
-    form = read(path)
-    assert {"name", "description", "body"} <= set(form)
-    ids = [field["id"] for field in form["body"]]
-    assert len(ids) == len(set(ids))
-    for field in form["body"]:
-        assert field["type"] in {"textarea", "input", "dropdown"}
-        assert field["attributes"]["label"]
-
-
 def test_hooks_are_local_and_their_programs_are_installed() -> None:
     path = ROOT / ".pre-commit-config.yaml"
     done = subprocess.run(
@@ -132,12 +112,6 @@ def test_the_changelog_keeps_its_form() -> None:
     assert all(re.fullmatch(r"## \[\d+\.\d+\.\d+(rc\d+)?\] - \d{4}-\d\d-\d\d", line) for line in versions[1:])
     kinds = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-
-
-def test_the_dev_container_runs_a_known_target() -> None:
-    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text()
-    container = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
-    assert make_goals(container["postCreateCommand"]) == {"setup"}
 
 
 def test_every_target_has_a_line_of_help() -> None:
