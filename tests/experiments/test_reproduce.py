@@ -111,6 +111,27 @@ def test_a_deterministic_evaluation_is_bit_equal_and_the_verdict_is_signed_and_k
     assert (again.kept, again.verdicts[0].finished_at) == (1, verdict.finished_at)
 
 
+def test_flags_of_the_recorded_command_are_repeated(recorded: Path, tmp_path: Path) -> None:
+    """Flags are not in the gin configuration, only in the settings of the manifest."""
+    base, limit = tmp_path / "flags", 900_000_000
+    command = [
+        sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()", "--submission",
+        str(recorded / "agent"), "--gin-config", str(recorded / "run.gin"), "--root-dir", str(base / "runs" / "seed_0"),
+        "--task", "synthetic_trot", "--repeats", "2", "--memory-limit-bytes", str(limit),
+        "--run-time-limit-s", "500", "--concurrent-episodes", "2",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    (verdict,) = repeat(base, tmp_path / "out").verdicts
+    assert (verdict.verdict, verdict.method) == ("CONFIRMED", "bit-equal")
+    (path,) = [path for path in (tmp_path / "out").rglob("run_0/inference/manifest.json") if "record" not in path.parts]
+    first = json.loads((base / "runs" / "seed_0" / "inference" / "manifest.json").read_text())
+    again = json.loads(path.read_text())
+    assert again["repeats"] == first["repeats"] == 2
+    assert again["sandbox"]["limits"] == first["sandbox"]["limits"]
+    assert again["sandbox"]["limits"]["memory_bytes"] == limit
+    assert again["settings"]["run_time_limit_s"] == 500
+
+
 def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(recorded: Path, tmp_path: Path) -> None:
     folder = copied(recorded, tmp_path / "copy")
     shutil.rmtree(folder / "agent")

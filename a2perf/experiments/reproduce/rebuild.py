@@ -8,6 +8,7 @@ are decided by the caller's options, never by the bundle.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -180,9 +181,9 @@ def rebuild(recorded: RecordedBundle, work: Path, options: RebuildOptions) -> tu
     submission = find_submission(manifest, options, missing)
     missing += _environment_problems(manifest, trusted=options.trust_bundle)
     try:
-        given = _bindings(recorded)
+        given = _recorded_settings(manifest, _bindings(recorded))
         for name, why in _OF_THE_HOST.items():
-            if given.get(f"Submission.{name}") and options.options.get(name) is None:
+            if given.get(name) and options.options.get(name) is None:
                 (missing if name in _BLOCKING else notes).append(why)
         _settings(recorded, options)
     except UserError as error:
@@ -280,11 +281,22 @@ def _short(binding: Binding) -> str:
     return ".".join(binding.name.split(".")[-2:])
 
 
+def _recorded_settings(manifest: Manifest, bindings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings in force by name: those of the manifest include flags and defaults, the bindings do not."""
+    owner = "Submission."
+    bound = {name.removeprefix(owner): value for name, value in bindings.items() if name.startswith(owner)}
+    found = {**bound, **manifest.settings}
+    if manifest.settings:
+        found |= {"repeats": manifest.repeats, "perturbations": manifest.perturbations}
+    return found
+
+
 def _settings(recorded: RecordedBundle, options: RebuildOptions) -> dict[str, Any]:
     """Returns the bindings of the repetition."""
     manifest, given = recorded.manifest, _bindings(recorded)
+    settings = _recorded_settings(manifest, given)
     found: dict[str, Any] = {"Submission.mode": manifest.mode, "Submission.domain": manifest.domain}
-    found |= {f"Submission.{name}": given[f"Submission.{name}"] for name in EVALUATION if f"Submission.{name}" in given}
+    found |= {f"Submission.{name}": settings[name] for name in EVALUATION if name in settings}
     if manifest.concurrent_episodes > 1:
         found["Submission.fresh_policy"] = "episode"
     found["Submission.participant_args"] = dict(manifest.participant_args)
