@@ -101,6 +101,15 @@ class ProtocolRun:
         """The bundle's folder, which is also the name of the run."""
         return f"{self.root}/{self.mode}"
 
+    def env_ids(self, request: SubmitRequest) -> list[str]:
+        """Returns the ids of the environments that it makes."""
+        task = request.protocol.task(self.task)
+        if self.mode != "generalization":
+            return [task.env_id]
+        return [
+            get_domain(task.domain).task(name).env_id for name in request.protocol.generalization[task.domain].tasks
+        ]
+
 
 def requested_tasks(found: Protocol, tasks: Sequence[str], domain: str | None) -> list[str]:
     """Returns the names of the given tasks or views of tasks, or of the core tasks of one or all domains.

@@ -12,6 +12,7 @@ from pathlib import Path
 import filelock
 
 from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.needs import require_environments
 from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
 from a2perf.experiments.protocol_record import record_of, shown
 from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, Summary
@@ -24,6 +25,7 @@ from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.options import parse_participant_args
 
 SUMMARY = "summary.md"
+_ENDED = (RunState.FINISHED.value, RunState.FAILED.value)
 
 
 def submit(
@@ -49,11 +51,15 @@ def submit(
     Raises:
         ConfigError: the submission does not exist, a binding sets a value that the protocol fixes, or the folder holds
             another submission, protocol, track or code.
+        MissingDependency: this host has not all packages of the environments; no run starts.
         UserError: another process is submitting to this folder.
     """
     _check(request)
     runs = plan(request)
     identity = identify_submission(request.submission, root=folder)
+    if conductor.launcher.name == "local":  # other launchers run where other packages are installed
+        ended = {run.path for run in record_of(folder, request, identity, runs).runs if run.state in _ENDED}
+        require_environments(env_id for run in runs if run.key not in ended for env_id in run.env_ids(request))
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / ".submit.lock", timeout=0)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -451,6 +452,20 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
     assert again.returncode == 1
     assert json.loads(again.stdout) == record
     assert {path: path.read_bytes() for path in sorted(out.rglob("manifest.json"))} == manifests
+
+
+def test_a_missing_package_of_this_host_is_found_before_a_run_counts(folder, tmp_path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['pybullet'] = None\n")
+    command = [sys.executable, "-m", "a2perf", "submit", str(folder()), "--quick", "-o", str(tmp_path / "out")]
+    without = {**os.environ, "PYTHONPATH": str(tmp_path / "without")}
+    done = subprocess.run([*command, "--task", PACE], capture_output=True, text=True, env=without, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == (
+        "a2perf: QuadrupedLocomotion-DogPace-v0 needs packages that are not installed on this host: pybullet"
+    )
+    assert done.stderr.splitlines()[1].startswith("  Hint: ")
+    assert not (tmp_path / "out").exists()
 
 
 def test_command_refuses_what_it_does_not_know(folder, tmp_path) -> None:
