@@ -8,7 +8,7 @@ import json
 import click
 
 from a2perf import assets
-from a2perf.cli.extensible import ExtensibleGroup
+from a2perf.cli.extensible import ExtensibleGroup, refuse_removed
 from a2perf.domains.data_files import fetch_missing, file_path, find_assets, list_files
 from a2perf.domains.registry import domains
 from a2perf.submission.options import normalised
@@ -28,6 +28,8 @@ class _DataGroup(ExtensibleGroup):
             return own
         module, _, attribute = _domain_commands()[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        if isinstance(command, click.Group):
+            refuse_removed(command, f"data.{cmd_name}.")
         return command
 
 

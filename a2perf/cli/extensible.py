@@ -20,6 +20,8 @@ BROUGHT_BY = {
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
 REMOVED = {
+    "data.clips.show": "make the environment with clip=NAME and render_mode='rgb_array'",
+    "data.websites.show": "make the environment with render_mode='rgb_array'",
     "export.attestation": "a2perf sign BUNDLE --key FILE, then a2perf verify BUNDLE",
 }
 """What replaces a command of an earlier version, as the text of a hint; kept for one release."""
@@ -61,6 +63,19 @@ class ExtensibleGroup(click.Group):
             )
         near = did_you_mean(word, self.list_commands(ctx))
         return UserError(f"there is no command {word!r}{near}", hint=f"{ctx.command_path} --help")
+
+
+def refuse_removed(group: click.Group, prefix: str) -> None:
+    """Adds hidden commands to a group that is not extensible: each refuses a command of an earlier version."""
+    for name in (name for name in REMOVED if name.startswith(prefix)):
+
+        def refuse(name: str = name, **_: object) -> None:
+            raise UserError(f"a2perf {name.replace('.', ' ')} was removed", hint=REMOVED[name])
+
+        words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+        settings = {"ignore_unknown_options": True}
+        word = name.removeprefix(prefix)
+        group.add_command(click.Command(word, settings, refuse, [words], hidden=True, add_help_option=False))
 
 
 def distributions(prefix: str = "") -> dict[str, dict[str, str]]:

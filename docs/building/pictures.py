@@ -182,12 +182,14 @@ def _options(environment: Environment) -> dict[str, Any] | None:
     """Returns the options of a reset that choose the website with the longest solution: most of level 1 are empty."""
     if not environment.id.startswith("WebNavigation"):
         return None
-    from a2perf.domains.web_navigation.gallery import of_level
+    from a2perf.domains.web_navigation.designs import shipped_designs, shipped_record
 
     level = environment.kwargs.get("difficulty", environment.example.get("difficulty", 1))
     if not isinstance(level, int):
         return None  # a composition of several websites
-    return {"design": max(of_level(level)[:_WEBSITES], key=lambda one: (one.length, len(one.design.fields))).design}
+    lengths = shipped_record(level)["length"][:_WEBSITES]
+    candidates = zip(lengths, shipped_designs(level), strict=False)
+    return {"design": max(candidates, key=lambda one: (one[0], len(one[1].fields)))[1]}
 
 
 def _picture(env: gymnasium.Env[Any, Any]) -> Frame:

@@ -10,11 +10,15 @@ import argparse
 import csv
 from pathlib import Path
 
+import numpy as np
+
 CURVES = (
     ("steps", "million environment steps", 1e-6),
     ("seconds", "minutes", 1 / 60),
     ("processor_s", "processor minutes", 1 / 60),
 )
+
+MOMENTS, LAST_MOMENT = 8, 40  # pictures of a strip; control steps
 
 
 def draw_curves(runs: list[Path], labels: list[str], out: Path, expert: float | None) -> None:
@@ -51,16 +55,32 @@ def draw_strip(actor_file: Path, clip: str, out: Path) -> None:
     from actor import Actor
     from PIL import Image
 
-    from a2perf.domains.quadruped_locomotion import gallery
     from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
+    from a2perf.domains.quadruped_locomotion.rendering import Camera
 
+    actor, poses = Actor.load(actor_file), []
     env = QuadrupedLocomotionEnv(clip=clip, mode="test")
+    camera = Camera()
     try:
-        recording = gallery.record(env, Actor.load(actor_file), steps=45)
+        observation, _ = env.reset(seed=0, options={"phase": 0.0})
+        for _ in range(LAST_MOMENT + 1):
+            observation, _, terminated, truncated, _ = env.step(actor(observation))
+            poses.append((env.reference_pose, env.robot_pose))
+            if terminated or truncated:
+                break
+        moments = np.linspace(0, len(poses) - 1, MOMENTS).round().astype(int)
+        rows = [np.hstack([_drawn(camera, poses[moment][place]) for moment in moments]) for place in (0, 1)]
     finally:
+        camera.close()
         env.close()
-    picture = Image.fromarray(gallery.strip(recording))
+    picture = Image.fromarray(np.vstack(rows))
     picture.quantize(128, dither=Image.Dither.NONE).save(out, optimize=True)
+
+
+def _drawn(camera, pose):
+    camera.show(pose)
+    target = np.array([pose[0], pose[1], 0.3])
+    return camera.picture(target, width=200, height=150, distance=1.3, yaw=20.0, pitch=-15)
 
 
 def main() -> None:

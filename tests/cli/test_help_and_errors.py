@@ -73,6 +73,17 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
         ("export croissant --runs runs -o out", "the option --runs was removed", "a2perf.read_runs(FOLDER)"),
         ("export croissant toys --no-records", "the option --no-records was removed", "leave it out"),
         ("export attestation runs --key k", "a2perf export attestation was removed", "a2perf sign BUNDLE"),
+        (
+            "data websites show --out x",
+            "a2perf data websites show was removed",
+            "make the environment with render_mode='rgb_array'",
+        ),
+        ("data clips show synthetic_trot", "a2perf data clips show was removed", "make the environment with clip=NAME"),
+        (
+            "data websites difficulty --out x",
+            "the option --out was removed",
+            "python docs/environments/web_pictures.py",
+        ),
     ],
 )
 def test_every_mistake_is_two_lines_with_a_hint(

@@ -1,4 +1,4 @@
-"""``a2perf data websites``: generates, measures and shows websites of each level."""
+"""``a2perf data websites``: generates and measures websites of each level."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from a2perf.domains.web_navigation import LEVELS
+from a2perf.errors import UserError
 
 if TYPE_CHECKING:
     from a2perf.domains.web_navigation.generator import Measured
@@ -60,69 +61,36 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
             "length": [one.length for one in measured[level]],
         }
         write_atomic(out / f"designs_{level:02d}.json.gz", sets.pack([one.design for one in measured[level]], about))
-    _report(measured, out)
+    _report(measured)
 
 
 @websites.command()
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for a plot.")
-def difficulty(out: Path | None) -> None:
+@click.option("--out", hidden=True)
+def difficulty(out: str | None) -> None:
     """Print the measured difficulty of the shipped websites."""
     from a2perf.domains.web_navigation import designs as sets
     from a2perf.domains.web_navigation.generator import Measured
 
+    if out is not None:
+        raise UserError(
+            "the option --out was removed",
+            hint="python docs/environments/web_pictures.py, in a checkout, draws the plot",
+        )
     measured = {}
     for level in LEVELS:
         record = sets.shipped_record(level)
         rows = zip(sets.unpack(record), record["success"], record["length"], strict=True)
         measured[level] = [Measured(-1, design, success, length) for design, success, length in rows]
-    _report(measured, out)
+    _report(measured)
 
 
-@websites.command()
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("websites.html"),
-    show_default=True,
-    help="File of the page.",
-)
-@click.option("--level", "levels", type=click.IntRange(1, 3), multiple=True, help="Level; repeatable. Default: all.")
-@click.option("--count", type=click.IntRange(1), default=12, show_default=True, help="Sites per level.")
-@click.option("--data-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Other designs.")
-@click.option("--pictures", type=click.Path(file_okay=False, path_type=Path), help="Folder for a picture per level.")
-@click.option("--backend", type=click.Choice(["model", "chromium"]), default="model", show_default=True,
-              help="Page model or Chromium.")  # fmt: skip
-def show(
-    out: Path, levels: tuple[int, ...], count: int, data_dir: Path | None, pictures: Path | None, backend: str
-) -> None:
-    """Write an HTML page of websites by difficulty, from the easiest to the hardest of each level.
-
-    With --pictures also a PNG of one site per level, half filled in, as the page model or Chromium draws it.
-    """
-    from a2perf.domains.web_navigation import gallery
-    from a2perf.storage import write_atomic
-
-    chosen = {level: gallery.choose(gallery.of_level(level, data_dir), count) for level in levels or LEVELS}
-    write_atomic(out, gallery.gallery_page({f"Level {level}": shown for level, shown in chosen.items()}).encode())
-    click.echo(str(out))
-    if pictures is not None:
-        middle = {f"website_level_{level}": shown[len(shown) // 2].design for level, shown in chosen.items()}
-        for path in gallery.write_pictures(middle, backend, pictures):
-            click.echo(str(path))
-
-
-def _report(measured: dict[int, list[Measured]], out: Path | None) -> None:
+def _report(measured: dict[int, list[Measured]]) -> None:
     from a2perf.domains.web_navigation.generator import SUMMARY_HEADER, summary
 
     rows = [SUMMARY_HEADER, *summary(measured)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(SUMMARY_HEADER))]
     for row in rows:
         click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-    if out is not None:
-        from a2perf.domains.web_navigation.difficulty_plot import write_plot
-
-        write_plot(measured, out / "difficulty.png")
-        click.echo(str(out / "difficulty.png"))
 
 
 class _Pool:
