@@ -1,4 +1,4 @@
-"""Callbacks for Stable-Baselines3.
+"""The callback for Stable-Baselines3.
 
 Example:
     >>> from a2perf.integrations.sb3 import EvaluateCallback
@@ -7,9 +7,10 @@ Example:
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from a2perf.integrations.missing_package import imported
+from a2perf.errors import MissingDependency, install_hint
 
 if TYPE_CHECKING:
     from a2perf.integrations.sb3_callback import EvaluateCallback
@@ -25,4 +26,10 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return imported("a2perf.integrations.sb3_callback", name, package="stable_baselines3", extra="sb3")
+    if importlib.util.find_spec("stable_baselines3") is None:
+        raise MissingDependency(
+            f"{__name__} needs the package stable_baselines3, which is not installed", hint=install_hint("sb3")
+        )
+    from a2perf.integrations import sb3_callback
+
+    return getattr(sb3_callback, name)
