@@ -1,4 +1,4 @@
-"""What every distribution keeps: the core's version, entry points that load, pages whose commands exist."""
+"""Rules for every distribution: the core's version, entry points that load, pages that name existing commands."""
 
 from __future__ import annotations
 

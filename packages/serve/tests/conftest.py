@@ -1,4 +1,4 @@
-"""Servers in processes of their own, as clients meet them, and the raw connections of hostile clients."""
+"""Servers in separate processes, as clients meet them, and the raw connections of hostile clients."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _DEFAULT = Path(__file__).resolve().parents[2] / ".venv-openenv" / "bin" / "pyth
 
 @functools.cache
 def found() -> Path | None:
-    """Returns the interpreter; None if there is none or it lacks the package."""
+    """Returns the interpreter; None if there is none, or if the package is missing in it."""
     python = Path(os.environ.get("A2PERF_OPENENV_PYTHON") or _DEFAULT)
     if not python.exists():
         return None

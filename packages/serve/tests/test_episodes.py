@@ -165,6 +165,6 @@ def test_errors_of_the_client_name_kind_and_fix(http_server: Server) -> None:
     with pytest.raises(ServingError) as refused:
         env.step(10**6)
     assert refused.value.kind == "invalid_action"
-    assert env.step(0)[1] < 0  # the episode goes on
+    assert env.step(0)[1] < 0  # the episode continues
     env.close()
     env.close()

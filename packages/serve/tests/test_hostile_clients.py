@@ -1,4 +1,4 @@
-"""Hostile clients get errors, and another client's episode goes on bit for bit."""
+"""Hostile clients get errors, and another client's episode continues bit for bit."""
 
 from __future__ import annotations
 
