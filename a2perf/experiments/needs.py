@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from a2perf.domains.availability import missing_modules, needed_command
-from a2perf.domains.registry import find_environment
 from a2perf.errors import MissingDependency, UserError
 from a2perf.experiments.runners.environments import resolve_env_id
 from a2perf.runs.bundle_reading import BundleReader
@@ -63,21 +61,6 @@ def require_training(env_ids: Iterable[str]) -> None:
             raise
         except Exception:  # arguments of the test may be needed; the run itself will tell
             continue
-
-
-def require_environments(env_ids: Iterable[str]) -> None:
-    """Checks that this host has the packages of registered environments; nothing is imported.
-
-    Raises:
-        MissingDependency: a package is not installed.
-    """
-    for env_id in dict.fromkeys(env_ids):
-        domain, environment = find_environment(env_id)
-        if missing := missing_modules(domain, environment):
-            raise MissingDependency(
-                f"{env_id} needs packages that are not installed on this host: {', '.join(missing)}",
-                hint=needed_command(domain, environment),
-            )
 
 
 def missing_package(run: Path) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import filelock
 
+from a2perf.domains.availability import require_packages
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.needs import require_environments
 from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
 from a2perf.experiments.protocol_record import record_of, shown
 from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, Summary
@@ -59,7 +59,7 @@ def submit(
     identity = identify_submission(request.submission, root=folder)
     if conductor.launcher.name == "local":  # other launchers run where other packages are installed
         ended = {run.path for run in record_of(folder, request, identity, runs).runs if run.state in _ENDED}
-        require_environments(env_id for run in runs if run.key not in ended for env_id in run.env_ids(request))
+        require_packages(env_id for run in runs if run.key not in ended for env_id in run.env_ids(request))
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / ".submit.lock", timeout=0)
     try:

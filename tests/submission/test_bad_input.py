@@ -36,6 +36,21 @@ def test_failing_training_is_never_a_success(case: str, submission, launch) -> N
     assert json.loads((outcome.root / "train" / "metrics" / "train.json").read_text())["exit_reason"] == kind
 
 
+@pytest.mark.parametrize("gin", ["training.gin", "inference.gin"])
+def test_a_missing_package_of_the_host_is_not_a_failure_of_the_submission(
+    gin: str, submission, launch, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['pybullet'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))
+    outcome = launch(submission(train="import pybullet\ndef train():\n    pass\n"), gin)
+    assert outcome.status == 2, outcome.output
+    assert "QuadrupedLocomotion-SyntheticTrot-v0 needs" in outcome.output
+    assert "pybullet" in outcome.output
+    assert "  Hint: " in outcome.output
+    assert not list(tmp_path.rglob("manifest.json"))
+
+
 FIFTH_CALL_RAISES = "policy[0] += 1\n    if policy[0] == 5: raise RuntimeError('fifth')\n    return policy * 0"
 
 BAD_INFERENCE = {

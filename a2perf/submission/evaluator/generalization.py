@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from a2perf.domains.availability import require_packages
 from a2perf.domains.registry import get_domain
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
@@ -98,6 +99,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(f"Submission.generalization_tasks lists {twice!r} twice", hint="list each task once")
     tasks = [RunTask.named(domain.name, name) for name in names]
+    require_packages(task.env_id for task in tasks)
     for task in tasks:
         create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs).close()
     count = settings.num_generalization_episodes

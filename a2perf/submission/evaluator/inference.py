@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.availability import require_packages
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
@@ -37,6 +38,7 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     """
     progress = progress or RunProgress()
     task = _task(settings)
+    require_packages([task.env_id])
     with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
         manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
         manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from a2perf.domains.availability import require_packages
 from a2perf.records import Failure, FailureKind, TrainResults
 from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import TRAIN_FILE
@@ -35,9 +36,14 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
 
     Returns:
         The exit status; not 0 if ``train()`` failed.
+
+    Raises:
+        MissingDependency: a package of the environment is not installed; nothing has been started.
     """
     progress = progress or RunProgress()
     task = RunTask.configured(str(settings.domain))
+    if settings.python_env == "shared" and settings.participant_python is None:
+        require_packages([task.env_id])  # train() would fail as if the submission were wrong
     manifest = new_manifest(settings, task, episodes=0)
     return run_mode(settings, manifest, progress, lambda bundle: _train(settings, task, bundle, progress), force=force)
 
