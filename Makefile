@@ -86,7 +86,7 @@ $(INSTALLED): $(REQUIREMENTS) pyproject.toml setup.py
 
 # TF-Agents pins packages that conflict with current ones, so it gets a separate environment (docs/reference/adapters.md).
 # Only uv can override pins. The index has torch with CUDA only (5 GB), so a wheel from PIP_FIND_LINKS is tried first.
-TF_EXAMPLE := examples/tf_agents_ppo
+TF_EXAMPLE := packages/baselines/examples/tf_agents_ppo
 FRAMEWORKS_INSTALLED := $(FRAMEWORKS)/.installed
 frameworks: $(FRAMEWORKS_INSTALLED)
 
@@ -96,6 +96,7 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@echo "frameworks: installing TF-Agents beside a2perf (2 GB)"
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[all,dev]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
+	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps $(EDITABLE) packages/baselines
 	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps \
 		--no-index --find-links "$(PIP_FIND_LINKS)" torch || echo "frameworks: torch comes from the index"
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[sb3]' \
@@ -167,7 +168,7 @@ test-packages: setup packages
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
 	@$(BIN)/python -m pytest --hypothesis-profile search -m "not slow" $$(grep -rl "^@given" tests --include="test_*.py")
-	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest; \
+	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest tests packages/baselines/tests; \
 	else echo "test-slow: SKIPPED the groups tf_agents and sb3: $(FRAMEWORKS) could not be created, see above"; fi
 
 # Tests of engines and frameworks; none may be skipped. The programs are Debian packages, so this needs root.
@@ -188,7 +189,7 @@ FRAMEWORK_GROUPS := tf_agents,sb3,ray,wandb
 test-engines: setup engines frameworks openenv
 	@A2PERF_ONLY=$(ENGINE_GROUPS) A2PERF_REQUIRE=$(ENGINE_GROUPS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 	@A2PERF_ONLY=$(FRAMEWORK_GROUPS) A2PERF_REQUIRE=$(FRAMEWORK_GROUPS) \
-		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow"
+		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests packages/baselines/tests
 
 # PyBullet has no wheel for Python 3.12 and later, and the lock is for 3.11: packages come unpinned. With pyenv, a command
 # such as python3.12 answers only if PYENV_VERSION names its version.
@@ -196,7 +197,7 @@ NEWER_PYTHONS ?= 3.12 3.13
 NEWER := $(NEWER_PYTHONS:%=.venv-%/.installed)
 # its tolerance is measured with the pinned SciPy; newer ones round differently
 ILL_CONDITIONED := tests/metrics/test_reliability.py::test_filter_passes_are_those_of_the_textbook
-NEWER_TESTS ?= tests/metrics tests/runs tests/rlops tests/learning tests/domains tests/test_assets.py tests/test_storage.py
+NEWER_TESTS ?= tests/metrics tests/runs tests/rlops tests/domains tests/test_assets.py tests/test_storage.py
 .venv-3.%/.installed: pyproject.toml setup.py
 	@echo "newer-python: installing .venv-3.$*"
 	@PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd:)" python3.$* -m venv .venv-3.$*
@@ -240,7 +241,7 @@ results: setup
 
 # Finished verdicts are kept in build/reproduced, so a rerun resumes. Learned rows need their training again: --train.
 reproduce: setup
-	@$(BIN)/a2perf reproduce results/recorded --submission examples --allow-changed -o build/reproduced
+	@$(BIN)/a2perf reproduce results/recorded --submission examples --submission packages/baselines/examples --allow-changed -o build/reproduced
 
 # Kept for one release.
 paper:

@@ -21,6 +21,7 @@ Importing this package loads no large dependency: each public name is imported o
 environments with Gymnasium; ``gymnasium.make("a2perf:NAME-v0")`` imports it automatically.
 """
 
+from a2perf._moved import announce_moves
 from a2perf._register_environments import register_with_gymnasium
 from a2perf._version import __version__ as __version__
 
@@ -124,6 +125,7 @@ __all__ = [
 ]
 
 register_with_gymnasium()
+announce_moves()
 
 
 def __getattr__(name: str) -> "Any":

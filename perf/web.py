@@ -4,22 +4,18 @@
 
 Single steps go through ``env.unwrapped`` and build the observation dictionary every time; batched steps rewrite shared
 arrays in one process and in two. Actions are random valid ones, and resets count in the batched numbers. Processor time
-is given with wall time, because a shared machine distorts the latter. The learning batch steps 256 episodes and writes
-tables of candidates; with PyTorch, a training run of ``examples/torch_ppo_web`` on one thread is measured, too. The
-baseline (``--browser``) fills the same pages in a headless Chromium and reads the DOM with five calls per step.
+is given with wall time, because a shared machine distorts the latter. The baseline (``--browser``) fills the same
+pages in a headless Chromium and reads the DOM with five calls per step.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import resource
 import shutil
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -31,9 +27,6 @@ TARGETS = {
     "batched steps/s, 2 processes": 150_000,
     "reset (ms)": 0.5,
     "memory of a further environment (MB)": 5.0,
-    "learning batch steps/s, level 1": 50_000,
-    "learning batch steps/s, level 2": 50_000,
-    "learning batch steps/s, level 3": 50_000,
 }
 
 
@@ -109,65 +102,6 @@ def batched(seconds: float, num_envs: int, workers: int) -> dict[str, float]:
     return {name: wall, **({f"{name}, of processor time": cpu} if workers == 1 else {})}
 
 
-def learning_batch(seconds: float, level: int) -> dict[str, float]:
-    """Steps per second of wall and of processor time of the batch for learners, with random candidates."""
-    from a2perf.domains.web_navigation.batch import WebBatch
-    from a2perf.domains.web_navigation.generator import training_designs
-
-    count = 256
-    batch = WebBatch(training_designs(level, 0, 200), count)
-    draws = np.random.default_rng(0).random((64, count))
-    shown = batch.reset(seed=0)
-
-    def steps() -> int:
-        for draw in draws:
-            batch.step((draw * shown["rows"]).astype(np.int64))
-        return len(draws) * count
-
-    wall, cpu = _timed(steps, seconds)
-    name = f"learning batch steps/s, level {level}"
-    return {name: wall, f"{name}, of processor time": cpu}
-
-
-def training(seconds: float, level: int) -> dict[str, float]:
-    """Steps per second of processor time of PPO on one thread, and the share of it that the environment takes."""
-    import torch
-
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "torch_ppo_web"))
-    from policy import CandidatePolicy
-    from train import Settings, ppo_settings
-
-    from a2perf.domains.web_navigation.batch import WebBatch
-    from a2perf.domains.web_navigation.generator import training_designs
-    from a2perf.learning.torch.ppo import PPO
-
-    torch.set_num_threads(1)
-    settings = Settings()
-    batch = WebBatch(training_designs(level, 0, 200), settings.members)
-    inside, step = 0.0, batch.step
-
-    def timed_step(actions: np.ndarray) -> object:
-        nonlocal inside
-        began = time.process_time()
-        result = step(actions)
-        inside += time.process_time() - began
-        return result
-
-    batch.step = timed_step  # type: ignore[method-assign]
-    learner = PPO(batch, CandidatePolicy(settings.width, settings.embedding), ppo_settings(settings), 0)
-    learner.collect()
-    learner.update()
-    inside, first, cpu, wall = 0.0, learner.steps, time.process_time(), time.perf_counter()
-    while time.perf_counter() - wall < seconds:
-        learner.collect()
-        learner.update()
-    spent = time.process_time() - cpu
-    return {
-        f"training steps/s of processor time, level {level}": (learner.steps - first) / spent,
-        f"share of the environment in training, level {level}": inside / spent,
-    }
-
-
 def memory() -> float:
     """Megabytes that one more environment takes, over 20 of them."""
     kept = [gymnasium.make("WebNavigation-Difficulty-02-v0", num_websites=10) for _ in range(2)]
@@ -232,10 +166,6 @@ def main() -> None:
     numbers |= single(options.seconds)
     for workers in (1, 2):
         numbers |= batched(options.seconds, options.envs, workers)
-    for level in (1, 2, 3):
-        numbers |= learning_batch(options.seconds, level)
-        if importlib.util.find_spec("torch") is not None:
-            numbers |= training(options.seconds, level)
     if options.browser:
         numbers["plain Selenium steps/s"] = browser(options.seconds)
         numbers["single over plain Selenium"] = numbers["single steps/s"] / numbers["plain Selenium steps/s"]

@@ -1,4 +1,4 @@
-"""Records the shipped results: a few submissions of ``examples/`` under the protocol, stripped to what scoring needs.
+"""Records the shipped results: the submissions of ``EXAMPLES`` under the protocol, stripped to what scoring needs.
 
     python results/record.py [NAME ...]      runs what is missing in runs/results, then packs into results/recorded
     python results/record.py --again NAME    runs all of it again, for example with another language model
@@ -37,6 +37,7 @@ from a2perf.storage import read_record, sha256_of, write_record
 from a2perf.submission.evaluator.folder_content import identify_submission
 
 HOUSE = Path(__file__).resolve().parents[1]
+EXAMPLES = ("examples", "packages/baselines/examples")
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = (
     CONFIG, EARLIER_CONFIG, MODEL_CALLS, "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
@@ -68,7 +69,7 @@ class Recording:
 
     Attributes:
         domain: folder in which it is shipped.
-        example: folder below ``examples/``.
+        example: folder below ``examples/`` or ``packages/baselines/examples/``.
         tasks: tasks of the protocol.
         flags: further flags.
         python: interpreter with the framework, relative to the repository; "" for this one.
@@ -204,7 +205,7 @@ def confirm(name: str) -> bool:
     resumes.
     """
     packed, verdicts = SHIPPED / f"{name}.zip", WORK.parent / "confirmed" / name
-    command = ["reproduce", str(packed), "--submission", "examples", "--allow-changed", "-o", str(verdicts)]
+    command = ["reproduce", str(packed), "--submission", folder_of(name), "--allow-changed", "-o", str(verdicts)]
     subprocess.run([sys.executable, "-m", "a2perf", *command], cwd=HOUSE, env=ONE_THREAD, check=False)
     with tempfile.TemporaryDirectory() as work:
         (folder,) = unpack(packed, Path(work))
@@ -216,7 +217,7 @@ def confirm(name: str) -> bool:
         print(f"{name}: {len(confirmed)} of {tested} evaluations confirmed, {equal} bit-equal", flush=True)
         if len(confirmed) < tested:
             return False
-        now = identify_submission(HOUSE / "examples" / found.submission.name)
+        now = identify_submission(HOUSE / folder_of(name))
         files = {"sha256": now.sha256, "scheme": now.scheme, "not_covered": now.not_covered}
         for run in found.runs:
             manifest = read_record(folder / run.path / "manifest.json", Manifest)
@@ -233,6 +234,13 @@ def confirm(name: str) -> bool:
     return True
 
 
+def folder_of(name: str) -> str:
+    """Returns the folder of a recording's submission, relative to the repository."""
+    (example,) = {recording.example for recording in RECORDINGS if recording.name == name}
+    (folder,) = [folder for folder in EXAMPLES if (HOUSE / folder / example).is_dir()]
+    return f"{folder}/{example}"
+
+
 def record(recording: Recording) -> int:
     """Runs one submission; returns the status of `a2perf submit`."""
     tasks = [word for task in recording.tasks for word in ("--task", task)]
@@ -243,7 +251,7 @@ def record(recording: Recording) -> int:
     with model_server(recording.server) as endpoint:
         model = ("--model-endpoint", endpoint) if endpoint else ()
         command = [
-            python, "-m", "a2perf", "submit", f"examples/{recording.example}", "--public-seeds", *tasks,
+            python, "-m", "a2perf", "submit", folder_of(recording.name), "--public-seeds", *tasks,
             *recording.flags, *model, "-o", str(WORK / recording.name),
         ]  # fmt: skip
         print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)
@@ -256,7 +264,7 @@ def model_server(example: str) -> Iterator[str]:
     if not example:
         yield ""
         return
-    command = [sys.executable, f"examples/{example}/serve.py", "--port", "0"]
+    command = [sys.executable, f"packages/baselines/examples/{example}/serve.py", "--port", "0"]
     with subprocess.Popen(command, cwd=HOUSE, env=ONE_THREAD, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:

@@ -1,7 +1,7 @@
 """The table of recorded baselines: task, algorithm, normalised score, samples, time, energy, latency.
 
     python results/table.py            prints it
-    python results/table.py --write    puts it into docs/reference/baselines.md
+    python results/table.py --write    puts it into results/README.md
 
 Every number is read from ``results/recorded``; nothing is run.
 """
@@ -26,7 +26,7 @@ from a2perf.runs.tracking_record import JOULES_PER_KWH
 
 HOUSE = Path(__file__).resolve().parents[1]
 RECORDED = HOUSE / "results" / "recorded"
-PAGE = HOUSE / "docs" / "reference" / "baselines.md"
+PAGE = HOUSE / "results" / "README.md"
 BEGIN, END = "<!-- recorded -->", "<!-- end of recorded -->"
 HEADINGS = (
     "task", "submission", "kind", "score [95 %]", "seeds", "samples", "training s", "processor s", "J", "latency ms",
@@ -125,7 +125,7 @@ def text() -> str:
 def main() -> None:
     """Prints or writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="replace the table of docs/reference/baselines.md")
+    parser.add_argument("--write", action="store_true", help="replace the table of results/README.md")
     if not parser.parse_args().write:
         print(text())
         return

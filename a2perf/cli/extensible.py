@@ -92,7 +92,7 @@ def distributions(prefix: str = "") -> dict[str, dict[str, str]]:
 
 def install_line(name: str) -> str:
     """Returns the command that installs a distribution of this repository."""
-    return f"pip install -e packages/{name}, in a checkout of a2perf"
+    return f"pip install -e packages/{name}, in a checkout"
 
 
 @functools.cache

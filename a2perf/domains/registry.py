@@ -173,7 +173,6 @@ class Domain:
             training run may take, it returns ``DemonstrationRun`` records.
         variables: environment variables of the participant process, each with the keyword argument of the task that
             it repeats.
-        candidates: ``"module:class"`` that reads its observations as tables of `candidates`.
         settable: keyword arguments of its environments that a submission's own gin file may set beside those of a
             task, each with the values that it may have.
         path_arguments: keyword arguments of its environments that name files or folders; the participant's process may
@@ -202,7 +201,6 @@ class Domain:
     support: tuple[Support, ...] = ()
     demonstration: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
-    candidates: str | None = None
     settable: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     path_arguments: tuple[str, ...] = ()
     perturbations: tuple[Perturbation, ...] = ()

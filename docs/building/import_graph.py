@@ -19,7 +19,7 @@ PACKAGE = "a2perf"
 FOUNDATIONS = "foundations"
 ORDER = (
     "cli", "integrations", "api", "datasets", "rlops", "exporters", "report", "experiments", "launch", "submission",
-    "learning", "metrics", "sandbox", "domains", "runs", FOUNDATIONS,
+    "metrics", "sandbox", "domains", "runs", FOUNDATIONS,
 )  # fmt: skip
 """From top to bottom: imports point down."""
 

@@ -22,6 +22,8 @@ FROM_REPOSITORY = {
     "docker/README.md": "docker.md",
     "packages/README.md": "packages/index.md",
 }
+MOVED = {Path("examples/small_language_model"): Path("packages/baselines/examples/small_language_model")}
+"""Folders that pages of recorded submissions still link to by their former place: an edit would change their hash."""
 FRONT = Path("docs/index.md")
 """The only page that may link to generated pages: the others are read on code hosts as well."""
 PICTURES = (".png", ".svg", ".gif", ".webp", ".jpg")
@@ -44,7 +46,8 @@ def pages() -> dict[Path, Path]:
     for page, place in FROM_REPOSITORY.items():
         if (REPOSITORY / page).is_file():
             found[Path(page)] = Path(place)
-    for readme in sorted(REPOSITORY.glob("examples/*/README.md")):
+    examples = (*REPOSITORY.glob("examples/*/README.md"), *REPOSITORY.glob("packages/*/examples/*/README.md"))
+    for readme in sorted(examples):
         found[readme.relative_to(REPOSITORY)] = Path("examples", f"{readme.parent.name}.md")
     for readme in sorted(REPOSITORY.glob("packages/*/README.md")):
         found[readme.relative_to(REPOSITORY)] = Path("packages", f"{readme.parent.name}.md")
@@ -86,6 +89,7 @@ def _relinked(text: str, page: Path, place: Path, table: dict[Path, Path], folde
         if "://" in target or target.startswith("mailto:"):
             return match[0]
         source = Path(os.path.normpath(page.parent / target))
+        source = MOVED.get(source, source)
         if page == FRONT and target.endswith(".md") and not (REPOSITORY / source).exists():
             return match[0]  # a page that the build writes; Sphinx fails if it does not
         if not (REPOSITORY / source).exists():

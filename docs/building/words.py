@@ -24,7 +24,7 @@ SUFFIXES = frozenset(
 """Suffixes of the files that are read; a file without a suffix is read as well if it is text (``Makefile``)."""
 
 SKIPPED = ("results/recorded/", "tests/", "third_party/", "LICENSE", "requirements")
-"""Beginnings of tracked paths that are not read: recorded data, tests, texts of other people."""
+"""Beginnings of tracked paths that are not read: recorded data, tests (of distributions too), texts of other people."""
 
 _UNIT = (
     "(?:bundle|call|design|domain|environment|episode|file|folder|group|line|metric|minute|mode|page|process|row|run|"
@@ -144,6 +144,8 @@ def texts(names: Iterable[str] = (), *, skipped: tuple[str, ...] = SKIPPED) -> l
     ).stdout.splitlines()
     read = [name for name in listed if (Path(name).suffix in SUFFIXES or not Path(name).suffix) and name.strip()]
     own = Path(__file__).resolve().relative_to(REPOSITORY).as_posix()
+    if "tests/" in skipped:
+        read = [name for name in read if not (name.startswith("packages/") and "/tests/" in name)]
     return [name for name in read if not name.startswith(skipped) and name != own and (REPOSITORY / name).is_file()]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -98,7 +101,7 @@ def _flags_of_make(repository: Path) -> list[str]:
 def test_every_editable_installation_of_make_has_the_same_flags(repository: Path) -> None:
     text = (repository / "Makefile").read_text(encoding="utf-8")
     assert text.count("--editable") == 1
-    assert text.count("$(EDITABLE)") == 6
+    assert text.count("$(EDITABLE)") == 8
 
 
 def test_a_script_in_the_parent_of_a_checkout_finds_the_package(
@@ -127,3 +130,17 @@ def test_another_checkout_in_the_working_directory_comes_first(tmp_path: Path) -
     (tmp_path / "a2perf").mkdir()
     (tmp_path / "a2perf" / "__init__.py").write_text("")
     assert fresh("import a2perf; print(a2perf.__file__)", cwd=tmp_path) == str(tmp_path / "a2perf" / "__init__.py")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a2perf.learning.sb3", "a2perf.learning is now a2perf_baselines.learning"),
+        ("a2perf.domains.web_navigation.pairs", "is now a2perf_baselines.web_navigation.pairs"),
+        ("a2perf.domains.quadruped_locomotion.agents.sb3_adapter", "is now a2perf_baselines.quadruped_locomotion,"),
+    ],
+)
+def test_an_import_of_a_module_that_moved_names_its_distribution(old: str, new: str) -> None:
+    with pytest.raises(ImportError, match=re.escape(new) + r".* pip install -e packages/baselines"):
+        importlib.import_module(old)
+    assert importlib.util.find_spec("a2perf.errors") is not None

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import a2perf
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, rebuild
 from a2perf.experiments.reproduce.reproduction import Reproductions, reproduce
 from a2perf.experiments.reproduce.request import FAIL_ON, request_of
@@ -159,18 +158,3 @@ def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(rec
     (place,) = (tmp_path / "out3" / "seed_0").glob("inference-*.reproduction.json")
     assert read_reproduction(place) == found
     assert not place_of(moved).exists()
-
-
-def test_a_shipped_policy_plays_its_recorded_episodes_again(tmp_path: Path) -> None:
-    repository = Path(__file__).resolve().parents[2]
-    found = a2perf.reproduce(
-        repository / "results" / "recorded" / "small" / "torch_ppo_web.zip",
-        tmp_path,
-        submissions=[repository / "examples"],
-        allow_changed=True,  # a later change of its text is no other policy
-        entry="torch_ppo_web:difficulty_level_1_num_websites_10",
-        sample=1,
-        progress=False,
-    )
-    (record,) = found.verdicts
-    assert (record.verdict, record.method, record.equal_episodes) == ("CONFIRMED", "bit-equal", 100)

@@ -40,7 +40,7 @@ def test_every_shipped_recording_can_be_repeated(monkeypatch: pytest.MonkeyPatch
 def test_every_recording_names_an_example_and_tasks_of_its_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     script = load("record", monkeypatch)
     for recording in script.RECORDINGS:
-        assert (REPOSITORY / "examples" / recording.example / "train.py").is_file(), recording.name
+        assert (REPOSITORY / script.folder_of(recording.name) / "train.py").is_file(), recording.name
         name = recording.flags[recording.flags.index("--protocol") + 1] if "--protocol" in recording.flags else "v1"
         protocol = protocols.load(name)
         assert {protocol.ranked_task(task) for task in recording.tasks} <= set(protocol.tasks), recording.name

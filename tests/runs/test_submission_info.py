@@ -94,10 +94,11 @@ def test_file_above_the_bundles_describes_runs_recorded_without(tmp_path: Path) 
 
 def test_examples_and_recorded_results_have_the_same_descriptions() -> None:
     described = described_submissions(RECORDED / FALLBACK_FILE)
-    examples = {path.parent.name for path in (REPOSITORY / "examples").glob("*/inference.py")}
-    assert set(described) == examples
+    folders = (*REPOSITORY.glob("examples/*/inference.py"), *REPOSITORY.glob("packages/*/examples/*/inference.py"))
+    examples = {path.parent.name: path.parent for path in folders}
+    assert set(described) == set(examples)
     for name, info in described.items():
-        assert info == read_submission_info(REPOSITORY / "examples" / name), name
+        assert info == read_submission_info(examples[name]), name
         assert info.title, name
         assert info.kind in KINDS, name
 

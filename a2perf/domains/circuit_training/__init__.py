@@ -163,7 +163,6 @@ DOMAIN = Domain(
     assets=tuple(ARIANE.values()),
     requires=("numba",),
     held_out="a2perf.domains.circuit_training.held_out:held_out_tasks",
-    candidates="a2perf.domains.circuit_training.candidates:CircuitCandidates",
     perturbations=_PERTURBATIONS,
     settable={"is_eval": (False,)},
     path_arguments=("netlist_file", "init_placement"),

@@ -45,7 +45,7 @@ class FinishedEpisode(NamedTuple):
 
 
 class PlacementBatchStep(NamedTuple):
-    """What a step returns, in the form that ``a2perf.learning.torch.ppo`` expects."""
+    """What a step returns, in the form that ``learning.torch.ppo`` of a2perf-baselines expects."""
 
     observations: dict[str, NDArray[Any]]
     rewards: NDArray[np.float32]

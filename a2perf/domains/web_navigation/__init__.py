@@ -127,7 +127,6 @@ DOMAIN = Domain(
     tasks=(*_LEVEL_TASKS, *_COMPOSED_TASKS, *_TEXT_TASKS),
     generalization_tasks=tuple(f"difficulty_level_1_num_websites_{number}" for number in _NUMBERS_OF_WEBSITES),
     held_out="a2perf.domains.web_navigation.held_out:held_out_tasks",
-    candidates="a2perf.domains.web_navigation.candidates:WebCandidates",
     carries={"data/DejaVuSans.ttf": "a2perf.domains.web_navigation.font:font_file"},
     variables={"NUM_WEBSITES": "num_websites"},
     programs=(CHROMIUM, CHROMEDRIVER),

@@ -13,15 +13,9 @@ import pytest
 from a2perf.experiments.performance_test.configuration import find_tests, read_test
 
 OWN = ("CircuitTraining/annealing_placer-test", "WebNavigation/web_solver-test", "QuadrupedLocomotion/numpy_ars-test")
-LEARNERS = {  # with what they need
-    "QuadrupedLocomotion/sb3_ppo-test": ("sb3", "clips"),
-    "QuadrupedLocomotion/tf_agents_bc-test": ("tf_agents", "clips"),
-    "WebNavigation/tf_agents_bc-test": ("tf_agents",),
-    "CircuitTraining/tf_agents_ddqn-test": ("tf_agents",),
-}
 
 
-@pytest.mark.parametrize("name", [*OWN, *LEARNERS])
+@pytest.mark.parametrize("name", OWN)
 def test_they_can_be_read_from_any_folder(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.chdir(tmp_path)
     for place in (repository / "compatibility", shutil.copytree(repository / "compatibility", tmp_path / "copy")):
@@ -37,15 +31,6 @@ def test_they_can_be_read_from_any_folder(repository: Path, tmp_path: Path, monk
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", OWN)
 def test_they_pass(repository: Path, tmp_path: Path, name: str):
-    passes(repository, tmp_path, name)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3 * 3600)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.group(*groups)) for name, groups in LEARNERS.items()]
-)
-def test_learners_learn(repository: Path, tmp_path: Path, name: str):
     passes(repository, tmp_path, name)
 
 

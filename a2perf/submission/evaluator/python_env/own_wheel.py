@@ -1,7 +1,8 @@
 """Packs the running a2perf into a wheel, and lists the requirements of its code in a participant's process.
 
-The wheel contains the files of the imported package, from a checkout or from site-packages. It needs no build tool and
-no network. It is installed without the dependencies of a2perf, because most of them are used only by the evaluator.
+The wheel contains the files of the imported package, and of distributions of this repository that participants import.
+It needs no build tool and no network. It is installed without the dependencies of a2perf, because most of them are used
+only by the evaluator.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from a2perf.submission.evaluator.python_env.requirements import OWN_NAME
 
 WORKER_PACKAGES = ("absl-py", "gin-config", "gymnasium", "msgpack", "numpy", "pillow")
 """Packages that the participant process imports, besides the extra of the domain. pillow measures text on web pages."""
+
+GROUP = "a2perf.participant_packages"
+"""Entry points of distributions of this repository: packages that participants import, carried beside a2perf."""
 
 _PACKAGE = Path(__file__).parents[3]
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
@@ -111,17 +115,25 @@ def write_wheel(folder: Path) -> Path:
 
 def _members(texts: dict[str, str]) -> Iterator[tuple[str, bytes]]:
     for name, path in (*_files(), *_carried()):
-        yield f"a2perf/{name}", path.read_bytes()
+        yield name, path.read_bytes()
     for name, text in texts.items():
         yield name, text.encode()
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    for root, folders, names in os.walk(_PACKAGE):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            path = Path(root) / name
-            yield path.relative_to(_PACKAGE).as_posix(), path
+    for package in (_PACKAGE, *_further_packages()):
+        for root, folders, names in os.walk(package):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            for name in sorted(names):
+                path = Path(root) / name
+                yield path.relative_to(package.parent).as_posix(), path
+
+
+def _further_packages() -> Iterator[Path]:
+    for name in sorted(importlib.metadata.entry_points(group=GROUP).names):
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            yield Path(spec.origin).parent
 
 
 def _carried() -> Iterator[tuple[str, Path]]:
@@ -135,7 +147,7 @@ def _carried() -> Iterator[tuple[str, Path]]:
                 found = load_attribute(finder)()
             except MissingDependency:
                 continue  # the evaluator does not have it either and reports that itself
-            yield f"domains/{domain.name}/{place}", found
+            yield f"a2perf/domains/{domain.name}/{place}", found
 
 
 def _metadata() -> str:
@@ -145,7 +157,9 @@ def _metadata() -> str:
 
 def _entry_points() -> str:
     groups: dict[str, list[str]] = {}
-    for entry in importlib.metadata.distribution("a2perf").entry_points:
+    further = {entry.dist for entry in importlib.metadata.entry_points(group=GROUP) if entry.dist is not None}
+    distributions = (importlib.metadata.distribution("a2perf"), *further)
+    for entry in (entry for distribution in distributions for entry in distribution.entry_points):
         if entry.group != "console_scripts":  # a participant does not need the commands
             groups.setdefault(entry.group, []).append(f"{entry.name} = {entry.value}")
     return "".join(f"[{group}]\n" + "\n".join(sorted(lines)) + "\n" for group, lines in sorted(groups.items()))

@@ -1,0 +1,54 @@
+"""Imports of modules that moved to a distribution end in one line that names it; kept for one release.
+
+Standard library only: every import of ``a2perf`` imports this.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2perf
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+MOVED = {
+    "a2perf.learning": "a2perf_baselines.learning",
+    "a2perf.domains.candidates": "a2perf_baselines.candidates",
+    "a2perf.submission.participant.adapters.tf_agents_candidates": "a2perf_baselines.tf_agents_candidates",
+}
+"""The new name of each module; the first part names the distribution ``packages/NAME``."""
+OF_DOMAINS = ("agents", "batch", "candidates", "pairs")
+"""Last words of modules of domains, ``a2perf.domains.DOMAIN.NAME``, that are in ``a2perf_baselines.DOMAIN``."""
+
+
+def _new_name(module: str) -> str | None:
+    above, _, name = module.rpartition(".")
+    if module not in MOVED and name.endswith(OF_DOMAINS) and above.startswith("a2perf.domains."):
+        folder = above.replace("a2perf.domains.", "a2perf_baselines.", 1)
+        return folder if name == "agents" else f"{folder}.{name}"
+    return MOVED.get(module)
+
+
+class _MovedFinder:
+    """Asked last, for modules that no other finder knows."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        new = _new_name(fullname)
+        if new is None:
+            return None
+        package = new.partition(".")[0]
+        folder = package.removeprefix("a2perf_")
+        raise ModuleNotFoundError(
+            f"{fullname} is now {new}, of the distribution {package.replace('_', '-')}: "
+            f"pip install -e packages/{folder}, in a checkout",
+            name=package,
+        )
+
+
+def announce_moves() -> None:
+    """Answers imports of the old names."""
+    sys.meta_path.append(_MovedFinder())

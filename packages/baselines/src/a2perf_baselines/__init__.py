@@ -1,0 +1,1 @@
+"""Baselines: helpers for training, tables of candidates, batched robots and websites."""

@@ -1,0 +1,1 @@
+"""Circuit training: tables of candidates."""

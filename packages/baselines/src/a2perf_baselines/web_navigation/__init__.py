@@ -1,0 +1,1 @@
+"""Web navigation: tables of candidates, and many episodes in one call."""
