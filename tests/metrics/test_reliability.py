@@ -165,17 +165,32 @@ def test_a_sparse_curve_over_a_huge_range_equals_plain_loops() -> None:
     assert found.value == pytest.approx(plain.within_runs([(steps, values)])[0], rel=1e-9)
 
 
+def _forwards_and_backwards(b: Any, a: Any, state: Any, curve: Any, pad: int) -> Any:
+    signal = pytest.importorskip("scipy.signal")
+    ends = 2 * curve[0] - curve[pad:0:-1], 2 * curve[-1] - curve[-2 : -pad - 2 : -1]
+    longer = np.concatenate([ends[0], curve, ends[1]])
+    forwards, _ = signal.lfilter(b, a, longer, zi=state * longer[0])
+    backwards, _ = signal.lfilter(b, a, forwards[::-1], zi=state * forwards[-1])
+    return backwards[::-1][pad : pad + curve.size]
+
+
 def test_filter_passes_are_those_of_the_textbook() -> None:
     signal = pytest.importorskip("scipy.signal")
     curves = [np.cumsum(np.random.default_rng(n).normal(size=n)) for n in (1, 2, 28, 300, 1000)]
     b, a = signal.butter(8, 0.01)
     sos = signal.butter(8, 0.01, output="sos")
+    np.testing.assert_allclose(lowpass._B, b, rtol=1e-12)
+    np.testing.assert_allclose(lowpass._A, a, rtol=1e-12)
+    # The steady state solves ill-conditioned equations, so every library finds another one, and results differ by up
+    # to 2e-2 of the largest value. Ours solves them too: a constant input of 1 changes it by rounding only.
+    _, after = signal.lfilter(lowpass._B, lowpass._A, [1.0], zi=lowpass._STEADY)
+    np.testing.assert_allclose(after, lowpass._STEADY, rtol=0, atol=np.spacing(np.abs(a).max()))
     for curve, found, sound in zip(curves, lowpass.polynomial(curves), lowpass.sections(curves), strict=True):
         pad = min(curve.size - 1, 27)
-        # The polynomial form is ill-conditioned: two libraries on one processor differ by up to 4.8e-3 of the largest
-        # value. The sound form differs from it by at least 2e-2 on the three short curves.
-        expected = signal.filtfilt(b, a, curve, padlen=pad)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=0.01 * np.abs(curve).max())
+        textbook = _forwards_and_backwards(b, a, signal.lfilter_zi(b, a), curve, pad)
+        np.testing.assert_allclose(textbook, signal.filtfilt(b, a, curve, padlen=pad), rtol=1e-9, atol=1e-12)
+        expected = _forwards_and_backwards(lowpass._B, lowpass._A, lowpass._STEADY, curve, pad)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(sound, signal.sosfiltfilt(sos, curve, padlen=pad), rtol=1e-7, atol=1e-8)
 
 

@@ -175,6 +175,7 @@ def test_single_precision_transforms_are_those_of_bullet():
         assert np.array_equal(rotated, inverse_rotate_single(*first, *vector))
 
 
+@pytest.mark.group("pybullet")
 @pytest.mark.parametrize("kind", [BulletBackend, NativeBackend])
 def test_forward_kinematics_are_those_of_bullet(kind):
     physics = kind()

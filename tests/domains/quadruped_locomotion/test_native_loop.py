@@ -12,6 +12,8 @@ from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
 from a2perf.domains.quadruped_locomotion.native_backend import KNOWN_STEP, known_step
 from a2perf.errors import MissingDependency
 
+pytestmark = pytest.mark.group("pybullet")
+
 EVERYTHING_DRAWN = {"randomize": True}
 
 
