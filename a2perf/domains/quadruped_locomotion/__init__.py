@@ -30,12 +30,10 @@ _LONGEST_EPISODE = 600  # control steps; rules.py defines the shorter ones of a 
 _GAITS = ("pace", "trot", "spin")
 _EXTRA = "quadruped-locomotion"
 MUJOCO_HINT = install_hint(_EXTRA, "mujoco")
-PYBULLET_HINT = (
-    install_hint(_EXTRA)
-    if sys.version_info < (3, 12)
-    else "use CPython 3.11, because PyBullet has no wheel for newer ones, or a MuJoCo task such as mujoco_dog_pace"
-)
-_BULLET_INSTALL = "" if sys.version_info < (3, 12) else PYBULLET_HINT
+_HAS_WHEEL = sys.version_info < (3, 12)
+PICTURES_HINT = install_hint(_EXTRA) if _HAS_WHEEL else "use CPython 3.11, because PyBullet has no wheel for newer ones"
+PYBULLET_HINT = PICTURES_HINT if _HAS_WHEEL else f"{PICTURES_HINT}, or a MuJoCo task such as mujoco_dog_pace"
+_BULLET_INSTALL = "" if _HAS_WHEEL else PYBULLET_HINT
 
 
 def _asset(member: str) -> Asset:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.display import require_display
-from a2perf.domains.quadruped_locomotion import robot
+from a2perf.domains.quadruped_locomotion import PICTURES_HINT, robot
 from a2perf.domains.quadruped_locomotion.bullet_backend import import_pybullet, place
 from a2perf.domains.quadruped_locomotion.robot import FloatArray
+from a2perf.errors import MissingDependency
 
 WIDTH = 480  # px
 HEIGHT = 360  # px
@@ -32,12 +33,18 @@ class Camera:
 
     Raises:
         ConfigError: a window is requested on a machine without a display.
+        MissingDependency: PyBullet is not installed.
     """
 
     def __init__(self, *, window: bool = False) -> None:
         if window:
             require_display(x11=True)
-        self._bullet = bullet = import_pybullet()
+        try:
+            self._bullet = bullet = import_pybullet()
+        except MissingDependency as error:  # also of a task that MuJoCo simulates
+            raise MissingDependency(
+                "pictures of the robot need PyBullet, which is not installed", hint=PICTURES_HINT
+            ) from error
         self._client: int = bullet.connect(bullet.GUI if window else bullet.DIRECT)
         bullet.loadURDF(str(robot.urdf_path("plane.urdf")), physicsClientId=self._client)
         self._robot = self._load()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from a2perf import assets, domains
-from a2perf.domains.quadruped_locomotion import ASSETS
+from a2perf.domains.quadruped_locomotion import ASSETS, PICTURES_HINT
 from a2perf.domains.quadruped_locomotion.physics_loop import new_actuation
 from a2perf.domains.quadruped_locomotion.pretrained import load_actor
 from a2perf.domains.quadruped_locomotion.robot import (
@@ -167,6 +167,17 @@ def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatc
     with pytest.raises(MissingDependency, match="which is not installed") as error:
         gymnasium.make("QuadrupedLocomotionMuJoCo-DogPace-v0", clip="synthetic_trot")
     assert install_hint("quadruped-locomotion", "mujoco") in str(error.value)
+
+
+def test_pictures_of_a_mujoco_task_name_what_draws_them(monkeypatch):
+    env = MuJoCoQuadrupedEnv(clip="synthetic_trot", mode="test", render_mode="rgb_array")
+    env.reset(seed=0)
+    monkeypatch.setitem(sys.modules, "pybullet", None)
+    with pytest.raises(MissingDependency, match=r"^pictures of the robot need PyBullet") as error:
+        env.render()
+    assert str(error.value.hint) == PICTURES_HINT
+    assert "MuJoCo task" not in PICTURES_HINT
+    env.close()
 
 
 def test_a_library_of_another_version_is_an_error_instead_of_a_crash(monkeypatch):
