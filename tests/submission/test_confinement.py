@@ -121,6 +121,7 @@ def infer_once(policy, observation):
 """
 
 
+@pytest.mark.group("pybullet")
 @pytest.mark.group("bwrap")
 def test_run_in_a_folder_of_the_submission_hides_its_bundle(submission, launch, tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("1")
@@ -157,6 +158,7 @@ def infer_once(policy, observation):
 """
 
 
+@pytest.mark.group("pybullet")
 def test_clock_that_runs_slow_is_named_in_the_manifest(submission, launch) -> None:
     bindings = ("Submission.num_inference_episodes = 1", "Submission.num_warmup_steps = 1")
     flags = [word for binding in bindings for word in ("--gin_bindings", binding)]

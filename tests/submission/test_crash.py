@@ -70,6 +70,7 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.group("pybullet")
 @pytest.mark.parametrize(
     ("moment", "sent"),
     [
@@ -111,6 +112,7 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
     assert not processes_of(tmp_path)
 
 
+@pytest.mark.group("pybullet")
 def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_path: Path, launch) -> None:
     path, root = submission(inference=SLOW_POLICY), tmp_path / "disturbed"
     argv = command("--submission", path, "--gin_config", "inference.gin", "--root_dir", root)

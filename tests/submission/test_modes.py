@@ -70,6 +70,7 @@ def test_other_configuration_on_the_same_root_is_refused(submission, launch) -> 
     assert "--force" in other.output
 
 
+@pytest.mark.group("pybullet")
 def test_inference_sees_the_artefacts_of_the_training(submission, launch) -> None:
     code = COUNTING.replace(
         "return kwargs", "return {'value': open(os.environ['ROOT_DIR'] + '/weights.txt').read() and 0.1}"
@@ -80,6 +81,7 @@ def test_inference_sees_the_artefacts_of_the_training(submission, launch) -> Non
     assert outcome.status == 0, outcome.output
 
 
+@pytest.mark.group("pybullet")
 def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
     outcome = launch(
         submission(inference=COUNTING), "inference.gin", "--participant_args", "value=0.05",
@@ -120,6 +122,7 @@ def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
     assert validate(outcome.root / "inference") == []
 
 
+@pytest.mark.group("pybullet")
 def test_same_seed_gives_the_same_returns_and_another_seed_does_not(submission, launch, tmp_path: Path) -> None:
     path = submission(inference=COUNTING)
 
@@ -134,6 +137,7 @@ def test_same_seed_gives_the_same_returns_and_another_seed_does_not(submission, 
     assert returns("c", 4) != first
 
 
+@pytest.mark.group("pybullet")
 def test_evaluation_seeds_come_from_a_private_file(submission, launch, tmp_path: Path) -> None:
     private = tmp_path / "private.txt"
     private.write_text("101\n202\n303\n")
@@ -147,6 +151,7 @@ def test_evaluation_seeds_come_from_a_private_file(submission, launch, tmp_path:
     assert outcome.manifest("inference")["seeds"]["episodes"] == [101, 202]
 
 
+@pytest.mark.group("pybullet")
 def test_sampled_observations_are_the_old_way(submission, launch) -> None:
     outcome = launch(
         submission(inference=COUNTING), "inference.gin", "--gin_bindings", "Submission.inference_data = 'sampled'"
@@ -167,6 +172,7 @@ create_domain.mode = 'train'
 """
 
 
+@pytest.mark.group("pybullet")
 def test_generalization_runs_every_task(submission, launch) -> None:
     outcome = launch(submission(inference=COUNTING, generalization_gin=GENERALIZATION_GIN), "generalization.gin")
     assert outcome.status == 0, outcome.output
@@ -181,6 +187,7 @@ def test_generalization_runs_every_task(submission, launch) -> None:
     assert validate(outcome.root / "generalization") == []
 
 
+@pytest.mark.group("pybullet")
 def test_failing_task_does_not_hide_the_others(submission, launch) -> None:
     code = COUNTING.replace(
         "    return kwargs",
@@ -200,6 +207,7 @@ def test_unknown_generalization_task_is_exit_2(submission, launch) -> None:
     assert "did you mean 'synthetic_spin_v1'" in outcome.output
 
 
+@pytest.mark.group("pybullet")
 def test_offline_rescoring_writes_the_same_files_and_runs_nothing(submission, launch) -> None:
     path = submission(inference=COUNTING)
     first = launch(path, "inference.gin")

@@ -106,6 +106,7 @@ def test_11_failing_environment_at_import_is_a_failure(submission, launch) -> No
     assert "NoSuchThing" in outcome.output
 
 
+@pytest.mark.group("pybullet")
 def test_12_missing_function_is_named_with_its_signature(submission, launch) -> None:
     code = "def preprocess_observation(observation):\n    return observation\n"
     code += "def infer_once(policy, observation):\n    return 0\n"
@@ -131,6 +132,7 @@ SIGNATURES = {
 }
 
 
+@pytest.mark.group("pybullet")
 @pytest.mark.parametrize("style", SIGNATURES)
 def test_13_every_published_signature_works(style: str, submission, launch) -> None:
     load, preprocess, infer = SIGNATURES[style]
@@ -151,6 +153,7 @@ def {infer}:
     assert outcome.status == 0, outcome.output
 
 
+@pytest.mark.group("pybullet")
 def test_14_any_object_is_a_policy(submission, launch) -> None:
     code = """
 import numpy as np
