@@ -70,7 +70,7 @@ def equal(first, second):
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", list(cases()))
 def test_perturbed_environments_keep_the_api_and_depend_on_the_seed_only(case):
     first, second = make_perturbed(*case), make_perturbed(*case)
     check_env(first, skip_render_check=True, skip_close_check=True)
