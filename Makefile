@@ -155,8 +155,8 @@ packages: $(PACKAGES_INSTALLED)
 $(PACKAGES_INSTALLED): $(INSTALLED) packages/requirements.lock $(wildcard packages/*/pyproject.toml)
 	@echo "packages: installing $(DISTRIBUTIONS)"
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes --requirement packages/requirements.lock
-	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation \
-		$(foreach name,$(DISTRIBUTIONS),$(EDITABLE) packages/$(name))
+	@for name in $(DISTRIBUTIONS); do VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps \
+		--no-build-isolation $(EDITABLE) packages/$$name || exit 1; done
 	@touch $(PACKAGES_INSTALLED)
 
 test-packages: setup packages
