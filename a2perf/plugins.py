@@ -5,6 +5,7 @@ Each kind of extension has a group (``a2perf.metrics``, ``a2perf.launchers``, ..
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib import metadata
@@ -47,6 +48,17 @@ def load_plugins(group: str, accept: Callable[[str, Any], None]) -> dict[str, Pl
         except Exception as error:  # anything can happen while the code of another package runs
             problems[point.name] = PluginProblem(point.value, f"{type(error).__name__}: {error}")
     return problems
+
+
+@functools.cache
+def is_installed(distribution: str) -> bool:
+    """Returns whether a distribution is installed."""
+    return any(True for _ in metadata.distributions(name=distribution))
+
+
+def install_line(name: str) -> str:
+    """Returns the command that installs the distribution ``packages/NAME`` of this repository."""
+    return f"pip install -e packages/{name}, in a checkout"
 
 
 def plugin_names(group: str) -> list[str]:

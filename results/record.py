@@ -31,13 +31,12 @@ from a2perf.records import Episode, Manifest, RolloutResults, TrainResults
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import record_files
 from a2perf.runs.layout import CONFIG, EARLIER_CONFIG, MODEL_CALLS
-from a2perf.runs.model_redaction import redact_journal
 from a2perf.runs.pack import pack, unpack
 from a2perf.storage import read_record, sha256_of, write_record
 from a2perf.submission.evaluator.folder_content import identify_submission
 
 HOUSE = Path(__file__).resolve().parents[1]
-EXAMPLES = ("examples", "packages/baselines/examples")
+EXAMPLES = ("examples", "packages/agents/examples", "packages/baselines/examples")
 WORK, SHIPPED = HOUSE / "runs" / "results", HOUSE / "results" / "recorded"
 KEPT = (
     CONFIG, EARLIER_CONFIG, MODEL_CALLS, "media/*.png", "media/*.plc", "metrics/**/*", "artifacts/**/progress.csv",
@@ -69,7 +68,7 @@ class Recording:
 
     Attributes:
         domain: folder in which it is shipped.
-        example: folder below ``examples/`` or ``packages/baselines/examples/``.
+        example: folder below one of ``EXAMPLES``.
         tasks: tasks of the protocol.
         flags: further flags.
         python: interpreter with the framework, relative to the repository; "" for this one.
@@ -116,14 +115,13 @@ def _batch(seconds: int) -> str:
 
 _TEN_WEBSITES = tuple(f"difficulty_level_{level}_num_websites_10" for level in (1, 2, 3))
 _AS_TEXT = tuple(f"text_level_{level}" for level in (1, 2, 3))
-_SMALL_MODEL = (*SMALL, "--model", "small")
 _PLACEMENTS = ("toy_macro_stdcell", "ariane", "ariane_twin")
 _BASELINES = (
     Recording("small", "minimal", (*_DOGS, *_TEN_WEBSITES, *_PLACEMENTS), SMALL),
     Recording("small", "motion_imitation", _DOGS, SMALL),
     Recording("small", "web_solver", _TEN_WEBSITES, SMALL),
     Recording("small", "text_solver", _AS_TEXT, SMALL),
-    Recording("small", "language_model_agent", _AS_TEXT[:1], _SMALL_MODEL, server="small_language_model"),
+    Recording("small", "language_model_agent", _AS_TEXT[:1], SMALL, server="small_language_model"),
     Recording("small", "greedy_placer", _PLACEMENTS, SMALL),
     Recording("small", "annealing_placer", _PLACEMENTS, (*SMALL, "--participant-args", _ANNEALING)),
     Recording("small", "sb3_ppo", ("dog_pace",), SMALL),
@@ -249,13 +247,20 @@ def record(recording: Recording) -> int:
         print(f"{recording.name}: {recording.python} is missing: make frameworks", file=sys.stderr)
         return 3
     with model_server(recording.server) as endpoint:
-        model = ("--model-endpoint", endpoint) if endpoint else ()
+        model = ("--model", str(_model_file(endpoint))) if endpoint else ()
         command = [
             python, "-m", "a2perf", "submit", folder_of(recording.name), "--public-seeds", *tasks,
             *recording.flags, *model, "-o", str(WORK / recording.name),
         ]  # fmt: skip
         print(f"\n$ a2perf {' '.join(command[3:])}", flush=True)
         return subprocess.run(command, cwd=HOUSE, env=ONE_THREAD, check=False).returncode
+
+
+def _model_file(endpoint: str) -> Path:
+    WORK.mkdir(parents=True, exist_ok=True)
+    place = WORK / "model.toml"
+    place.write_text(f'endpoint = "{endpoint}"\nmodels = ["small"]\n', encoding="utf-8")
+    return place
 
 
 @contextlib.contextmanager
@@ -329,6 +334,8 @@ def compact_picture(source: Path, target: Path) -> None:
 
 def compact_model_calls(source: Path, target: Path) -> None:
     """Copies the record of calls to a language model without questions and answers."""
+    from a2perf_agents.calls import redact_journal
+
     shutil.copyfile(source, target)
     redact_journal(target)
 

@@ -15,8 +15,8 @@ import pytest
 import a2perf
 from a2perf.errors import UserError
 from a2perf.records import Failure, FailureKind
+from a2perf.submission.evaluator.answers import BadAnswer
 from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.model_relay.requests import RefusedRequest
 
 _GIVEN: dict[str, Any] = {
     "mask": np.zeros(4, np.int32),
@@ -54,7 +54,7 @@ def _made(kind: type[Exception]) -> Exception:
 
 def test_the_walk_finds_the_exceptions() -> None:
     assert len(EXCEPTIONS) > 30
-    assert {UserError, ParticipantFailure, RefusedRequest} <= set(EXCEPTIONS)
+    assert {UserError, ParticipantFailure, BadAnswer} <= set(EXCEPTIONS)
 
 
 @pytest.mark.parametrize("kind", EXCEPTIONS, ids=lambda kind: kind.__name__)

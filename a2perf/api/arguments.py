@@ -8,11 +8,14 @@ from typing import Any, TypedDict
 
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.submission.run_options import OPTIONS, RunOptions
+from a2perf.submission.run_services import moved
 from a2perf.submission.settings import check_value
 
 
 class RunSettings(TypedDict, total=False):
     """The options of every run; a value that is not given is decided by the gin file.
+
+    Installed packages add more, see ``a2perf.submission.run_services``.
 
     Attributes:
         metric_values_dir: folder of the classic result files; by default ``<root>/metrics``.
@@ -28,17 +31,6 @@ class RunSettings(TypedDict, total=False):
             the host's memory, 0 for none.
         sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or ``"strongest"``.
         allow_weaker: run even if this host cannot provide the sandbox level or a limit.
-        model_endpoint: base address of an OpenAI-compatible server, reached through a relay of the evaluator.
-        model: names of the language models that the submission may use.
-        model_key_variable: environment variable that holds the server's key.
-        model_key_file: file that holds the server's key.
-        model_prices: price table of the models, in TOML.
-        model_token_limit: budget of the run in tokens.
-        model_call_limit: budget in calls.
-        model_time_limit_s: budget in seconds in which a call is in flight.
-        model_energy_limit_j: budget in joules of the participant's processes.
-        model_cost_limit: budget in the currency of the price table.
-        model_replay: a bundle; its recorded answers are used instead of a server.
         python_env: ``"shared"`` or ``"isolated"``: the packages of a2perf, or those of requirements.txt.
         python_env_find_links: folders of wheels for an isolated environment.
         participant_python: interpreter of the participant process.
@@ -57,17 +49,6 @@ class RunSettings(TypedDict, total=False):
     memory_limit_bytes: int | None
     sandbox: str
     allow_weaker: bool
-    model_endpoint: str | None
-    model: Sequence[str]
-    model_key_variable: str | None
-    model_key_file: str | os.PathLike[str] | None
-    model_prices: str | os.PathLike[str] | None
-    model_token_limit: int | None
-    model_call_limit: int | None
-    model_time_limit_s: float | None
-    model_energy_limit_j: float | None
-    model_cost_limit: float | None
-    model_replay: str | os.PathLike[str] | None
     python_env: str
     python_env_find_links: Sequence[str | os.PathLike[str]]
     participant_python: str | os.PathLike[str] | None
@@ -89,6 +70,8 @@ def run_options(function: str, given: Mapping[str, Any], valid: Collection[str] 
     checked = {}
     for name, value in given.items():
         if name not in valid:
+            if instead := moved(name, f"{function}: {name}"):
+                raise instead
             raise ConfigError(
                 f"{function} has no option {name!r}{did_you_mean(name, valid)}",
                 hint=f"its options: {', '.join(valid)}",

@@ -7,6 +7,7 @@ import re
 import click
 
 from a2perf.errors import did_you_mean, with_hint
+from a2perf.submission.run_services import moved
 
 _SUGGESTION = re.compile(r"\.? \(?(Did you mean|Possible options:) (.*?)[?)]?$", re.DOTALL)
 _OTHER_NAMES = re.compile(r"('--[\w-]+')(?: / '--[\w-]+')+")
@@ -27,6 +28,8 @@ def usage_text(error: click.ClickException, name: str) -> str:
         near = found[2].removeprefix("one of: ")
         message = f"{message[: found.start()]}; did you mean {near}?"
     if isinstance(error, click.NoSuchOption):
+        if instead := moved(error.option_name.lstrip("-").replace("-", "_"), error.option_name):
+            return f"{name}: {instead}"
         options = () if context is None else context.command.params
         flags = [name for option in options if not getattr(option, "hidden", False) for name in option.opts]
         message = f"no such option {error.option_name!r}{did_you_mean(error.option_name, flags)}"

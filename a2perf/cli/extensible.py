@@ -13,9 +13,11 @@ import click
 
 from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.plugins import install_line
 
 GROUP = "a2perf.commands"
 BROUGHT_BY = {
+    "model": "agents",
     "serve": "serve",
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
@@ -88,11 +90,6 @@ def distributions(prefix: str = "") -> dict[str, dict[str, str]]:
             summary = error.message
         found.setdefault(point.dist.name if point.dist else point.module, {})[name] = summary
     return found
-
-
-def install_line(name: str) -> str:
-    """Returns the command that installs a distribution of this repository."""
-    return f"pip install -e packages/{name}, in a checkout"
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.launch.run_spec import RunSpec
 from a2perf.metrics.protocol import Protocol, ProtocolTask, Track
 from a2perf.submission.evaluator.folder_content import identify_submission
-from a2perf.submission.run_options import OPTIONS, RunOptions
+from a2perf.submission.run_options import OPTIONS, RunOptions, service_options
 
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"
 """Environment variables with the budget of a training run, for the participant."""
@@ -26,7 +26,7 @@ STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH
 _OF_THE_PLAN = tuple(f"Submission.{name}" for name in ("mode", "domain", "seed", "public_seeds", "seeds_from"))
 RUN_OPTIONS = (
     "sandbox", "python_env", "participant_python", "datasets_path", "public_seeds",
-    *(name for name, option in OPTIONS.items() if name.startswith("model") and not option.one_run),
+    *(option.name for option in service_options() if not option.one_run),
 )  # fmt: skip
 """Options of every run that a protocol does not fix, in the order of their flags."""
 
@@ -65,8 +65,8 @@ class SubmitRequest:
 
     @property
     def models(self) -> list[str]:
-        """Names of the language models that the submission may use."""
-        return list(self.options.get("model") or ())
+        """Names of the language models, or of others outside of the host, that the submission may use."""
+        return [name for service in self.options.services() for name in service.names()]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.metrics import application, data_cost, efficiency, model_costs, policy_reliability, system
+from a2perf.metrics import application, data_cost, efficiency, policy_reliability, system
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.reliability import METRICS as RELIABILITY
 from a2perf.metrics.reliability import metric_name
@@ -213,7 +213,7 @@ def _titles() -> dict[str, list[str]]:
 def _load() -> tuple[dict[str, Metric], dict[str, str]]:
     built_in = (
         *application.METRICS, *RELIABILITY.values(), *policy_reliability.metrics(), *system.METRICS,
-        *efficiency.METRICS, *model_costs.METRICS, *data_cost.METRICS,
+        *efficiency.METRICS, *data_cost.METRICS,
     )  # fmt: skip
     found = {metric.name: metric for metric in built_in}
 

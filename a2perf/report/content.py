@@ -19,7 +19,6 @@ from a2perf.report.conditions import Condition, conditions_of_runs, conditions_o
 from a2perf.report.domain_sections import domain_sections
 from a2perf.report.drawing import Chart
 from a2perf.report.labels import Label, labels_of, title_of
-from a2perf.report.model_section import model_section
 from a2perf.report.own_sections import AddedSection, added_sections
 from a2perf.report.run_sections import RootSection, RunSection, counted, root_section, run_table
 from a2perf.report.score_tables import ScoreTable, score_table
@@ -27,7 +26,6 @@ from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
 from a2perf.report.task_results import TaskResults, results_by_task
-from a2perf.report.transcript_section import TranscriptBudget
 from a2perf.runs.run import Run
 from a2perf.runs.seed_groups import is_environment_known
 
@@ -62,7 +60,7 @@ class Report:
         profile: set of formulas; ``rules`` is its version.
         settings: one section per task.
         across: submissions over the tasks of a domain, for domains with several tasks that have references.
-        added: sections of language models, of the domains, then of other packages.
+        added: sections of the domains, then of other packages.
         run_table: all runs, one row each.
         sources: where the numbers come from, one row per group.
         conditions: of all runs and groups.
@@ -108,12 +106,9 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     labels = labels_of(results)
     settings = [_setting_section(setting, profile, labels, names) for setting in results]
     own_charts = len(runs) <= MAX_RUNS_WITH_CHARTS
-    budget = TranscriptBudget()
-    roots = [root_section(label, held, names.new, profile, own_charts, budget) for label, held in by_root(runs).items()]
+    roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root(runs).items()]
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
-    models = model_section(results, labels, anchors)
-    of_models = [] if models is None else [AddedSection(names.new("section", "language-models"), models)]
     of_domains, domain_problems = domain_sections(results, labels, names.new)
     own, own_problems = added_sections(results, names.new)
     problems = {**domain_problems, **own_problems}
@@ -124,7 +119,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
         profile=profile,
         settings=settings,
         across=across_tasks(results, labels, names.new),
-        added=[*of_models, *of_domains, *own],
+        added=[*of_domains, *own],
         run_table=run_table(sections),
         sources=provenance.sources_table(results, labels, anchors),
         conditions=[

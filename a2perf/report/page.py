@@ -44,10 +44,8 @@ _QUOTED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def to_page(report: Report) -> str:
     """Renders a report as one HTML document."""
     formulas = {name: metric.formula for name, metric in registry.all_metrics().items()}
-    transcripts = any(run.transcript is not None for run in report.runs())
     return render(
         "report.html",
-        extras=("transcript",) if transcripts else (),
         report=report,
         conditions=shared(report.conditions),
         formulas=formulas,
@@ -63,12 +61,13 @@ def render(
     Args:
         template: name of the template.
         loader: finds templates of other packages, in addition to those of reports.
-        extras: names of further styles and scripts of this package; most pages need none.
+        extras: names of further styles and scripts that ``loader`` finds; most pages need none.
         context: variables of the template; everything in them is escaped.
     """
     own = jinja2.PackageLoader("a2perf.report", "templates")
+    loaders = jinja2.ChoiceLoader([own] if loader is None else [loader, own])
     environment = jinja2.Environment(
-        loader=own if loader is None else jinja2.ChoiceLoader([loader, own]),
+        loader=loaders,
         autoescape=True,
         finalize=html_text,
         trim_blocks=True,
@@ -78,9 +77,9 @@ def render(
     environment.globals.update(
         table=to_html, svg=inline_svg, chart_data=chart_data, colour=colour_of, estimated=ESTIMATED
     )
-    # unescaped, because both are files of this package and hold nothing from a bundle
+    # unescaped, because both are files of packages and hold nothing from a bundle
     style, script = (
-        Markup("\n").join(Markup(own.get_source(environment, f"{name}.{ending}")[0]) for name in (first, *extras))
+        Markup("\n").join(Markup(loaders.get_source(environment, f"{name}.{ending}")[0]) for name in (first, *extras))
         for first, ending in (("page", "css"), ("chart", "js"))
     )
     return environment.get_template(template).render(

@@ -20,7 +20,6 @@ from a2perf.report.names import submission_title
 from a2perf.report.run_charts import charts_of
 from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
-from a2perf.report.transcript_section import ShownTranscript, TranscriptBudget, shown_transcript
 from a2perf.runs.run import MediaFile, Run
 from a2perf.runs.tracking_record import COMPONENTS, CONTRIBUTIONS, recorded
 
@@ -64,7 +63,6 @@ class RunSection:
     conditions: list[str]
     failure_lines: list[tuple[str, str]]
     failure_text: str
-    transcript: ShownTranscript | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +76,7 @@ class RootSection:
     runs: list[RunSection]
 
 
-def root_section(
-    label: str, runs: list[Run], new_name: Names, profile: Profile, own_charts: bool, budget: TranscriptBudget
-) -> RootSection:
+def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile, own_charts: bool) -> RootSection:
     """Returns the section of a run root.
 
     Args:
@@ -89,7 +85,6 @@ def root_section(
         new_name: makes a unique name, safe in files and anchors, out of words.
         profile: set of formulas.
         own_charts: draw the charts of each run.
-        budget: of the transcripts of the report.
     """
     manifest = next((run.manifest for run in runs if run.manifest is not None), None)
     if manifest is None:
@@ -105,11 +100,11 @@ def root_section(
             title += f" on {task_title(manifest.domain, manifest.task)}"
         where = manifest.env_id or manifest.domain
         subtitle = f"{where} · task {manifest.task} · seed {manifest.root_seed} · folder {label}"
-    sections = [_run_section(run, new_name, profile, own_charts, budget) for run in runs]
+    sections = [_run_section(run, new_name, profile, own_charts) for run in runs]
     return RootSection(new_name(label), label, plain_text(title), plain_text(subtitle), sections)
 
 
-def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool, budget: TranscriptBudget) -> RunSection:
+def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) -> RunSection:
     anchor = new_name(run.root, run.mode)
     found = measures(run, profile)
     failure_lines, failure_text = provenance.failure(run)
@@ -130,7 +125,6 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool, 
         conditions=provenance.conditions(run),
         failure_lines=failure_lines,
         failure_text=failure_text,
-        transcript=shown_transcript(run, budget),
     )
 
 

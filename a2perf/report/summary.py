@@ -259,7 +259,7 @@ def _energy_cell(entry: _Entry, scale: Scale) -> SummaryCell:
         detail = f"training {mark}{number.value} {number.unit}"
     if value is None or value.value is None:
         return SummaryCell(detail=detail)
-    if (calls := entry.value("model_calls")) is not None and calls.value is not None:  # its server ran elsewhere
+    if any(run.manifest is not None and run.manifest.models for run in entry.group.runs):  # their servers ran elsewhere
         detail = "; ".join(part for part in (detail, WITHOUT_MODEL) if part)
     hint = ESTIMATED.get(value.provenance, "")
     return SummaryCell(written(value.value, scale).text(), detail, mark="≈" if hint else "", mark_text=hint)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from a2perf.arrays import Values, as_finite
 from a2perf.errors import UserError
+from a2perf.plugins import is_installed
 from a2perf.records import (
     FURTHER_EPISODE,
     SCORED_EPISODE,
@@ -31,8 +32,6 @@ from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.files import BundleFiles, FileStatus, files_of
 from a2perf.runs.log_files import LogKind, find_logs
-from a2perf.runs.model_record import ModelUsage
-from a2perf.runs.model_use import entries_without_contents, model_use
 from a2perf.runs.reproduction import mark_of
 from a2perf.runs.run import Run, RunFolder, RunIdentity
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun
@@ -105,9 +104,7 @@ def read(folder: RunFolder) -> Run:
             successes = np.array([float(bool(episode.success)) for episode in episodes])
             run.successes.setdefault(mode, {})[ranked] = successes
     run.conditions += _clipped(run)
-    usage = reader.record(layout.MODEL_USAGE, ModelUsage)
-    calls = reader.tolerant(layout.MODEL_CALLS, lambda name: list(entries_without_contents(reader.files, name)))
-    run.models = model_use(usage, calls or ())
+    run.conditions += _not_read(reader)
     if mode == "inference":
         run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _latency_seconds(reader.files, name)) or {}
         if run.latency_s:
@@ -315,6 +312,15 @@ def _program_record(folder: RunFolder) -> ExperimentRun | None:
         return parse_record(files.read(RUN_FILE, MAX_RECORD_BYTES), ExperimentRun, RUN_FILE)
     except (UserError, OSError):
         return None
+
+
+def _not_read(reader: BundleReader) -> list[str]:
+    """Returns the files of distributions that are not installed."""
+    found: dict[str, list[str]] = {}
+    for name, distribution in layout.BROUGHT_BY.items():
+        if reader.listed(name) and not is_installed(distribution):
+            found.setdefault(distribution, []).append(name)
+    return [f"{', '.join(names)}: needs {distribution}" for distribution, names in found.items()]
 
 
 def _algorithm(manifest: Manifest) -> str:

@@ -9,10 +9,8 @@ from a2perf.plain_text import plain_text
 from a2perf.records import Failure, TrainResults
 from a2perf.runs import layout
 from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.model_use import entries_of
 from a2perf.runs.run import BUNDLE, MediaFile, Run, RunDetails
 from a2perf.runs.tables import table_of
-from a2perf.runs.transcripts import EpisodeTranscript, Wanted, transcripts_of
 from a2perf.stranger_files import StrangerFileError
 
 LOG_TAIL_BYTES = 8192
@@ -49,19 +47,6 @@ def read_details(run: Run) -> RunDetails:
         log_tail=_log_tail(reader),
         conditions=tuple(conditions),
     )
-
-
-def read_transcripts(run: Run, wanted: Wanted) -> list[EpisodeTranscript]:
-    """Reads the transcripts of the wanted episodes of a bundle; empty without a journal of calls to a model."""
-    if run.folder.layout != BUNDLE:
-        return []
-    reader = BundleReader(run.folder.files(), run.manifest)
-    if not reader.listed(layout.MODEL_CALLS):
-        return []
-    try:
-        return transcripts_of(lambda: entries_of(reader.files, layout.MODEL_CALLS), wanted)
-    except (StrangerFileError, OSError):
-        return []
 
 
 def _failure_of(reader: BundleReader, name: str) -> Failure | None:

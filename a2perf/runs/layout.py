@@ -53,6 +53,7 @@ STEPS = f"{METRICS}/{STEPS_FILE}"
 TRAIN = f"{METRICS}/{TRAIN_FILE}"
 TRACE = f"{METRICS}/{TRACE_FILE}"
 MODEL_USAGE = f"{METRICS}/{MODEL_USAGE_FILE}"
+BROUGHT_BY = {MODEL_CALLS: "a2perf-agents", MODEL_USAGE: "a2perf-agents"}  # the distribution that reads a file
 WRITTEN_ELSEWHERE = f"{ARTIFACTS}/written.json"  # hashes of the logs that a wrapped script wrote outside of its bundle
 DATASET_NOTES = "a2perf_datasets"  # below ``artifacts``
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from a2perf.plain_text import terminal_line
 from a2perf.runs import bundle_reading, foreign_layouts
-from a2perf.runs.details import read_details, read_transcripts
+from a2perf.runs.details import read_details
 from a2perf.runs.finding import find_runs
 from a2perf.runs.formats import RunFormat, run_formats
 from a2perf.runs.layout import MODES
@@ -47,8 +47,6 @@ def read_run(folder: RunFolder) -> Run:
     more = [f"{len(shown) - MAX_CONDITIONS} further conditions are not listed"] if len(shown) > MAX_CONDITIONS else []
     run.conditions = shown[:MAX_CONDITIONS] + more
     run.read_details = read_details
-    if folder.layout == BUNDLE:
-        run.transcript_reader = read_transcripts
     return run
 
 

@@ -19,11 +19,9 @@ from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 if TYPE_CHECKING:
     from a2perf.runs.dataset_notes import DatasetNote
     from a2perf.runs.files import BundleFiles
-    from a2perf.runs.model_use import ModelUse
     from a2perf.runs.reproduction import ReproductionMark
     from a2perf.runs.series import Series
     from a2perf.runs.tables import CsvTable
-    from a2perf.runs.transcripts import EpisodeTranscript, Wanted
 
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
 
@@ -152,11 +150,6 @@ def no_details(run: Run) -> RunDetails:
     return RunDetails()
 
 
-def no_transcripts(run: Run, wanted: Wanted) -> list[EpisodeTranscript]:
-    """Returns no transcripts, for a run that was not read from files."""
-    return []
-
-
 @dataclass
 class Run:
     """One recorded run, independent of its layout on disk.
@@ -177,14 +170,13 @@ class Run:
         manifest: of a bundle; None in other layouts and if it cannot be read.
         episodes: the records behind ``returns`` by task; only bundles have them.
         further: repeated and perturbed episodes by task; no score of returns or success counts them.
-        models: use of language models; None if the run used none.
         datasets: notes of a training run about the offline datasets that it used.
         changed: whether the bundle was changed after the run; the conditions name the differences.
         reproduction: verdict of repeating the run, from the record beside its bundle; None without one that counts.
         info: description of its submission; empty without one.
         conditions: problems and remarks, one sentence each, with the file.
         read_details: reads ``details``; set by the reader of the run.
-        transcript_reader: reads transcripts; set by the reader of the run.
+        kept: values that installed packages read from the run's files and keep, by name.
     """
 
     identity: RunIdentity
@@ -201,16 +193,13 @@ class Run:
     manifest: Manifest | None = None
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
     further: dict[str, list[Episode]] = field(default_factory=dict)
-    models: ModelUse | None = None
     datasets: list[DatasetNote] = field(default_factory=list)
     changed: bool = False
     reproduction: ReproductionMark | None = None
     info: SubmissionInfo = field(default_factory=SubmissionInfo)
     conditions: list[str] = field(default_factory=list)
     read_details: Callable[[Run], RunDetails] = field(default=no_details, repr=False, compare=False)
-    transcript_reader: Callable[[Run, Wanted], list[EpisodeTranscript]] = field(
-        default=no_transcripts, repr=False, compare=False
-    )
+    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def mode(self) -> str:
@@ -247,10 +236,6 @@ class Run:
         if self.latency_s:
             held.add("inference")
         return [mode for mode in MODES if mode in held]
-
-    def transcripts(self, wanted: Wanted) -> list[EpisodeTranscript]:
-        """Reads what the wanted episodes asked a language model and what it answered, from the files."""
-        return self.transcript_reader(self, wanted)
 
     @functools.cached_property
     def details(self) -> RunDetails:

@@ -25,6 +25,7 @@ from a2perf.submission import participant_gin
 from a2perf.submission.gin_origin import GinFile, locate, origin_of
 from a2perf.submission.participant_settings import defines_task, gin_lines, permitted
 from a2perf.submission.run_options import TRUST_FLAG
+from a2perf.submission.run_services import moved
 
 __all__ = ["find_gin_file", "load", "parse"]
 
@@ -261,6 +262,8 @@ def _readable(error: Exception, source: str) -> ConfigError:
         )
     if misspelt := re.search(r"Configurable '([^']+)' doesn't have a parameter named '([^']+)'", message):
         owner, name = misspelt.groups()
+        if owner.endswith("Submission") and (instead := moved(name, f"{where}: {owner}.{name}")):
+            return instead
         known = _parameters(owner)
         return ConfigError(
             f"{where}: {owner} has no parameter {name!r}{did_you_mean(name, known)}",

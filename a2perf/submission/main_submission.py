@@ -192,13 +192,16 @@ def _from_here(settings: Submission) -> Submission:
         is_path = "://" not in given and (os.sep in given or Path(given).exists())
         return str(Path(given).expanduser().absolute()) if is_path else given
 
-    paths = [entry.name for entry in dataclasses.fields(settings) if entry.metadata.get("path")]
-    given = {name: value for name in paths if (value := getattr(settings, name))}
-    settled_here: dict[str, Any] = {
-        name: absolute(value) if isinstance(value, str) else [absolute(item) for item in value]
-        for name, value in given.items()
-    }
-    return dataclasses.replace(settings, **settled_here)
+    def here(record: Any) -> dict[str, Any]:
+        paths = [entry.name for entry in dataclasses.fields(record) if entry.metadata.get("path")]
+        given = {name: value for name in paths if (value := getattr(record, name))}
+        return {
+            name: absolute(value) if isinstance(value, str) else [absolute(item) for item in value]
+            for name, value in given.items()
+        }
+
+    services = tuple(dataclasses.replace(service, **here(service)) for service in settings.services or ())
+    return dataclasses.replace(settings, services=services, **here(settings))
 
 
 def _result(settings: Any, status: int) -> dict[str, Any]:

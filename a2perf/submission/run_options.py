@@ -15,6 +15,7 @@ from typing import Any, Self
 import click
 
 from a2perf.submission.options import DURATION, SIZE
+from a2perf.submission.run_services import RunService, run_services
 from a2perf.submission.settings import NEUTRAL, Submission
 
 _TRUST = "trust_submission_config"
@@ -78,15 +79,25 @@ class RunOption:
 
 
 def _declared() -> Iterator[RunOption]:
-    for entry in fields(Submission):
-        if "help" in entry.metadata:
-            declared = {name: value for name, value in entry.metadata.items() if name != "path"}
-            yield RunOption(entry.name, kind=str(entry.type), **declared)
+    yield from _options_of(Submission)
+    yield from service_options()
     yield RunOption(
         _TRUST,
         "Let gin evaluate files inside the submission, which executes what they import. Only for your own code.",
         kind="bool",
     )
+
+
+def _options_of(settings: type[Submission] | type[RunService]) -> Iterator[RunOption]:
+    for entry in fields(settings):
+        if "help" in entry.metadata:
+            declared = {name: value for name, value in entry.metadata.items() if name != "path"}
+            yield RunOption(entry.name, kind=str(entry.type), **declared)
+
+
+def service_options() -> list[RunOption]:
+    """Returns the options that the services of installed packages add."""
+    return [option for service in run_services() for option in _options_of(service)]
 
 
 OPTIONS: Mapping[str, RunOption] = MappingProxyType({one.name: one for one in _declared()})
@@ -175,7 +186,17 @@ class RunOptions:
 
     def settings(self) -> dict[str, Any]:
         """Returns the keyword arguments of ``Submission``."""
-        return {name: value for name, value in self.given.items() if name != _TRUST}
+        of_services = {one.name for one in service_options()}
+        found = {name: value for name, value in self.given.items() if name != _TRUST and name not in of_services}
+        return {**found, "services": self.services()} if of_services & set(self.given) else found
+
+    def services(self) -> tuple[RunService, ...]:
+        """Returns the services that the options, or the gin configuration in force, ask for."""
+        made = []
+        for kind in run_services():
+            names = {one.name for one in _options_of(kind)} & set(self.given)
+            made.append(kind(**{name: self.given[name] for name in names}))
+        return tuple(service for service in made if service.is_wanted())
 
     def words(self) -> tuple[str, ...]:
         """Returns the flags of the evaluator's command line."""

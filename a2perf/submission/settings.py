@@ -20,6 +20,7 @@ from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.runs.layout import MANIFEST
 from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST
+from a2perf.submission.run_services import wanted_services
 
 CHOICES = {
     "inference_data": ("fresh", "sampled"),
@@ -30,7 +31,7 @@ CHOICES = {
 
 _AT_LEAST_ONE = (
     "num_inference_episodes", "num_generalization_episodes", "num_recorded_observations", "repeats",
-    "concurrent_episodes", "model_output_limit",
+    "concurrent_episodes",
 )  # fmt: skip
 ALL_PERTURBATIONS = "all"
 """Stands for every perturbation of the domain."""
@@ -43,18 +44,15 @@ NEUTRAL = {
     "num_recorded_observations": "no effect",
     "plot_metrics": "no effect",
     "reliability_metrics": "selection of the report",
-    "model_endpoint": "address of a server; the names of its models count",
-    "model_key_variable": "access to that server",
-    "model_key_file": "access to that server",
 }
 """Settings that are not part of a run's identity, with the reason: they cannot change a number or a claim."""
 
 _IN_MANIFEST = (
-    "mode", "domain", "seed", "participant_args", "repeats", "perturbations", "concurrent_episodes", "model",
+    "mode", "domain", "seed", "participant_args", "repeats", "perturbations", "concurrent_episodes", "services",
 )  # fmt: skip
 """Settings that are part of the identity under fields of the manifest."""
 
-_BY_CONTENT = ("seeds_from", "held_out_task", "evaluation_seeds_file", "model_prices", "model_replay")
+_BY_CONTENT = ("seeds_from", "held_out_task", "evaluation_seeds_file")
 
 
 def option(
@@ -144,21 +142,7 @@ class Submission:
         allow_weaker: run even if this host cannot provide the requested sandbox or limit. The manifest lists what is
             missing.
         network: whether the participant may use the network.
-        model_endpoint: base address of an OpenAI-compatible server; the participant reaches it through a relay of the
-            evaluator. None offers no model.
-        model: names of the models that the participant may use; the first is the default.
-        model_key_variable: name of the evaluator's environment variable that holds the server's key.
-        model_key_file: file that holds the server's key.
-        model_prices: price table in TOML: ``currency``, and per model ``input`` and ``output`` per million tokens.
-        model_token_limit: budget of the run in tokens of prompts and answers, or None.
-        model_call_limit: budget in calls, or None.
-        model_time_limit_s: budget in seconds in which a call is in flight, or None.
-        model_energy_limit_j: budget in joules above idle of the participant's processes; once they have used it, calls
-            are refused. None for no bound.
-        model_cost_limit: budget in the currency of the price table, or None.
-        model_output_limit: most tokens of one answer.
-        model_call_timeout_s: limit of one call in seconds, retries included.
-        model_replay: a bundle; its recorded answers are used instead of a server.
+        services: services of installed packages; by default those that the gin file asks for, see ``run_services``.
         readable_paths: files and folders of the host that the participant may read in addition to its submission and
             its interpreter.
         hidden_paths: files and folders that the participant must not see, even inside a readable folder.
@@ -250,30 +234,7 @@ class Submission:
         False, "Run even if this host cannot provide the sandbox level or a limit; the record lists what is missing."
     )
     network: bool = False
-    model_endpoint: str | None = option(
-        None, "Address of an OpenAI-compatible server that the submission reaches through a relay.", metavar="URL"
-    )
-    model: Sequence[str] = option((), "Model that the submission may use; repeatable.", metavar="NAME")
-    model_key_variable: str | None = option(None, "Environment variable that holds the server's key.", metavar="NAME")
-    model_key_file: str | None = option(None, "File that holds the server's key.", metavar="FILE", path=True)
-    model_prices: str | None = option(None, "Price table of the models, in TOML.", metavar="FILE", path=True)
-    model_token_limit: int | None = option(None, "Budget of the run in tokens of the model.", metavar="N")
-    model_call_limit: int | None = option(None, "Budget of the run in calls to the model.", metavar="N")
-    model_time_limit_s: float | None = option(
-        None, "Budget of the run in seconds in which a call is in flight.", metavar="SECONDS"
-    )
-    model_energy_limit_j: float | None = option(
-        None, "Energy of the submission's processes after which calls are refused.", metavar="JOULES"
-    )
-    model_cost_limit: float | None = option(
-        None, "Budget of the run in the currency of the price table.", metavar="AMOUNT"
-    )
-    model_output_limit: int = 4096
-    model_call_timeout_s: float = 120.0
-    model_replay: str | None = option(
-        None, "Answer calls to the model from the record in this bundle, without a server.", metavar="BUNDLE",
-        one_run=True, path=True,
-    )  # fmt: skip
+    services: Sequence[Any] | None = None
     readable_paths: Sequence[str] = _path(())
     hidden_paths: Sequence[str] = _path(())
     python_env: str = option(
@@ -323,6 +284,8 @@ class Submission:
         if self.concurrent_episodes > 1:
             object.__setattr__(self, "fresh_policy", "episode")
         object.__setattr__(self, "perturbations", _perturbations(str(self.domain), self.perturbations))
+        services = wanted_services() if self.services is None else tuple(self.services)
+        object.__setattr__(self, "services", services)
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", hint="use 1 or more")
@@ -338,9 +301,11 @@ class Submission:
                 continue
             value = getattr(self, entry.name)
             if entry.metadata.get("path") and value:
-                named = _content if entry.name in _BY_CONTENT else _place
+                named = content_of if entry.name in _BY_CONTENT else _place
                 value = named(value) if isinstance(value, str) else [named(item) for item in value]
             found[entry.name] = list(value) if isinstance(value, tuple) else value
+        for service in self.services or ():
+            found |= service.identity()
         return found
 
     @property
@@ -358,7 +323,8 @@ def _place(given: str) -> str:
     return given if "://" in given else str(Path(given).expanduser().absolute())
 
 
-def _content(given: str) -> str:
+def content_of(given: str) -> str:
+    """Returns the hash of a file or of a bundle's manifest, for an identity; its place if it cannot be read."""
     path = Path(_place(given))
     try:
         with (path / MANIFEST if path.is_dir() else path).open("rb") as stream:

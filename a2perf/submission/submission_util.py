@@ -11,10 +11,13 @@ import gin
 from a2perf.constants import BenchmarkDomain, BenchmarkMode, ReliabilityMetrics, SystemMetrics
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.metrics.trackers.emissions import track_emissions_decorator
+from a2perf.submission.run_services import run_services
 from a2perf.submission.settings import Submission
 
 __all__ = ["Submission", "create_domain", "track_emissions_decorator"]
 
 gin.configurable(module="a2perf.submission")(Submission)
+for _service in run_services():
+    gin.configurable(module=_service.__module__)(_service)
 for _enum in (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics):
     gin.constants_from_enum(_enum, module="a2perf.constants")

@@ -18,7 +18,6 @@ from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level, why_unavailable
-from a2perf.submission.scripted_model import Script, ScriptRule, running_server
 
 INFERENCE = """
 import gc, os, signal, socket, struct, time
@@ -52,14 +51,6 @@ def spoil(policy):
 KILL_ITSELF = """
 def spoil(policy):
     os.kill(os.getpid(), signal.SIGKILL)
-"""
-PROVOKE_THE_MODEL_SERVER = """
-def spoil(policy):
-    import urllib.request
-    key = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
-    asked = {"model": "scripted", "messages": [{"role": "user", "content": "a prompt that the server cannot bear"}]}
-    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    urllib.request.urlopen(urllib.request.Request(url, __import__("json").dumps(asked).encode(), key))
 """
 FILL_THE_DISK = """
 def spoil(policy):
@@ -181,28 +172,6 @@ def test_a_participant_that_ends_its_run_has_ended_it(
     assert made.jobs() == (1, 0), "the same command starts it again"
     assert made.attic() == []
     record_property("attack", (what, level, kind))
-
-
-def test_a_participant_that_provokes_an_error_of_the_model_server_is_not_started_again(
-    tmp_path: Path, record_property
-) -> None:
-    need("bubblewrap")
-    made = experiment(tmp_path, "inference", PROVOKE_THE_MODEL_SERVER, "bubblewrap")
-    with running_server(Script(rules=[ScriptRule(broken="not_json")])) as server:
-        options = ("--model-endpoint", server.endpoint, "--model", "scripted")
-        done = made.run(*options)
-        assert done.returncode == 3, done.stderr
-        assert done.stderr.count("not retried automatically") == 2
-        for found in made.manifests():
-            assert (found["state"], found["failure"]["kind"], len(found["attempts"])) == (
-                "interrupted", "infrastructure", 1,
-            )  # fmt: skip
-        assert made.jobs(*options) == (3, 0)
-        assert made.jobs("--retry-infrastructure", *options) == (3, 2)
-    assert made.attic() == []
-    record_property(
-        "attack", ("reroll: provoke an error of the model server", "bubblewrap", "once, then infrastructure")
-    )
 
 
 @pytest.mark.parametrize("sent", ["KILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TERM", "SEGV"))])

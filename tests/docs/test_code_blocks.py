@@ -39,7 +39,6 @@ ELSEWHERE = {
 """Pages with blocks that are run elsewhere."""
 QUICK = (
     "docs/tutorials/first_submission",
-    "docs/how_to/evaluate_a_language_model_agent",
     "docs/how_to/your_own_metric",
 )
 

@@ -106,7 +106,7 @@ def test_a_key_changes_with_what_the_run_is_and_with_nothing_else(entry_folder: 
 
     same = key()
     assert key() == same
-    assert key(flags=("--verbosity", "debug", "--model-key-file", "other")) == same
+    assert key(flags=("--verbosity", "debug", "--metric-values-dir", "other")) == same
     assert key(flags=("--concurrent-episodes", "2")) == key(flags=("--concurrent-episodes", "3")) != same
     assert key(resources=Resources(cpus=2)) != same
     assert key(flags=("--sandbox", "none")) != same

@@ -249,20 +249,6 @@ def test_a_task_may_not_be_submitted_in_two_views(folder, tmp_path) -> None:
         submit(both, tmp_path / "out", Conductor(MadeRuns()))
 
 
-def test_language_models_of_a_submission_are_recorded_and_cannot_change(folder, tmp_path) -> None:
-    offered = {"model": ["small"], "model_endpoint": "http://127.0.0.1:1/v1", "model_call_limit": 9}
-    wanted = asked(folder(train=IDLE), **offered)
-    flags = plan(wanted)[0].flags
-    words = " ".join(flags)
-    assert "--model-endpoint http://127.0.0.1:1/v1 --model small --model-call-limit 9" in words
-    record, _ = submit(wanted, tmp_path / "out", Conductor(MadeRuns()))
-    assert record.models == ["small"]
-    assert record.citation.startswith("entry with small (sha256 ")
-    other = asked(folder(train=IDLE), **{**offered, "model": ["large"]})
-    with pytest.raises(ConfigError, match=r"--model was \['small'\], now \['large'\]"):
-        submit(other, tmp_path / "out", Conductor(MadeRuns()))
-
-
 def test_binding_may_not_set_what_the_protocol_fixes(folder) -> None:
     with pytest.raises(ConfigError, match="num_inference_episodes is fixed by protocol v1"):
         plan(asked(folder(), bindings=("Submission.num_inference_episodes = 1",)))

@@ -103,6 +103,7 @@ class Entry(Record, kw_only=True):
         notes: remarks on its score.
         info: how the submission describes itself.
         recording: when, where and how its runs were recorded.
+        with_models: modes in which a run could call a language model.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Entry(Record, kw_only=True):
     view: str = ""
     info: SubmissionInfo = msgspec.field(default_factory=SubmissionInfo)
     recording: RecordingFacts = msgspec.field(default_factory=RecordingFacts)
+    with_models: list[str] = msgspec.field(default_factory=list)
 
     @property
     def contestant(self) -> Contestant:
@@ -133,7 +135,7 @@ class Entry(Record, kw_only=True):
 
     def had_a_model(self, mode: str) -> bool:
         """Returns whether its runs could call a language model; their energy is that of the submission alone."""
-        return self.value(mode, "model_calls") is not None
+        return mode in self.with_models
 
     def value(self, mode: str, metric: str) -> MetricValue | None:
         """Returns a metric's value, None where the entry has none."""
@@ -144,10 +146,13 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
     """Reads an entry's runs and scores those that finished and are unchanged."""
     notes: list[str] = []
     scores: dict[str, dict[str, MetricValue]] = {}
+    with_models: list[str] = []
     for mode in MODES:
         members = [(f, line) for f, line in zip(entry.folders, entry.lines, strict=True) if line.mode == mode]
         read = [read_member(folder, line) for folder, line in members if line.counts()]
         runs = [run for run in read if run is not None]
+        if any(run.manifest is not None and run.manifest.models for run in runs):
+            with_models.append(mode)
         if runs:
             threshold = None if reference is None else reference.threshold
             found = registry.score(scored_runs(runs, mode, threshold=threshold))
@@ -167,6 +172,7 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
         reference="" if reference is None else reference.protocol, rules=registry.RULES,
         view=entry.key.view, score=score, scores=scores, runs=entry.lines,
         not_ranked=_reasons(entry, score, reference), notes=notes, info=entry.info, recording=entry.recording,
+        with_models=with_models,
     )  # fmt: skip
 
 

@@ -19,12 +19,12 @@ from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.model_relay.handle import trial_relay
 from a2perf.submission.evaluator.participant_python import requirement_problems
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.rollouts import ParticipantPolicy
 from a2perf.submission.main_submission import outside_of
 from a2perf.submission.run_options import RunOptions
+from a2perf.submission.run_services import ServedRun, open_services
 from a2perf.submission.settings import Submission
 
 
@@ -168,9 +168,13 @@ class _Trial:
         )
         try:
             manifest = new_manifest(submitted, self.task, episodes=0)
+            tried = ServedRun(
+                submission=settings.folder, folder=folders.bundle, logs=folders.logs, is_recorded=False,
+                passed_variables=settings.pass_environment,
+            )  # fmt: skip
             with (
-                trial_relay(settings, folders.bundle) as model,
-                Participants(settings, self.task, manifest, folders, mode=mode, model=model) as opened,
+                open_services(settings.services or (), tried) as services,
+                Participants(settings, self.task, manifest, folders, mode=mode, services=services) as opened,
             ):
                 trial(opened)
         except ParticipantFailure as error:

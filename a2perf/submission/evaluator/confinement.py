@@ -157,7 +157,10 @@ def _secret(settings: Submission) -> Iterator[Path]:
     inside = bundle_folder(settings.folder.resolve(), settings.root)
     if inside is not None:  # it also contains the bundles of other seeds and tasks
         yield settings.folder.resolve() / inside
-    for name in ("metric_values_dir", "evaluation_seeds_file", "held_out_task", "model_key_file", "model_replay"):
+    for name in ("metric_values_dir", "evaluation_seeds_file", "held_out_task"):
         given = getattr(settings, name)
         if given is not None:
             yield settled(given, settings.folder, f"Submission.{name}")
+    for service in settings.services or ():
+        for given in service.hidden_paths():
+            yield settled(given, settings.folder, f"a file of the {service.name}")

@@ -38,12 +38,12 @@ from a2perf.submission.evaluator.episode_records import completed_episodes
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
-from a2perf.submission.evaluator.model_relay.handle import RelayCaller, RunningRelay, model_relay
 from a2perf.submission.evaluator.participant_python import participant_python
 from a2perf.submission.evaluator.participant_spec import RunLimit
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants, run_limit_of
 from a2perf.submission.evaluator.play import play
 from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.services import Sessions, services_of
 from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.tracking import tracker_of
 from a2perf.submission.settings import Submission
@@ -76,7 +76,7 @@ class _TaskRun:
     folders: ParticipantFolders
     level: str
     run_limit: RunLimit
-    model: RelayCaller | None = None
+    services: Sessions = ()
 
     def clear_outcome(self) -> None:
         """Removes the outcome of an earlier attempt."""
@@ -112,8 +112,8 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         with participant_python(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             bundle.manifest.sandbox = confinement(settings, {}).record
             participant_starts(bundle.path, bundle.manifest)
-            with model_relay(settings, bundle, progress.say) as relay:
-                return _run_all(settings, runs, bundle, progress, relay)
+            with services_of(settings, bundle, progress.say) as services:
+                return _run_all(settings, runs, bundle, progress, services)
 
     return run_mode(settings, manifest, progress, body, force=force)
 
@@ -155,7 +155,7 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle, 
 
 
 def _run_all(
-    settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress, relay: RunningRelay | None
+    settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress, services: Sessions
 ) -> str:
     limit = parallel_tasks(settings)
     waiting, outcomes = list(runs), []
@@ -168,7 +168,7 @@ def _run_all(
             while waiting and len(running) < limit:
                 item = waiting.pop(0)
                 item.clear_outcome()
-                process = _started(context, item, relay)
+                process = _started(context, item, services)
                 running[process.sentinel] = (item, process)
             for sentinel in multiprocessing.connection.wait(list(running)):
                 item, process = running.pop(sentinel)
@@ -210,14 +210,13 @@ def _run_all(
     return "finished"
 
 
-def _started(context: Any, item: _TaskRun, relay: RunningRelay | None) -> Any:
+def _started(context: Any, item: _TaskRun, services: Sessions) -> Any:
     """Starts the process of a task."""
-    model = None if relay is None else relay.caller.new_caller()
-    given = dataclasses.replace(item, model=model)
+    given = dataclasses.replace(item, services=tuple(session.another() for session in services))
     process = context.Process(target=_run_task, args=(given, os.getpid()), name=item.task.name)
     process.start()
-    if model is not None:
-        model.close()  # the process has a copy
+    for session in given.services:
+        session.close()  # the process has a copy
     return process
 
 
@@ -262,7 +261,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
     with closing(env), journal:
         opened = Participants(
             item.settings, item.task, item.manifest, item.folders, mode="generalization",
-            tracker=tracker_of(item.settings, item.folder, mode="generalization"), model=item.model,
+            tracker=tracker_of(item.settings, item.folder, mode="generalization"), services=item.services,
             run_limit=item.run_limit,
         )  # fmt: skip
         with opened as participants:

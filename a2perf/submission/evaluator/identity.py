@@ -161,7 +161,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         repeats=settings.repeats if episodes else 1,
         concurrent_episodes=settings.concurrent_episodes if episodes else 1,
         perturbations=list(settings.perturbations) if episodes else [],
-        models=list(settings.model),
+        models=[name for service in settings.services or () for name in service.names()],
         view=task.view,
         settings=identity_settings(settings),
         python={

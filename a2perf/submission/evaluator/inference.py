@@ -16,11 +16,11 @@ from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE
 from a2perf.submission.evaluator import artifacts, latency, media, results
 from a2perf.submission.evaluator.episode_records import completed_episodes
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.model_relay.handle import RelayCaller, model_relay
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.play import play
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
+from a2perf.submission.evaluator.services import Sessions, services_of
 from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
@@ -77,8 +77,8 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
 
 
 def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
-    with model_relay(settings, bundle, progress.say) as relay:
-        actions = _measure(settings, task, env, bundle, progress, None if relay is None else relay.caller)
+    with services_of(settings, bundle, progress.say) as services:
+        actions = _measure(settings, task, env, bundle, progress, services)
     artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
     if media.can_render(env):
         make_media(settings, task, bundle.manifest.seeds["episodes"], actions, bundle, progress)
@@ -90,7 +90,7 @@ def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progre
 
 
 def _measure(
-    settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress, model: RelayCaller | None
+    settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress, services: Sessions
 ) -> dict[int, list[Any]]:
     """Loads the policy, measures latency, and plays the episodes; returns the actions to render."""
     seeds = bundle.manifest.seeds["episodes"]  # those of the first attempt, in case the run resumes
@@ -98,7 +98,9 @@ def _measure(
         root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
     )
     tracker = tracking(settings, bundle)
-    opened = Participants(settings, task, bundle.manifest, folders, mode="inference", tracker=tracker, model=model)
+    opened = Participants(
+        settings, task, bundle.manifest, folders, mode="inference", tracker=tracker, services=services
+    )
     with opened as participants:
         progress.phase(f"loading {settings.folder.name}")
         participant = participants.load()

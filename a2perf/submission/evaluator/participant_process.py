@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shutil
 import socket
@@ -26,8 +27,8 @@ from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.confinement import Confinement
 from a2perf.submission.evaluator.disk_space import DiskSpace
 from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
-from a2perf.submission.evaluator.model_channel import ModelChannel
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.service_channel import ServiceChannel
 from a2perf.submission.participant.shared_region import SharedRegion
 from a2perf.submission.participant.wire import (
     PROTOCOL_VERSION,
@@ -158,11 +159,10 @@ class ParticipantProcess:
         ours, theirs = socket.socketpair()
         region = SharedRegion()
         # Closed after the start: a copy of the participant's end here would keep the connection open after its death.
-        serve_model = self._spec.serve_model
-        channel = ModelChannel() if serve_model is not None else None
-        with theirs, open(region.descriptor, closefd=True), contextlib.ExitStack() as of_model:
-            for_model = [] if channel is None else [of_model.enter_context(channel.theirs).fileno()]
-            fds = (theirs.fileno(), region.descriptor, *for_model)
+        channels = [ServiceChannel() for _ in self._spec.services]
+        with theirs, open(region.descriptor, closefd=True), contextlib.ExitStack() as of_services:
+            for_services = [of_services.enter_context(channel.theirs).fileno() for channel in channels]
+            fds = (theirs.fileno(), region.descriptor, *for_services)
             try:
                 self._confined = self.confinement.sandbox.start(self._spec.confined(self.confinement, home, fds))
             except BaseException:
@@ -192,8 +192,8 @@ class ParticipantProcess:
                 f"the a2perf of {self._python} has another protocol version than the evaluator",
                 hint="install the same version of a2perf for both interpreters",
             )
-        if channel is not None and serve_model is not None:
-            self._read("start", lambda: channel.connect(serve_model))
+        for channel, session in zip(channels, self._spec.services, strict=True):
+            self._read("start", functools.partial(channel.connect, session.listen))
 
     def train(self, args: Mapping[str, str]) -> None:
         """Runs ``train`` to its end, at most until the time limit of ``start``.

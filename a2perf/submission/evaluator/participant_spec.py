@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Any
 from a2perf.sandbox import SandboxSpec
 from a2perf.submission.evaluator import participant_home
 from a2perf.submission.evaluator.confinement import Confinement
+from a2perf.submission.run_services import ServiceSession
 
 _PLATFORM = Path(participant_home.__file__).parents[2]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -47,7 +47,7 @@ class ParticipantSpec:
         artifacts: folder that it may write to.
         assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
         task_files: files and folders that the arguments of the task name; the process may read them.
-        serve_model: serves the socket at which the participant reaches a language model; None without a model.
+        services: services that the participant reaches, with a socket each.
         log_base: folder to which a failure's log path is relative; by default the parent of ``logs``.
         has_own_packages: whether the interpreter loads packages that the submission chose: their code can run while the
             interpreter starts.
@@ -63,7 +63,7 @@ class ParticipantSpec:
     artifacts: Path | None = None
     assets: Mapping[str, Path] = field(default_factory=lambda: _NOTHING)
     task_files: Sequence[Path] = ()
-    serve_model: Callable[[socket.socket], None] | None = None
+    services: Sequence[ServiceSession] = ()
     log_base: Path | None = None
     has_own_packages: bool = False
     run_limit: RunLimit | None = None
@@ -79,16 +79,17 @@ class ParticipantSpec:
         Args:
             confinement: how the process is confined.
             home: its temporary home.
-            fds: descriptors that it inherits: the socket to the evaluator, the shared memory, and the socket for the
-                language model, if there is one.
+            fds: descriptors that it inherits: the socket to the evaluator, the shared memory, and one socket per
+                service.
         """
         submission, logs = self.submission.absolute(), self.logs.absolute()
         artifacts = [] if self.artifacts is None else [self.artifacts.absolute()]
         files = [*self.assets.values(), *self.python_files, *self.task_files]
         worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds[:2]), str(submission))
+        served = [f"{fd}:{session.address}" for fd, session in zip(fds[2:], self.services, strict=False)]
         own = artifacts[0] if artifacts else None
         return SandboxSpec(
-            argv=(self.interpreter, *worker, *map(str, fds[2:])),
+            argv=(self.interpreter, *worker, *served),
             cwd=submission,
             env=participant_home.variables(home, self.interpreter, own, self.environment),
             readable=[submission, _PLATFORM, *files, *artifacts, *confinement.readable],

@@ -11,7 +11,7 @@ import dataclasses
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -27,14 +27,15 @@ from a2perf.runs import attempts, disk_reserve
 from a2perf.runs.bundle import participant_starts
 from a2perf.sandbox import levels
 from a2perf.submission.evaluator.confinement import Confinement, confinement
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, participant_environment
-from a2perf.submission.evaluator.model_relay.handle import RelayCaller, explain
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participant_python import explain_missing_module, participant_python
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec, RunLimit
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.tracking import attach
 from a2perf.submission.participant.forms import form_of
+from a2perf.submission.run_services import ServiceSession, explain
 from a2perf.submission.settings import Submission
 
 _TRAINING_DAYS = 7
@@ -70,7 +71,7 @@ class Participants:
         folders: folders of the processes.
         mode: ``"train"`` imports train.py, any other mode inference.py.
         tracker: yields the trackers to attach to the processes; none by default.
-        model: the relay to a language model; none by default.
+        services: the services of installed packages that the run uses; none by default.
         run_limit: the limit on the whole run; by default it counts from now.
 
     Attributes:
@@ -88,13 +89,13 @@ class Participants:
 
     def __init__(
         self, settings: Submission, task: RunTask, manifest: Manifest, folders: ParticipantFolders, *,
-        mode: str, tracker: AbstractContextManager[Sampler] | None = None, model: RelayCaller | None = None,
+        mode: str, tracker: AbstractContextManager[Sampler] | None = None, services: Sequence[ServiceSession] = (),
         run_limit: RunLimit | None = None,
     ) -> None:  # fmt: skip
         self.settings, self._task, self._manifest = settings, task, manifest
         self._folders, self._mode, self._tracker = folders, mode, tracker
         self._all, self._of_process = ExitStack(), ExitStack()
-        self._model, self._run_limit = model, run_limit or run_limit_of(settings, manifest)
+        self._services, self._run_limit = tuple(services), run_limit or run_limit_of(settings, manifest)
         self._attached = self._is_cancelled = False
         self._prepared: ParticipantProcess | None = None
         self._tree_root: int | None = None
@@ -114,8 +115,8 @@ class Participants:
             self._prepare(self._folders)
             tracker: AbstractContextManager[Sampler | None] = self._tracker or nullcontext()
             self.sampler = stack.enter_context(tracker)
-            if self._model is not None and self.sampler is not None:
-                stack.enter_context(self._model.reporting_energy(self._net_kwh))
+            for session in self._services if self.sampler is not None else ():
+                stack.enter_context(session.reporting_energy(self._net_kwh))
             stack.push(self._end_with)  # before the trackers end: exit handlers cost too
             self._all = stack.pop_all()
         return self
@@ -124,17 +125,17 @@ class Participants:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            explain(value, self._model)
+            _explain(value, self._services)
             explain_missing_module(value, self.settings)
         finally:
             self._all.__exit__(kind, value, trace)
 
     def mark(self, phase: str) -> None:
-        """Marks the start of a phase in the trackers' record and for the relay to a language model."""
+        """Marks the start of a phase in the trackers' record and for the services."""
         if self.sampler is not None:
             self.sampler.mark(phase)
-        if self._model is not None:
-            self._model.enter(phase, task=self._task.name)
+        for session in self._services:
+            session.enter(phase, task=self._task.name)
 
     def start(
         self, *, time_limit_s: float | None = None, on_started: Callable[[], None] = lambda: None
@@ -217,8 +218,8 @@ class Participants:
         Raises:
             ParticipantFailure: the new process did not load its policy.
         """
-        if self._model is not None:
-            self._model.enter("episode", index, task=self._task.name)
+        for session in self._services:
+            session.enter("episode", index, task=self._task.name)
         if self.settings.fresh_policy == "episode":
             self.end_process()
             seeds = RunSeeds.recorded(self._manifest.root_seed, self._manifest.seeds)
@@ -267,11 +268,11 @@ class Participants:
             environment = participant_environment(settings, task, manifest, root_dir=folders.root_dir)
             if seed is not None:
                 environment["SEED"] = str(seed)
-            if self._model is not None:
-                environment |= self._model.variables
+            for session in self._services:
+                environment |= session.variables
             confined = confinement(settings, environment)
             _refuse_uncovered(manifest, confined.sandbox.level)
-            if self._model is not None:
+            if self._services:
                 _warn_of_open_network(manifest, confined)
             spec = ParticipantSpec(
                 submission=settings.folder,
@@ -283,7 +284,7 @@ class Participants:
                 artifacts=folders.artifacts,
                 assets=assets.available(get_domain(task.domain).assets),
                 task_files=_task_files(task),
-                serve_model=None if self._model is None else self._model.listen,
+                services=self._services,
                 log_base=folders.bundle,
                 has_own_packages=chosen.record.kind == "isolated",
                 run_limit=self._run_limit,
@@ -302,13 +303,13 @@ class Participants:
 
 
 class _ParticipantsBeside(Participants):
-    """Participants of a run in another thread: the same trackers and records, and another caller of the model."""
+    """Participants of a run in another thread: the same trackers and records, and other sessions of the services."""
 
     def __init__(self, run: Participants) -> None:
-        model = None if run._model is None else run._model.new_caller()
         super().__init__(
-            run.settings, run._task, run._manifest, run._folders, mode=run._mode, model=model, run_limit=run._run_limit
-        )
+            run.settings, run._task, run._manifest, run._folders, mode=run._mode,
+            services=[session.another() for session in run._services], run_limit=run._run_limit,
+        )  # fmt: skip
         self.sampler, self._attached = run.sampler, run._attached
         self._preparing, self._episodes_s = run._preparing, run._episodes_s
 
@@ -319,11 +320,16 @@ class _ParticipantsBeside(Participants):
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         with ExitStack() as ending:
-            if self._model is not None:
-                ending.callback(self._model.close)
+            for session in self._services:
+                ending.callback(session.close)
             ending.callback(self.end_process)
-            if self._model is not None:  # without a model, the run itself explains the failure
-                explain(value, self._model)
+            if self._services:  # without any, the run itself explains the failure
+                _explain(value, self._services)
+
+
+def _explain(error: BaseException | None, services: Sequence[ServiceSession]) -> None:
+    if isinstance(error, ParticipantFailure):
+        error.failure = explain(error.failure, services)
 
 
 def run_limit_of(settings: Submission, manifest: Manifest) -> RunLimit:
@@ -334,16 +340,16 @@ def run_limit_of(settings: Submission, manifest: Manifest) -> RunLimit:
 
 
 def _warn_of_open_network(manifest: Manifest, confined: Confinement) -> None:
-    """Warns if the participant can reach more than the relay, or files and processes with the model's key."""
+    """Warns if the participant can reach more than the services, or files and processes with their keys."""
     level, hides = confined.sandbox.level, levels()[confined.sandbox.level].hides_files
     if not hides:
         _warn_once(
             manifest,
-            f"at the level {level!r} the submission can use the network beside the relay to the language model, and"
-            " read the model's key from the evaluator's processes and files",
+            f"at the level {level!r} the submission can use the network, not only the services of the run, and read"
+            " their keys from the evaluator's processes and files",
         )
     elif confined.network:
-        _warn_once(manifest, "the submission can use the network beside the relay to the language model")
+        _warn_once(manifest, "the submission can use the network, not only the services of the run")
 
 
 def _task_files(task: RunTask) -> list[Path]:

@@ -15,10 +15,10 @@ from a2perf.submission.evaluator import artifacts, results
 from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, EnergyBudget, energy_budget
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.model_relay.handle import RelayCaller, model_relay
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.services import Sessions, services_of
 from a2perf.submission.evaluator.session import run_mode
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.settings import Submission
@@ -66,8 +66,8 @@ class _Call:
 def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
     reason, call = "failed", _Call()
     try:
-        with model_relay(settings, bundle, progress.say) as relay:
-            reason = _trained(settings, task, bundle, progress, None if relay is None else relay.caller, call)
+        with services_of(settings, bundle, progress.say) as services:
+            reason = _trained(settings, task, bundle, progress, services, call)
         left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
         if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:
             raise ParticipantFailure(_left_nothing(settings, bundle, reason))
@@ -105,7 +105,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
 
 
 def _trained(
-    settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, model: RelayCaller | None, call: _Call
+    settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, services: Sessions, call: _Call
 ) -> str:
     """Runs ``train()`` with the budgets that earlier attempts left; returns the exit reason.
 
@@ -124,7 +124,7 @@ def _trained(
         root_dir=bundle.artifacts, artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
     )
     tracker = tracking(settings, bundle)
-    opened = Participants(settings, task, bundle.manifest, folders, mode="train", tracker=tracker, model=model)
+    opened = Participants(settings, task, bundle.manifest, folders, mode="train", tracker=tracker, services=services)
     with opened as participants:
         process, sampler = participants.process, participants.sampler
         assert sampler is not None

@@ -221,10 +221,10 @@ def main() -> None:
     """Connects to the evaluator and serves."""
     descriptor, shared, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     os.set_inheritable(descriptor, False)
-    if len(sys.argv) > 4:
-        from a2perf.submission.participant.model_listener import open_listener
+    for word in sys.argv[4:]:
+        from a2perf.submission.participant.service_listener import open_listener
 
-        open_listener(int(sys.argv[4]))
+        open_listener(word)
     faulthandler.enable()  # a crash in compiled code writes its traceback to the captured output
     connection = Connection(socket.socket(fileno=descriptor), incoming=SharedView(shared))
     os.register_at_fork(after_in_child=connection.close)  # a forked child must not keep the wire open

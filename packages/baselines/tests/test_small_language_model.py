@@ -1,4 +1,4 @@
-"""The small language model: its two implementations agree, it solves unseen websites, and an agent reaches it."""
+"""The small language model: its two implementations agree, it solves unseen websites."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,9 +16,6 @@ import numpy as np
 import pytest
 
 from a2perf.domains.web_navigation.generator import training_designs
-from a2perf.runs.model_record import ModelUsage
-from a2perf.storage import read_record
-from tests.submission.conftest import Outcome, launch  # noqa: F401  the second is a fixture
 
 MODULES = ("prompt", "network", "serve", "evaluate", "train", "reading")
 
@@ -73,28 +70,6 @@ def test_the_server_counts_bytes_streams_and_refuses_clearly() -> None:
     assert said == text
     assert events[-1]["usage"] == whole["usage"]
     assert refused == [(404, "model_not_found"), (400, "context_length_exceeded"), (400, "invalid_request")]
-
-
-def test_an_agent_asks_the_model_through_the_relay(
-    repository: Path,
-    tmp_path: Path,
-    launch: Callable[..., Outcome],  # noqa: F811
-) -> None:
-    gin = repository / "a2perf/domains/web_navigation/configs/text_level_1/inference.gin"
-    limits = ["Submission.num_inference_steps = 2", "Submission.num_inference_episodes = 2"]
-    with _module("serve").running(_module("network").Network.load()) as endpoint:
-        done = launch(
-            repository / "examples" / "language_model_agent", str(gin), "--sandbox", "process",
-            "--model-endpoint", endpoint, "--model", "small",
-            *(word for limit in limits for word in ("--gin-bindings", limit)), root=tmp_path / "run",
-        )  # fmt: skip
-    assert done.status == 0, done.output
-    usage = read_record(next((tmp_path / "run").rglob("model_usage.json")), ModelUsage)
-    assert usage.models == ["small"]
-    assert usage.total.calls > 4
-    rollouts = json.loads(next((tmp_path / "run").rglob("rollouts.json")).read_text())
-    assert len(rollouts["episodes"]) == 2
-    assert usage.total.errors == {}
 
 
 @pytest.mark.group("sb3")  # the environment with Stable-Baselines3 has PyTorch

@@ -16,8 +16,6 @@ from a2perf.report.leaderboard.pages import board_anchor
 from a2perf.report.leaderboard.pareto import pareto_views
 from a2perf.report.leaderboard.ranking import boards_of, pareto_front
 from a2perf.report.ranks import leaders, rank_ranges
-from a2perf.runs.model_record import ModelUsage, UsageCounts
-from a2perf.storage import write_record
 from tests.report.leaderboard.made_entries import Field, references
 
 
@@ -189,8 +187,6 @@ def test_energy_without_that_of_a_language_model_has_a_note_and_no_rank(field: F
     for name, level in (("asks", 18.0), ("one", 12.0), ("two", 6.0)):
         field.entry(name, level, train=False, models=["small"] if name == "asks" else [])
     for path in field.top.glob("asks*/trot/seed_*/inference"):
-        usage = ModelUsage(models=["small"], total=UsageCounts(calls=6, answered=6))
-        write_record(path / "metrics" / "model_usage.json", usage)
         field.seal(path)
     board = _boards(field, tmp_path)[0]
     energy = next(column for column in columns_of([board]) if column.key == "inference.energy_gross")

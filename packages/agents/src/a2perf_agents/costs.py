@@ -1,0 +1,254 @@
+"""What the language models of a submission cost: calls, tokens, money, time, and the energy of the own host.
+
+Tokens are those that the server counted; cost is by the organizer's price table. The energy of a model on another
+host is unknown: the energies here are those of the evaluator's host. A number per success is the sum over
+all episodes of all runs divided by the number of successful episodes, because a mean over only the runs with a
+success would favour the runs that fail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from a2perf.arrays import Values
+from a2perf.metrics.definition import (
+    AS_RECORDED,
+    Metric,
+    OfRun,
+    OfRuns,
+    metric,
+    numbers_over_runs,
+    provenance_over_runs,
+)
+from a2perf.metrics.policy_reliability import successes_of
+from a2perf.metrics.runs_in_mode import ScoredRuns
+from a2perf.metrics.system import energy_gross_of
+from a2perf.metrics.values import MetricResult, Profile, RunNumber
+from a2perf.plain_text import terminal_line
+from a2perf.runs.run import Run
+from a2perf_agents.record import UsageCounts
+from a2perf_agents.use import ModelUse, use_of
+
+MODEL_ENERGY = "own host only; the energy of a hosted model is unknown"
+_NO_MODEL = "no language model was used"
+_NO_SUCCESS = "no successful episode"
+_UNKNOWN_SUCCESS = "whether episodes succeeded is unknown"
+_CURRENCY_CHARACTERS = 8
+Amount = Callable[[UsageCounts], float | None]
+
+
+def uses_model(runs: ScoredRuns) -> bool:
+    """Returns whether any of the runs used a language model."""
+    return any(use_of(run) is not None for run in runs.runs)
+
+
+def currency_of(run: Run) -> str:
+    """Returns the unit of a run's costs; empty without a price table."""
+    use = use_of(run)
+    return "" if use is None else terminal_line(use.usage.currency, _CURRENCY_CHARACTERS)
+
+
+def episodes_of(run: Run) -> int:
+    """Returns the number of episodes of a run, repeated and perturbed ones included."""
+    held = sum(len(of_task) for kept in (run.episodes, run.further) for of_task in kept.values())
+    return held or sum(len(values) for values in run.returns.get(run.mode, {}).values())
+
+
+def successes_in(run: Run, success_return: float | None) -> float | None:
+    """Returns the number of successful episodes of a run; None if that is unknown.
+
+    Args:
+        run: in one mode.
+        success_return: least return of a success where the environment reports none.
+    """
+    episodes = [episode for kept in (run.episodes, run.further) for of_task in kept.values() for episode in of_task]
+    total = float(successes_of(episodes, success_return).sum())
+    return total if episodes and not math.isnan(total) else None
+
+
+def _in_episodes(run: Run, amount: Amount) -> float | None:
+    """Returns an amount over the calls that were made in episodes; None if it is unknown."""
+    use = use_of(run)
+    if use is None:
+        return None
+    found = [amount(scope.usage) for scope in use.usage.scopes if scope.episode is not None]
+    known = [value for value in found if value is not None]
+    return math.fsum(known) if known or not found else None
+
+
+def _cost(counts: UsageCounts) -> float | None:
+    return counts.cost
+
+
+_AMOUNTS: dict[str, tuple[str, str, Amount]] = {
+    "calls": ("Model calls", "1", lambda counts: float(counts.calls)),
+    "tokens_in": ("Tokens in", "1", lambda counts: float(counts.tokens_in)),
+    "tokens_out": ("Tokens out", "1", lambda counts: float(counts.tokens_out)),
+    "cost": ("Model cost", "", _cost),
+}
+
+
+def _metric(name: str, label: str, formula: str, unit: str, **more: Any) -> Callable[[Callable[..., Any]], Metric]:
+    given = {"direction": "min", "provenance": "recorded", "source": "journal of calls to the model", **more}
+    return metric(
+        name=name, label=label, formula=formula, unit=unit, needs="1 run that used a language model",
+        applies=uses_model, **given,
+    )  # fmt: skip
+
+
+def _method(run: Run) -> str:
+    use = use_of(run)
+    missing = 0 if use is None else use.usage.total.calls_without_usage
+    return f"lower bound: {missing} answers without a count of tokens" if missing else ""
+
+
+def _per_run(amount: Amount) -> OfRun:
+    def number(run: Run) -> RunNumber:
+        use = use_of(run)
+        return RunNumber(None if use is None else amount(use.usage.total), "recorded", _method(run))
+
+    return number
+
+
+def _per_episode(amount: Amount) -> OfRun:
+    def number(run: Run) -> RunNumber:
+        total, count = _in_episodes(run, amount), episodes_of(run)
+        return RunNumber(None if total is None or not count else total / count, "recorded", _method(run))
+
+    return number
+
+
+def _over_runs(of_run: OfRun, *, money: bool) -> OfRuns:
+    def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
+        result = numbers_over_runs([of_run(run) for run in runs.runs], profile, "recorded")
+        return _with_currency(result, runs) if money else result
+
+    return over_runs
+
+
+def _with_currency(result: MetricResult, runs: ScoredRuns) -> MetricResult:
+    if result.value is None:
+        result.condition = "no price table"
+        return result
+    units = sorted({currency_of(run) for run in runs.runs if use_of(run) is not None})
+    if len(units) > 1:
+        return MetricResult(condition=f"different currencies: {', '.join(units)}")
+    result.unit = units[0]
+    return result
+
+
+def _per_success(of_run: Callable[[Run], float | None], *, money: bool = False, host: bool = False) -> OfRuns:
+    """Returns the metric: the sum over runs of a number, divided by the successful episodes of all runs."""
+
+    def over_runs(runs: ScoredRuns, profile: Profile) -> MetricResult:
+        used = [run for run in runs.runs if use_of(run) is not None]
+        totals = [of_run(run) for run in used]
+        counts = [successes_in(run, runs.success_return) for run in used]
+        if not used or any(count is None for count in counts):
+            return MetricResult(n=len(used), condition=_UNKNOWN_SUCCESS if used else _NO_MODEL)
+        if any(total is None for total in totals):
+            return MetricResult(n=len(used), condition="no price table" if money else "not recorded by every run")
+        successes = math.fsum(count or 0.0 for count in counts)
+        if not successes:
+            return MetricResult(n=len(used), condition=_NO_SUCCESS)
+        result = MetricResult(
+            value=math.fsum(total or 0.0 for total in totals) / successes,
+            per_run=[
+                total / count if total is not None and count else None
+                for total, count in zip(totals, counts, strict=True)
+            ],
+            n=len(used),
+            notes=[f"sum over {len(used)} run(s) divided by {successes:g} successful episode(s)"],
+        )
+        if host:
+            energies = [energy_gross_of(run) for run in used]
+            result.provenance = provenance_over_runs([energy.provenance or "estimated" for energy in energies])
+            result.method = MODEL_ENERGY
+        return _with_currency(result, runs) if money else result
+
+    return over_runs
+
+
+def _of_amounts() -> list[Metric]:
+    made: list[Metric] = []
+    for name, (label, unit, amount) in _AMOUNTS.items():
+        money, low = name == "cost", label[:1].lower() + label[1:]
+        for suffix, where, of_run in (
+            ("", "of a run", _per_run(amount)),
+            ("_per_episode", "of the calls in episodes divided by the number of episodes", _per_episode(amount)),
+        ):
+            title = label if not suffix else f"{label} per episode"
+            formula = f"{low} {where}, mean over runs"
+            made.append(_metric(f"model_{name}{suffix}", title, formula, unit, across=True)(
+                _over_runs(of_run, money=money)
+            ))  # fmt: skip
+        formula = f"{low} of the calls in episodes, divided by the successful episodes; sums over runs"
+        made.append(_metric(f"model_{name}_per_success", f"{label} per success", formula, unit, across=True)(
+            _per_success(lambda run, amount=amount: _in_episodes(run, amount), money=money)  # type: ignore[misc]
+        ))  # fmt: skip
+    return made
+
+
+def _of_times() -> list[Metric]:
+    made = []
+    for name, label, read in (
+        ("first_token", "Time to first token", lambda use: use.first_token_s),
+        ("answer", "Time to answer", lambda use: use.answer_s),
+    ):
+        for suffix, words, share in (("median", "median", 50.0), ("p95", "95th percentile", 95.0)):
+            formula = f"{words} over the {'streamed ' if name == 'first_token' else ''}answers of a run, mean over runs"
+            own = _metric(f"model_{name}_{suffix}", f"{label}, {words}", formula, "s", provenance="measured")
+            made.append(own(_quantile(read, share)))
+    return made
+
+
+def _quantile(read: Callable[[ModelUse], Values], share: float) -> OfRun:
+    def number(run: Run) -> RunNumber:
+        use = use_of(run)
+        times = np.empty(0) if use is None else read(use)
+        value = float(np.percentile(times, share)) if times.size else None
+        return RunNumber(value, "measured", "clock of the relay")
+
+    return number
+
+
+@_metric("model_errors", "Model errors", "calls that failed and requests that were refused, mean over runs", "1")
+def model_errors(run: Run) -> float | None:
+    """Of all kinds."""
+    use = use_of(run)
+    return None if use is None else float(sum(use.usage.total.errors.values()))
+
+
+@_metric(
+    "host_energy_per_episode", "Host energy per episode",
+    "energy of the own host divided by the number of episodes, mean over runs; without that of a hosted model",
+    "kWh", provenance=AS_RECORDED, source="recorded by the trackers",
+)  # fmt: skip
+def host_energy_per_episode(run: Run) -> RunNumber:
+    """Gross energy of the own host; the model's is unknown."""
+    energy, count = energy_gross_of(run), episodes_of(run)
+    if use_of(run) is None or energy.value is None or not count:
+        return RunNumber(None)
+    uncertainty = None if energy.uncertainty is None else energy.uncertainty / count
+    return RunNumber(
+        energy.value / count, energy.provenance, f"{energy.method}; {MODEL_ENERGY}", uncertainty, energy.common / count
+    )
+
+
+def _host_energy(run: Run) -> float | None:
+    return energy_gross_of(run).value
+
+
+_HOST_PER_SUCCESS = _metric(
+    "host_energy_per_success", "Host energy per success",
+    "energy of the own host divided by the successful episodes; sums over runs; without that of a hosted model",
+    "kWh", provenance=AS_RECORDED, source="recorded by the trackers", across=True,
+)(_per_success(_host_energy, host=True))  # fmt: skip
+
+METRICS: tuple[Metric, ...] = (
+    *_of_amounts(), *_of_times(), model_errors, host_energy_per_episode, _HOST_PER_SUCCESS,
+)  # fmt: skip

@@ -1,0 +1,184 @@
+"""The journal of a relay: entries reach the disk in groups, and recorded answers can be served again.
+
+A request is answered from the record if an equal one was answered at the same place: the same task, phase and episode,
+and the same position among the equal requests there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+from a2perf.errors import InfrastructureError
+from a2perf.storage import MAX_JOURNAL_BYTES, read_bounded
+from a2perf_agents.calls import ModelCall, busy_seconds, decode_entry, encode_entry, entry_lines, joined
+from a2perf_agents.record import Amounts, AnswerEntry, CallEntry, CallOutcome, CallScope, ModelEntry
+
+LOCK_WAIT_S = 15.0
+
+
+class RecordedAnswers:
+    """The answers in a journal, by place and request; contents stay on disk.
+
+    Args:
+        path: the journal.
+        data: its content.
+    """
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self._path = path
+        self._places: dict[tuple[CallScope, str], deque[tuple[int, int]]] = {}
+        offsets: dict[int, int] = {}
+        entries: list[ModelEntry] = []
+        for offset, entry in entry_lines(data):
+            entries.append(entry)
+            if isinstance(entry, AnswerEntry):
+                offsets[entry.call] = offset
+        self.calls: list[ModelCall] = joined(entries)
+        for call in self.calls:
+            if call.answer is not None and call.outcome is CallOutcome.OK and call.answer.chunks:
+                place = (call.call.scope, call.call.sha256)
+                self._places.setdefault(place, deque()).append((call.call.call, offsets[call.call.call]))
+        for call in self.calls:  # frees the contents
+            call.call.request = None
+            if call.answer is not None:
+                call.answer.chunks = []
+
+    @classmethod
+    def of(cls, path: Path) -> RecordedAnswers:
+        """Reads a journal; a missing one holds no answers."""
+        try:
+            return cls(path, read_bounded(path, MAX_JOURNAL_BYTES))
+        except FileNotFoundError:
+            return cls(path, b"")
+
+    def take(self, scope: CallScope, sha256: str) -> tuple[int, AnswerEntry] | None:
+        """Returns number and answer of the next recorded call for a request at a place; None if there is none left."""
+        waiting = self._places.get((scope, sha256))
+        if not waiting:
+            return None
+        number, offset = waiting.popleft()
+        with self._path.open("rb") as stream:
+            stream.seek(offset)
+            entry = decode_entry(stream.readline())
+        assert isinstance(entry, AnswerEntry)
+        return number, entry
+
+    @property
+    def used(self) -> Amounts:
+        """The amounts charged by all calls."""
+        total = Amounts()
+        for call in self.calls:
+            total = total.plus(call.charged)
+        return total
+
+    @property
+    def busy_s(self) -> float:
+        """Time in which calls were in flight, in seconds."""
+        return busy_seconds(self.calls)
+
+
+class CallJournal:
+    """Appends entries to a journal that only this process writes.
+
+    A written entry survives the death of the process at once. ``committed`` waits until it is on disk; calls that end
+    at the same time share one flush.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InfrastructureError: the relay of an earlier attempt still writes it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        self._lock()
+        self.recorded = RecordedAnswers.of(path)
+        data = read_bounded(path, MAX_JOURNAL_BYTES)
+        complete = sum(len(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n"))
+        os.ftruncate(self._descriptor, complete)  # a line that a crash cut off
+        self.size = complete
+        self._waiting: list[asyncio.Future[None]] = []
+        self._wakes = threading.Condition()
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._flush, name="a2perf-model-journal", daemon=True)
+        self._thread.start()
+
+    def append(self, entry: ModelEntry) -> None:
+        """Writes one entry.
+
+        Raises:
+            OSError: the file system refused it.
+        """
+        line = memoryview(encode_entry(entry))
+        self.size += len(line)
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+    def committed(self) -> asyncio.Future[None]:
+        """Returns a future that is done when everything written so far is on disk."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        with self._wakes:
+            self._waiting.append(future)
+            self._wakes.notify()
+        return future
+
+    def close(self) -> None:
+        """Flushes and closes the file."""
+        with self._wakes:
+            self._closing = True
+            self._wakes.notify()
+        self._thread.join()
+        os.fsync(self._descriptor)
+        os.close(self._descriptor)
+
+    def _flush(self) -> None:
+        while True:
+            with self._wakes:
+                while not self._waiting and not self._closing:
+                    self._wakes.wait()
+                if not self._waiting:
+                    return
+                waiting, self._waiting = self._waiting, []
+            error: OSError | None = None
+            try:
+                os.fdatasync(self._descriptor)
+            except OSError as caught:
+                error = caught
+            self._loop.call_soon_threadsafe(_resolve, waiting, error)
+
+    def _lock(self) -> None:
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise InfrastructureError(
+                        f"the relay of an earlier attempt has been writing for {LOCK_WAIT_S:g} s",
+                        hint="wait until it has ended and run the command again",
+                    ) from None
+                time.sleep(0.05)
+
+
+def _resolve(waiting: list[asyncio.Future[None]], error: OSError | None) -> None:
+    for future in waiting:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+
+def last_number(calls: list[ModelCall]) -> int:
+    """Returns the number of the last call; 0 without calls."""
+    return max((call.call.call for call in calls if isinstance(call.call, CallEntry)), default=0)

@@ -1,0 +1,120 @@
+"""A run's use of language models in memory: the summary of usage, and the times of its answers.
+
+The journal of calls may hold gigabytes of requests, so it is read line by line and its contents are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from a2perf.arrays import Values
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.files import BundleFiles
+from a2perf.runs.layout import MODEL_CALLS, MODEL_USAGE
+from a2perf.runs.run import BUNDLE, Run
+from a2perf.storage import MAX_LINE_BYTES
+from a2perf.stranger_files import StrangerFileError
+from a2perf_agents.calls import decode_entry, joined, usage_of
+from a2perf_agents.record import AnswerEntry, CallEntry, CallOutcome, ModelEntry, ModelUsage
+from a2perf_agents.transcripts import EpisodeTranscript, Wanted, transcripts_of
+
+KEPT = "language models"
+"""Name of the use in ``Run.kept``."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelUse:
+    """Use of language models by one run.
+
+    Attributes:
+        usage: calls, tokens, cost and errors, of the run and of each episode.
+        first_token_s: time to the first token of each streamed answer, in seconds.
+        answer_s: duration of each answered call, in seconds.
+    """
+
+    usage: ModelUsage
+    first_token_s: Values
+    answer_s: Values
+
+
+def use_of(run: Run) -> ModelUse | None:
+    """Returns the use of models by a run; None if it used none. It is read once; damage becomes a condition."""
+    if KEPT not in run.kept:
+        run.kept[KEPT] = _read(run) if run.folder.layout == BUNDLE else None
+    found: ModelUse | None = run.kept[KEPT]
+    return found
+
+
+def _read(run: Run) -> ModelUse | None:
+    reader = BundleReader(run.folder.files(), run.manifest)
+    usage = reader.record(MODEL_USAGE, ModelUsage)
+    calls = reader.tolerant(MODEL_CALLS, lambda name: list(entries_without_contents(reader.files, name)))
+    run.conditions += reader.conditions
+    return model_use(usage, calls or ())
+
+
+def transcripts_in(run: Run, wanted: Wanted) -> list[EpisodeTranscript]:
+    """Reads the transcripts of the wanted episodes of a bundle; empty without a journal of calls to a model."""
+    if run.folder.layout != BUNDLE:
+        return []
+    reader = BundleReader(run.folder.files(), run.manifest)
+    if not reader.listed(MODEL_CALLS):
+        return []
+    try:
+        return transcripts_of(lambda: entries_of(reader.files, MODEL_CALLS), wanted)
+    except (StrangerFileError, OSError):
+        return []
+
+
+def model_use(usage: ModelUsage | None, entries: Iterable[ModelEntry]) -> ModelUse | None:
+    """Returns the use of models by a run; None if it used none.
+
+    Args:
+        usage: its summary; None for a killed run: the journal then gives the usage.
+        entries: of its journal.
+    """
+    kept = list(entries)
+    answers = [
+        call.answer for call in joined(kept) if call.outcome is CallOutcome.OK and call.answer is not None
+    ]  # fmt: skip
+    if usage is None:
+        if not kept:
+            return None
+        total, scopes = usage_of(kept)
+        usage = ModelUsage(total=total, scopes=scopes)
+    return ModelUse(
+        usage,
+        np.array([answer.first_s for answer in answers if answer.first_s is not None], np.float64),
+        np.array([answer.total_s for answer in answers], np.float64),
+    )
+
+
+def entries_without_contents(files: BundleFiles, name: str) -> Iterator[ModelEntry]:
+    """Yields the entries of a journal without requests and answers, up to the first damaged line.
+
+    Args:
+        files: the run's files.
+        name: of the journal.
+    """
+    for entry in entries_of(files, name):
+        if isinstance(entry, CallEntry):
+            entry.request, entry.changes = None, {}
+        elif isinstance(entry, AnswerEntry):
+            entry.chunks, entry.chunks_s = [], []
+        yield entry
+
+
+def entries_of(files: BundleFiles, name: str) -> Iterator[ModelEntry]:
+    """Yields the entries of a journal one by one, up to the first damaged line."""
+    with files.open(name) as stream:
+        while line := stream.readline(MAX_LINE_BYTES):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield decode_entry(line)
+            except (msgspec.DecodeError, RecursionError):
+                return
