@@ -31,17 +31,15 @@ import gymnasium
 import numpy as np
 
 import a2perf.domains
-from a2perf.domains.circuit_training.batch import PlacementBatch, PlacementTask
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.designs import design_files
 from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.placement_features import PlacementState
 from a2perf.errors import AssetUnavailable
 from tests.domains.circuit_training import plain_costs
 
-PARTS = ("costs", "environment", "learning", "flat", "growth", "threads", "memory", "compile")
+PARTS = ("costs", "environment", "flat", "growth", "threads", "memory", "compile")
 # quantity: (target in ms, recorded closed engine in ms after one macro moved)
 REFERENCE = {
     "wirelength": (0.15, 0.32),
@@ -225,41 +223,6 @@ def measure_environment() -> list[dict[str, object]]:
     return rows
 
 
-def measure_learning() -> list[dict[str, object]]:
-    """Times what a placement policy learns from: features of all cells, and whole episodes of a batch."""
-    _, (netlist, placement) = files()
-    kwargs = {"netlist_file": str(netlist), "init_placement": str(placement)}
-    with gymnasium.make("CircuitTraining-Ariane-v0", disable_env_checker=True, **kwargs) as env:
-        task = PlacementTask(env)
-        state = PlacementState(task.design, task.start)
-        batch = PlacementBatch([task], 2)
-
-        def features() -> None:
-            state.table()
-            state.summary()
-
-        def macros() -> list[int]:
-            state.reset()
-            while not state.done:
-                features()
-                state.place(first_free(state.mask))
-            return state.placed
-
-        def episodes() -> None:
-            observations, before = batch.reset(0), batch.episodes
-            while batch.episodes == before:
-                observations = batch.step(observations["mask"].argmax(axis=1)).observations
-
-        cells, count = macros(), len(task.design.order)
-        state.reset()
-        return [
-            {"what": "features of all cells", "ms": best_ms(features, 60)},
-            {"what": "batched step without the end", "ms": best_ms(macros, 10) / count},
-            {"what": "end of an episode", "ms": best_ms(lambda: task.finish(cells), 10)},
-            {"what": "episode of a batch", "ms": best_ms(episodes, 10) / 2},
-        ]
-
-
 def measure_flat() -> list[dict[str, object]]:
     """Times the costs of a flat netlist of 90,000 nets."""
     plc = engine(design_files("generated", FLAT))
@@ -336,7 +299,6 @@ mean_of_largest(np.arange(10.0), 2)
 print(peak(), flush=True)
 """
 MEMORY_LOAD = """
-from a2perf.domains.circuit_training.batch import PlacementBatch, PlacementTask
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 plc = create_placement_cost(netlist_file=sys.argv[1], init_placement=sys.argv[2])
 plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()
@@ -364,7 +326,6 @@ def measure_memory() -> list[dict[str, object]]:
 COMPILE = """
 import time
 start = time.process_time()
-from a2perf.domains.circuit_training.batch import PlacementBatch, PlacementTask
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.starting_point import starting_point
 imported = time.process_time()
@@ -443,7 +404,6 @@ def main() -> None:
     measures = {
         "costs": measure_costs,
         "environment": measure_environment,
-        "learning": measure_learning,
         "flat": measure_flat,
         "growth": measure_growth,
         "threads": measure_threads,
@@ -455,7 +415,7 @@ def main() -> None:
         result[part] = measured = measures[part]()  # type: ignore[operator]
         if not arguments.json and isinstance(measured, list):
             print_rows(
-                f"{part} (design: {result['design']})" if part in ("costs", "environment", "learning") else part,
+                f"{part} (design: {result['design']})" if part in ("costs", "environment") else part,
                 measured,
             )
         elif not arguments.json and part == "growth":

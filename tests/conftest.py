@@ -253,7 +253,7 @@ GROUPS: dict[str, Group] = {
     "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
     "pybullet": Group(_module("pybullet"), "CPython 3.11 and `pip install -e '.[quadruped-locomotion]'`"),
     "mujoco": Group(_module("mujoco"), "`pip install -e '.[mujoco]'`"),
-    "mtkahypar": Group(_module("mtkahypar"), "`pip install -e '.[netlists]'`"),
+    "mtkahypar": Group(_module("mtkahypar"), "`make packages`"),
     "nvml": Group(_nvml, "a machine with an NVIDIA GPU and its driver"),
     "rapl": Group(_rapl, "a machine that exposes RAPL energy counters to its users"),
     "root": Group(lambda: None if os.geteuid() == 0 else "not root", "run the tests as root"),

@@ -11,7 +11,6 @@ import pytest
 
 import a2perf
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.netlists.lef import read_lef
 from a2perf.domains.circuit_training.plc_file import read_header, read_placement
 from a2perf.runs.submission_info import described_submissions
 from a2perf.storage import read_json
@@ -20,7 +19,6 @@ from a2perf.submission.evaluator.python_env import read_requirements
 from a2perf.submission.evaluator.seeds import read_seed_file
 from a2perf.submission.gin_origin import origin_of
 from tests.domains.circuit_training.test_netlist import DESIGN
-from tests.domains.circuit_training.test_netlist_readers import LEF
 
 
 def _gin(path: Path) -> str:
@@ -33,7 +31,6 @@ def _gin(path: Path) -> str:
 
 FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "netlist": ("netlist.pb.txt", DESIGN, lambda path: list(read_netlist(path).names)),
-    "LEF": ("cells.lef", LEF, lambda path: sorted(read_lef([path]).cells)),
     "placement": ("initial.plc", "0 40.5 30 FS 1\n", read_placement),
     "header of a placement": (
         "initial.plc",
@@ -63,6 +60,6 @@ def test_a_byte_order_mark_changes_nothing(kind: str, tmp_path: Path) -> None:
     assert plain
     file.write_bytes(codecs.BOM_UTF8 + text.encode())
     assert repr(read(file)) == repr(plain)
-    if kind in ("netlist", "LEF", "placement"):
+    if kind in ("netlist", "placement"):
         file.write_bytes(gzip.compress(codecs.BOM_UTF8 + text.encode()))
         assert repr(read(file)) == repr(plain)

@@ -17,6 +17,7 @@ from a2perf.plugins import install_line
 
 GROUP = "a2perf.commands"
 BROUGHT_BY = {
+    "data.netlist": "placement",
     "model": "agents",
     "serve": "serve",
 }
@@ -25,6 +26,7 @@ REMOVED = {
     "data.clips.show": "make the environment with clip=NAME and render_mode='rgb_array'",
     "data.websites.show": "make the environment with render_mode='rgb_array'",
     "export.attestation": "a2perf sign BUNDLE --key FILE, then a2perf verify BUNDLE",
+    "data.netlists": "use `a2perf data netlist` of the distribution a2perf-placement",
 }
 """What replaces a command of an earlier version, as the text of a hint; kept for one release."""
 

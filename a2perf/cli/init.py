@@ -8,17 +8,17 @@ import click
 
 from a2perf.errors import command_line
 from a2perf.submission.options import normalised
-from a2perf.submission.templates import TEMPLATES, create_submission
+from a2perf.submission.templates import create_submission, templates
 
 
 @click.command(context_settings=normalised())
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
     "--template",
-    type=click.Choice(list(TEMPLATES)),
     default="numpy",
     show_default=True,
-    help="numpy learns any task but place_*; minimal acts at random; placer places a chip design with one function.",
+    metavar=f"[{'|'.join(templates())}]",
+    help="numpy learns any task with one action per step; minimal acts at random.",
 )
 def init(folder: Path, template: str) -> int:
     """Create a submission in DIR: a complete repository to start from.
@@ -26,7 +26,7 @@ def init(folder: Path, template: str) -> int:
     DIR is created; it must not exist or be empty.
     """
     create_submission(folder, template)
-    gin = ["inference.gin"] if template == "placer" else ["training.gin", "inference.gin"]
+    gin = [name for name in ("training.gin", "inference.gin") if (folder / name).exists()]
     runs = Path("runs", folder.resolve().name)
     launch = ("a2perf-launch", "--submission", folder, "--gin_config", *gin, "--root_dir", runs)
     click.echo(f"Created {folder}; {folder / 'README.md'} explains its files.\n\nNext steps:")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+_DOMAINS = Path(__file__).parent
 F = TypeVar("F", bound=Callable[..., Any])
 
 try:
@@ -73,6 +74,8 @@ def _readable_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
 @functools.cache
 def _sources_digest(folder: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
+    # Kernels of a distribution contain those of the domains that they call.
+    folders = [folder] if folder.is_relative_to(_DOMAINS) else [*sorted(_DOMAINS.glob("*/")), folder]
+    for path in (path for one in folders for path in sorted(one.glob("*.py"))):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
-from a2perf.domains.registry import find_environment
+from a2perf.domains.registry import find_environment, get_domain
 
 
 def stored_fingerprint(env_id: str) -> str | None:
@@ -24,7 +23,7 @@ def stored_fingerprint(env_id: str) -> str | None:
 def recorded_fingerprints(domain: str) -> Mapping[str, Any]:
     """Returns the recorded fingerprints of a domain by id; empty if none are shipped."""
     try:
-        text = (resources.files("a2perf.domains") / domain / "data" / "fingerprints.json").read_text("utf-8")
+        text = (get_domain(domain).home / "data" / "fingerprints.json").read_text("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return {}
     recorded: Mapping[str, Any] = json.loads(text)

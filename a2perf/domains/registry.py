@@ -20,6 +20,7 @@ from typing import Any
 from a2perf.assets import Asset
 from a2perf.constants import BenchmarkDomain
 from a2perf.domains.host_support import Program, Support
+from a2perf.domains.moved import hint_for
 from a2perf.errors import ConfigError, did_you_mean
 
 DOMAINS_FOLDER = Path(__file__).parent
@@ -139,6 +140,7 @@ class SubmissionForm:
             ``preprocess_observation`` and ``infer_once``.
         prepare: ``"module:function"``, called without arguments in the evaluator before the participant starts; none if
             empty. Sandboxes see what it leaves in the kernel cache.
+        template: folder of a submission of this form, which ``a2perf init`` offers by the name of the file.
     """
 
     file: str
@@ -146,6 +148,7 @@ class SubmissionForm:
     expected: str
     adapter: str
     prepare: str = ""
+    template: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -178,11 +181,11 @@ class Domain:
         path_arguments: keyword arguments of its environments that name files or folders; the participant's process may
             read these.
         perturbations: changes of its environments for measuring robustness.
-        report_section: ``"module:function"`` that shows the runs of a task in a report, see ``report_section``.
         forms: further forms of submissions.
         competition_profiles: ``"module:attribute"`` of each `competition_profile.CompetitionProfile` by name.
         views: keyword arguments of its environments that only change what a participant observes and how it writes its
             actions, each with its default. Seeds, dynamics and rewards do not depend on them.
+        folder: of a domain outside a2perf: its folder with ``configs/TASK/*.gin`` and ``data/fingerprints.json``.
     """
 
     name: str
@@ -204,10 +207,15 @@ class Domain:
     settable: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     path_arguments: tuple[str, ...] = ()
     perturbations: tuple[Perturbation, ...] = ()
-    report_section: str | None = None
     forms: tuple[SubmissionForm, ...] = ()
     competition_profiles: Mapping[str, str] = field(default_factory=dict)
     views: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def home(self) -> Path:
+        """Folder with ``configs/TASK/*.gin`` and ``data/fingerprints.json``."""
+        return self.folder or DOMAINS_FOLDER / self.name
 
     def perturbation(self, name: str) -> Perturbation:
         """Returns the perturbation of that name.
@@ -236,7 +244,7 @@ class Domain:
         names = [task.name for task in self.tasks]
         raise ConfigError(
             f"{name!r} is not a task of {self.name}{did_you_mean(name, names)}",
-            hint=f"choose one of: {', '.join(names)}",
+            hint=hint_for(name, f"choose one of: {', '.join(names)}"),
         )
 
     def ranked_task(self, name: str) -> str:
@@ -287,7 +295,7 @@ def get_domain(given: str | BenchmarkDomain) -> Domain:
     if name.lower() not in known:
         raise ConfigError(
             f"{name!r} is not a known domain{did_you_mean(name.lower(), known)}",
-            hint=f"choose one of: {', '.join(known)}",
+            hint=hint_for(name.lower(), f"choose one of: {', '.join(known)}"),
         )
     return known[name.lower()]
 
@@ -298,8 +306,8 @@ def gin_folders(domain: str) -> tuple[Path, Path]:
     Raises:
         ConfigError: no such domain.
     """
-    name = get_domain(domain).name
-    return DEFAULT_CONFIGS / name, DOMAINS_FOLDER / name / "configs"
+    found = get_domain(domain)
+    return DEFAULT_CONFIGS / found.name, found.home / "configs"
 
 
 def packaged_gin_file(domain: str, name: str) -> Path | None:
@@ -327,7 +335,7 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
     if env_id not in table:
         raise ConfigError(
             f"{env_id!r} is not a known environment{did_you_mean(env_id, table)}",
-            hint="`a2perf envs list` shows every id",
+            hint=hint_for(env_id, "`a2perf envs list` shows every id"),
         )
     return table[env_id]
 
@@ -344,7 +352,7 @@ def find_task(name: str) -> tuple[Domain, Task]:
             return domain, task
     raise ConfigError(
         f"{name!r} is not a task of any domain{did_you_mean(name, [task.name for _, task in known])}",
-        hint="choose a task from `a2perf envs list`",
+        hint=hint_for(name, "choose a task from `a2perf envs list`"),
     )
 
 

@@ -16,7 +16,6 @@ from a2perf.plain_text import plain_text
 from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
-from a2perf.report.domain_sections import domain_sections
 from a2perf.report.drawing import Chart
 from a2perf.report.labels import Label, labels_of, title_of
 from a2perf.report.own_sections import AddedSection, added_sections
@@ -109,9 +108,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root(runs).items()]
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
-    of_domains, domain_problems = domain_sections(results, labels, names.new)
-    own, own_problems = added_sections(results, names.new)
-    problems = {**domain_problems, **own_problems}
+    own, problems = added_sections(results, names.new)
     return Report(
         title=plain_text(title) if title else _title(runs, labels, len(results)),
         overview=_overview(runs),
@@ -119,7 +116,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
         profile=profile,
         settings=settings,
         across=across_tasks(results, labels, names.new),
-        added=[*of_domains, *own],
+        added=own,
         run_table=run_table(sections),
         sources=provenance.sources_table(results, labels, anchors),
         conditions=[

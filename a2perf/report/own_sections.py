@@ -1,7 +1,7 @@
 """Report sections that other packages add.
 
-A section is a function of the scored results that returns a ``ReportSection``, or None if it does not apply. A package
-registers it with an entry point of the group ``a2perf.report_sections``::
+A section is a function of the scored results that returns a ``ReportSection``, a list of them, or None if it does not
+apply. A package registers it with an entry point of the group ``a2perf.report_sections``::
 
     [project.entry-points."a2perf.report_sections"]
     energy_per_point = "my_package.sections:energy_per_point"
@@ -42,7 +42,7 @@ class ReportSection:
     charts: tuple[Chart, ...] = ()
 
 
-SectionFunction: TypeAlias = Callable[[Sequence[TaskResults]], ReportSection | None]
+SectionFunction: TypeAlias = Callable[[Sequence[TaskResults]], ReportSection | list[ReportSection] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,16 +83,17 @@ def added_sections(
     found = []
     for name, function in sorted({**installed, **_registered}.items()):
         try:
-            section = function(results)
-            if section is None:
-                continue
-            if not isinstance(section, ReportSection):
-                raise TypeError(f"returned {type(section).__name__} instead of ReportSection or None")
+            given = function(results)
+            sections = given if isinstance(given, list) else [] if given is None else [given]
+            for section in sections:
+                if not isinstance(section, ReportSection):
+                    raise TypeError(f"returned {type(section).__name__} instead of ReportSection or None")
         except Exception as error:  # a section of another package may do anything; the report must still be written
             problems[name] = f"{type(error).__name__}: {error}"
             continue
-        charts = tuple(_renamed(chart, new_name(name, chart.name)) for chart in section.charts)
-        found.append(AddedSection(new_name("section", name), dataclasses.replace(section, charts=charts)))
+        for section in sections:
+            charts = tuple(_renamed(chart, new_name(name, chart.name)) for chart in section.charts)
+            found.append(AddedSection(new_name("section", name), dataclasses.replace(section, charts=charts)))
     return found, problems
 
 

@@ -198,10 +198,9 @@ def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
     Numba uses a cache folder only if it may write there; with a read-only one it would compile for a minute. The copy
     holds links to the host's files. Numba replaces such a link with a new file and never writes through it.
     """
-    package = str(Path(__file__).resolve().parents[1])
-    if not any(_is_below(package, place.path) for place in found if place.kind == "read"):
-        return
-    for index, cache in enumerate(sorted(Path(package).glob("domains/*/__pycache__"))):
+    shown = [place.path for place in found if place.kind == "read"]
+    caches = [cache for cache in _kernel_caches() if any(_is_below(str(cache), path) for path in shown)]
+    for index, cache in enumerate(caches):
         names = [name for name in os.listdir(cache) if name.endswith((".nbi", ".nbc", ".pyc"))]
         if not any(name.endswith(".nbi") for name in names):
             continue
@@ -210,6 +209,17 @@ def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
         yield VisiblePath(str(cache), "tmpfs", size=64 * 1024 * 1024)
         for name in names:
             yield VisiblePath(f"{cache}/{name}", "link", f"{original}/{name}")
+
+
+def _kernel_caches() -> list[Path]:
+    """Returns the folders of compiled code of the core's domains and of distributions."""
+    distributions = {
+        folder for place in (PACKAGE.parent, *path_lines(Path(sys.prefix))) for folder in place.glob("a2perf_*/")
+    }
+    return [
+        *sorted(PACKAGE.glob("domains/*/__pycache__")),
+        *(cache for folder in sorted(distributions) for cache in sorted(folder.rglob("__pycache__"))),
+    ]
 
 
 def _ordered(found: Iterable[VisiblePath]) -> list[VisiblePath]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from a2perf.domains.registry import DEFAULT_CONFIGS, DOMAINS_FOLDER, domains, gin_folders, packaged_gin_file
+from a2perf.domains.registry import DEFAULT_CONFIGS, domains, gin_folders, packaged_gin_file
 from a2perf.errors import ConfigError
 from a2perf.stranger_files import Kind, printable, read_regular_file
 from a2perf.submission.given_paths import settled
@@ -40,8 +40,8 @@ class GinFile:
         if self.origin == "packaged":
             if self.path.is_relative_to(DEFAULT_CONFIGS.resolve()):
                 return self.path.relative_to(DEFAULT_CONFIGS.resolve()).as_posix()
-            domain, _, *below = self.path.relative_to(DOMAINS_FOLDER.resolve()).parts
-            return "/".join((domain, *below))
+            domain, folder = next(place for place in _task_folders() if self.path.is_relative_to(place[1]))
+            return "/".join((domain, *self.path.relative_to(folder).parts))
         if self.origin == "participant" and self.submission is not None:
             return printable(str(self.path.relative_to(self.submission)))
         return printable(str(self.path))
@@ -150,8 +150,13 @@ def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) ->
 
 
 def _origin_outside(resolved: Path) -> Origin:
-    folders = (DOMAINS_FOLDER, DEFAULT_CONFIGS)
-    return "packaged" if any(resolved.is_relative_to(folder.resolve()) for folder in folders) else "organizer"
+    folders = (DEFAULT_CONFIGS.resolve(), *(folder for _, folder in _task_folders()))
+    return "packaged" if any(resolved.is_relative_to(folder) for folder in folders) else "organizer"
+
+
+def _task_folders() -> list[tuple[str, Path]]:
+    """Returns the domains with the resolved folders of the gin files of their tasks."""
+    return [(name, gin_folders(name)[1].resolve()) for name in domains()]
 
 
 def is_inside(path: Path, folder: Path) -> bool:

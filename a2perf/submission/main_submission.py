@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from a2perf.constants import BenchmarkMode, ExitCode
-from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.errors import ConfigError, UserError
 from a2perf.runs.layout import MANIFEST, METRICS
 from a2perf.sandbox import limits
 from a2perf.submission import configuration
@@ -225,25 +225,15 @@ def task_bindings(domain: str | None, task: str | None) -> list[str]:
     """
     if task is None:
         return []
-    from a2perf.domains.registry import domains, get_domain
+    from a2perf.domains.registry import find_task, get_domain
 
-    owners = [get_domain(domain)] if domain else [known for known in domains().values() if _has_task(known, task)]
-    if not owners:
-        names = [entry.name for known in domains().values() for entry in known.tasks]
-        raise ConfigError(
-            f"{task!r} is not a task of any domain{did_you_mean(task, names)}",
-            hint="choose a task from `a2perf envs list`",
-        )
-    found = owners[0].task(task)
+    owner = get_domain(domain) if domain else find_task(task)[0]
+    found = owner.task(task)
     return [
-        f"Submission.domain = {owners[0].name!r}",
+        f"Submission.domain = {owner.name!r}",
         f"create_domain.env_name = {found.env_id!r}",
         *(f"create_domain.{name} = {value!r}" for name, value in found.kwargs.items()),
     ]
-
-
-def _has_task(domain: Any, task: str) -> bool:
-    return any(entry.name == task for entry in domain.tasks)
 
 
 def _existing_folder(given: str) -> Path:

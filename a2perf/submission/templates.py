@@ -6,12 +6,23 @@ import os
 import shutil
 from pathlib import Path
 
+from a2perf.domains.moved import hint_for
+from a2perf.domains.registry import domains
 from a2perf.errors import ConfigError, UserError, command_line, did_you_mean
 
 # a variant contains only the files that differ from the complete repository of the first template
-TEMPLATES = {"numpy": None, "minimal": "minimal", "placer": "placer"}
-_COMPLETE = ("placer",)
-"""Variants of another form of submissions, which share no file with the first template."""
+_VARIANTS = {"numpy": None, "minimal": "minimal"}
+
+
+def templates() -> list[str]:
+    """Returns the names of the templates."""
+    return [*_VARIANTS, *_of_forms()]
+
+
+def _of_forms() -> dict[str, Path]:
+    """Returns the templates of other forms of submissions, which share no file with the first template."""
+    forms = (form for domain in domains().values() for form in domain.forms)
+    return {Path(form.file).stem: form.template for form in forms if form.template is not None}
 
 
 def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -> Path:
@@ -20,7 +31,7 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
     Args:
         folder: the folder; it must not exist or be empty.
         template: ``"numpy"`` trains a linear policy on any task with one action per step, ``"minimal"`` acts at
-            random, ``"placer"`` has one function that places a design.
+            random; further ones come with forms of submissions, see `templates`.
 
     Returns:
         The folder.
@@ -30,22 +41,24 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
         UserError: the templates are missing from this installation.
     """
     folder = Path(folder)
-    if template not in TEMPLATES:
+    known = templates()
+    if template not in known:
         raise ConfigError(
-            f"there is no template {template!r}{did_you_mean(template, TEMPLATES)}",
-            hint=f"choose one of: {', '.join(TEMPLATES)}",
+            f"there is no template {template!r}{did_you_mean(template, known)}",
+            hint=hint_for(template, f"choose one of: {', '.join(known)}"),
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         another = command_line("a2perf", "init", f"{folder}_2")
         raise ConfigError(f"{folder} exists and is not an empty folder", hint=f"choose another folder: {another}")
-    source = templates_folder()
+    if template in _VARIANTS:
+        source, variant = templates_folder(), _VARIANTS[template]
+        parts = [source / "submission", *([source / "variants" / variant] if variant else [])]
+    else:
+        parts = [_of_forms()[template]]
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     try:
-        if template not in _COMPLETE:
-            shutil.copytree(source / "submission", folder, dirs_exist_ok=True, ignore=ignored)
-        variant = TEMPLATES[template]
-        if variant is not None:
-            shutil.copytree(source / "variants" / variant, folder, dirs_exist_ok=True, ignore=ignored)
+        for part in parts:
+            shutil.copytree(part, folder, dirs_exist_ok=True, ignore=ignored)
     except OSError as error:
         raise ConfigError(
             f"{folder} cannot be written: {error.strerror}", hint="choose a folder with write permission"

@@ -98,7 +98,6 @@ SCENES = {
     "circuit_training": Scene(
         "annealing_placer", "A placement found by simulated annealing", (("time_budget_s", "2"),), fps=15, steps=400
     ),
-    "CircuitTraining-MacroPlacement-v0": Scene("place_function", "A placement found by coordinate descent"),
 }
 """By domain, or by id where the policy of the domain cannot act."""
 

@@ -55,7 +55,7 @@ _PARSED = ("gin", "json", "toml", "yaml", "bibtex", "pycon")
 _PROGRAMS = {
     "a2perf": ("a2perf.cli", "main"),
     "a2perf-launch": ("a2perf.cli", "launch_main"),
-    "a2perf-plc": ("a2perf.domains.circuit_training.server.command", "main"),
+    "a2perf-plc": ("a2perf_placement.server.command", "main"),
     "pip": ("pip._internal.cli.main", "main"),
     "pytest": ("pytest", "console_main"),
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.assets import Asset, RepositoryFile
 from a2perf.domains.host_support import wheels_on_linux
-from a2perf.domains.registry import Domain, Environment, Perturbation, SubmissionForm, Task
+from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 
 if TYPE_CHECKING:
     from a2perf.domains.circuit_training.placement_cost import PlacementCost as PlacementCost
@@ -115,24 +115,6 @@ _ENVIRONMENTS = (
         ranking="generated",
         max_episode_steps=40,
     ),
-    Environment(
-        id="CircuitTraining-MacroPlacement-v0",
-        entry_point="a2perf.domains.circuit_training.macro_placement.environment:create_macro_placement_environment",
-        kwargs={"design": "toy_macro_stdcell"},
-        title="Macro placement",
-        summary="place a whole design with one action, scored by the public evaluator's conventions",
-        ranking="macro_placement",
-        max_episode_steps=1,
-    ),
-)
-
-_PLACEMENT_TASKS = tuple(
-    Task(f"place_{name}", "CircuitTraining-MacroPlacement-v0", {"design": name}, title, summary)
-    for name, title, summary in (
-        ("toy_macro_stdcell", "Place the toy circuit", "one placement of the toy circuit"),
-        ("ariane_twin", "Place the Ariane twin", "one placement of all macros of the Ariane twin"),
-        ("ariane", "Place Ariane", "one placement of all macros of Ariane-133"),
-    )
 )
 
 _PERTURBATIONS = tuple(
@@ -157,7 +139,6 @@ DOMAIN = Domain(
         ),
         _generated("generated", "Generated, 40 macros", num_macros=40, seed=0),
         *_HELD_OUT,
-        *_PLACEMENT_TASKS,
     ),
     generalization_tasks=("toy_macro_stdcell", "ariane"),
     assets=tuple(ARIANE.values()),
@@ -167,24 +148,7 @@ DOMAIN = Domain(
     settable={"is_eval": (False,)},
     path_arguments=("netlist_file", "init_placement"),
     support=wheels_on_linux("circuit_training"),
-    report_section="a2perf.domains.circuit_training.placement_report:placement_section",
-    forms=(
-        SubmissionForm(
-            file="placer.py",
-            function="place",
-            expected="place(benchmark)",
-            adapter="a2perf.domains.circuit_training.macro_placement.place_function:contract",
-            prepare="a2perf.domains.circuit_training.macro_placement.kernels:compile_engine",
-        ),
-    ),
-    competition_profiles={
-        "macro_placement": "a2perf.domains.circuit_training.macro_placement.competition:PROFILE",
-    },
     demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
-    data_commands={
-        "netlist": "a2perf.domains.circuit_training.commands:netlist",
-        "netlists": "a2perf.domains.circuit_training.netlists.commands:netlists",
-    },
 )
 
 

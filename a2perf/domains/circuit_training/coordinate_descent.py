@@ -1,8 +1,7 @@
 """Coordinate descent: one macro after the other is moved to the near cell where the cost is least.
 
 A refinement of a finished placement, as the earlier environment ran it after its policy. Names and parameters are those
-of its gin files. With the standard cost function all candidates of a macro are probed at once
-(`IncrementalPlacement`); any other function evaluates each one in the engine.
+of its gin files.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training import starting_point
-from a2perf.domains.circuit_training.cost_model import weights_of
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.incremental import IncrementalPlacement
 from a2perf.domains.circuit_training.netlist import KIND_STDCELL
 from a2perf.domains.circuit_training.node_order import node_order as ordered_nodes
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
@@ -47,7 +44,6 @@ class CoordinateDescentPlacer:
         k_distance_bounded_search: look at cells within ``k_distance_bound`` only.
         k_distance_bound: Manhattan distance in cells; grows by itself until a cell is found.
         seed: of shuffling and of ``cell_search_prob``.
-        incremental: probe candidates with `IncrementalPlacement` where the cost function allows it.
 
     Raises:
         ArgumentError: the placer is not "fd", or a hard macro is not placed.
@@ -68,7 +64,6 @@ class CoordinateDescentPlacer:
         k_distance_bounded_search: bool = True,
         k_distance_bound: int = 5,
         seed: int = 123,
-        incremental: bool = True,
     ) -> None:
         if use_stdcell_placer and stdcell_placer != "fd":
             raise ArgumentError(f"stdcell_placer is {stdcell_placer!r}", hint="use 'fd', the force-directed placer")
@@ -81,8 +76,6 @@ class CoordinateDescentPlacer:
         self._bound = k_distance_bound if k_distance_bounded_search else 0
         self._shuffles = node_order == "random"
         self._generator = np.random.default_rng(seed)
-        weights = weights_of(cost_fn) if incremental else None
-        self._costs = None if weights is None else IncrementalPlacement(plc, weights=weights)
         nodes = ordered_nodes(plc, node_order, np.random.default_rng(_ORDER_SEED), PlacementRules())
         hard = {int(node) for node in plc.hard_macro_indices}
         self._hard = hard
@@ -95,7 +88,7 @@ class CoordinateDescentPlacer:
 
     def place(self) -> float:
         """Refines the placement in the engine and returns its cost."""
-        cost = self._cost() if self._costs is None else self._costs.reload().cost
+        cost = self._cost()
         for _ in range(self._epochs):
             before = cost
             if self._shuffles:
@@ -132,23 +125,16 @@ class CoordinateDescentPlacer:
 
     def _costs_at(self, node: int, tried: list[tuple[float, float, str]]) -> NDArray[np.float64]:
         """Returns the cost with a node at each of some places; where the node is afterwards is not defined."""
-        if self._costs is None:
-            costs = []
-            for place in tried:
-                self._put(node, *place)
-                costs.append(self._cost())
-            return np.array(costs)
-        x, y, orientations = zip(*tried, strict=True)
-        if not orientations[0]:
-            return self._costs.probe([node] * len(tried), x, y)[:, -1]
-        return self._costs.probe([node] * len(tried), x, y, orientations)[:, -1]
+        costs = []
+        for place in tried:
+            self._put(node, *place)
+            costs.append(self._cost())
+        return np.array(costs)
 
     def _put(self, node: int, x: float, y: float, orientation: str) -> None:
         if orientation:
             self._plc.update_macro_orientation(node, orientation)
         self._plc.update_node_coords(node, x, y)
-        if self._costs is not None:
-            self._costs.move(node, x, y, orientation or None)
 
     def _turn(self, node: int) -> float:
         """Turns a macro in place to the best orientation of its family; returns the cost with it."""
@@ -193,11 +179,9 @@ class CoordinateDescentPlacer:
         ).tolist()
         before = {node: plc.get_node_location(node) for node in movable}
         starting_point.place_soft_macros(plc, use_current_loc=True)
-        after = self._cost() if self._costs is None else self._costs.reload().cost
+        after = self._cost()
         if after <= cost or self._accepts_bad:
             return after
         for node, at in before.items():
             plc.update_node_coords(node, *at)
-        if self._costs is not None:
-            self._costs.reload()
         return cost

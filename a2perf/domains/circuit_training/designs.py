@@ -67,7 +67,7 @@ def folder_files(folder: Path, init_placement: str | Path = "") -> tuple[Path, P
         missing = NETLIST_NAME if netlist is None else placement.name
         raise ArgumentError(
             f"{folder} has no {missing}",
-            hint="name a folder that `a2perf data netlist generate` or `a2perf data netlists import` wrote",
+            hint="name a folder that `a2perf data netlist` of a2perf-placement wrote",
         )
     return netlist, placement
 

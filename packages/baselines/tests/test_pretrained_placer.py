@@ -15,6 +15,7 @@ from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.evaluator.rollouts import rollout
 
 pytest.importorskip("numba", reason="needs the extra circuit-training")
+pytest.importorskip("a2perf_placement", reason="needs the distribution a2perf-placement")
 
 FOLDER = Path(__file__).parents[1] / "examples" / "pretrained_placer"
 # neither a training nor a validation design of the shipped weights

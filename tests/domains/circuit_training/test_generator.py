@@ -12,8 +12,6 @@ from a2perf.domains.circuit_training.connectivity import hilbert_positions, leve
 from a2perf.domains.circuit_training.design_plan import DesignSpec
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.domains.circuit_training.generator import ariane_twin, generate
-from a2perf.domains.circuit_training.netlist_cache import load_netlist
-from a2perf.domains.circuit_training.statistics import netlist_statistics
 from a2perf.domains.circuit_training.toy import toy_design
 from a2perf.errors import ConfigError
 
@@ -122,16 +120,6 @@ def test_nets_obey_rents_rule(exponent):
     slope = np.polyfit(np.log(sizes), np.log(terminals), 1)[0]
     assert slope == pytest.approx(exponent, abs=0.03)
     assert level_probabilities(12, exponent).sum() == pytest.approx(1.0)
-
-
-def test_the_statistics_see_the_rent_exponent_of_a_flat_design(tmp_path):
-    found = []
-    for exponent in (0.45, 0.75):
-        design = generate(DesignSpec(num_macros=10, seed=1, flat=True, num_nets=6000, rent_exponent=exponent))
-        netlist, _ = design.write(tmp_path / str(exponent))
-        found.append(netlist_statistics(load_netlist(str(netlist))).rent_exponent)
-    assert found[0] + 0.1 < found[1]
-    assert found[1] == pytest.approx(0.75, abs=0.12)
 
 
 def test_neighbours_on_the_curve_lie_beside_each_other():

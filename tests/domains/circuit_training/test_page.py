@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from a2perf.domains import load_attribute
 from a2perf.domains.circuit_training import DOMAIN
 from a2perf.domains.circuit_training.designs import SPEC_FIELDS
 from a2perf.domains.circuit_training.environment import CircuitEnv
@@ -17,7 +16,7 @@ PAGE = (DOCS / "circuit_training.md").read_text()
 
 def test_code_on_the_page_runs():
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 2
     names = {}
     for number, block in enumerate(blocks):
         exec(compile(block, f"block {number}", "exec"), names)
@@ -39,10 +38,6 @@ def test_pictures_of_the_page_are_there():
     pictures = re.findall(r"\]\((pictures/\w+\.png)\)", PAGE)
     assert len(pictures) >= 9
     assert all((DOCS / picture).is_file() for picture in pictures)
-
-
-def test_commands_hang_on_the_domain_record():
-    assert set(load_attribute(DOMAIN.data_commands["netlist"]).commands) == {"generate", "show", "convert", "stats"}
 
 
 def test_importing_the_domain_loads_no_heavy_library_and_compiles_nothing():

@@ -39,10 +39,10 @@ from scorer import SHIPPED, CellScorer
 
 import a2perf  # noqa: F401  registers the ids
 from a2perf.domains.circuit_training import DOMAIN
-from a2perf.domains.circuit_training.annealing import Annealing, Schedule
-from a2perf.domains.circuit_training.batch import PlacementTask
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf.metrics.trackers.power_model import CpuPower, choose_cpu_power
+from a2perf_placement.annealing import Annealing, Schedule
+from a2perf_placement.features.batch import PlacementTask
 
 FOLDER = Path(__file__).resolve().parent
 METHODS = ("greedy", "annealing", "zero-shot", "best of 32", "fine-tuned", "from scratch")

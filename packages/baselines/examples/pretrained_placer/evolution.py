@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scorer import SHARPNESS, CellScorer
 
-from a2perf.domains.circuit_training.batch import INFEASIBLE_COST, PlacementTask
-from a2perf.domains.circuit_training.placement_features import FEATURES, PlacementState
 from a2perf_baselines import learning
+from a2perf_placement.features.batch import INFEASIBLE_COST, PlacementTask
+from a2perf_placement.features.features import FEATURES, PlacementState
 
 _CONSTANT = FEATURES.index("share placed")  # these columns are equal for all cells: no weight changes a choice
 _PLACE = FEATURES.index("x")  # left and right differ on one design only

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from scorer import SHIPPED, CellScorer
 
-from a2perf.domains.circuit_training.batch import PlacementTask
-from a2perf.domains.circuit_training.placement_design import PlacementDesign
-from a2perf.domains.circuit_training.placement_features import PlacementState
+from a2perf_placement.features.batch import PlacementTask
+from a2perf_placement.features.design import PlacementDesign
+from a2perf_placement.features.features import PlacementState
 
 PLACEMENT, WEIGHTS = "placement.json", "weights.npz"
 

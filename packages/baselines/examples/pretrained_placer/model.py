@@ -9,8 +9,8 @@ import torch
 from scorer import NAMES, CellScorer
 from torch import Tensor, nn
 
-from a2perf.domains.circuit_training.placement_features import FEATURES, SUMMARY
 from a2perf_baselines.learning.torch.ppo import ActorCritic
+from a2perf_placement.features.features import FEATURES, SUMMARY
 
 _LOWEST = -1e9
 

@@ -12,9 +12,9 @@ import numpy as np
 from scorer import SHIPPED, CellScorer
 
 import a2perf  # noqa: F401  registers the ids
-from a2perf.domains.circuit_training.batch import PlacementTask
-from a2perf.domains.circuit_training.placement_features import FEATURES
 from a2perf_baselines import learning
+from a2perf_placement.features.batch import PlacementTask
+from a2perf_placement.features.features import FEATURES
 
 GENERATED = "CircuitTraining-Generated-v0"
 PLACEMENT, WEIGHTS = "placement.json", "weights.npz"

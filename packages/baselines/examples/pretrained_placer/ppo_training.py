@@ -14,10 +14,10 @@ from designs import training_designs, validation_designs
 from model import PlacerModel
 from placements import WEIGHTS, BestPlacement, generated_task, starting_policy
 
-from a2perf.domains.circuit_training.batch import PlacementBatch, PlacementTask
-from a2perf.domains.circuit_training.placement_features import PlacementState
 from a2perf_baselines import learning
 from a2perf_baselines.learning.torch.ppo import PPO, PPOSettings
+from a2perf_placement.features.batch import PlacementBatch, PlacementTask
+from a2perf_placement.features.features import PlacementState
 
 
 class Training:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.placement_features import FEATURES, PlacementState
+from a2perf_placement.features.features import FEATURES, PlacementState
 
 SHIPPED = Path(__file__).parent / "weights.npz"
 SHARPNESS = 6.0

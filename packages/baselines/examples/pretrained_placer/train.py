@@ -14,8 +14,8 @@ from designs import training_designs, validation_designs
 from evolution import Evolution, learn
 from placements import BestPlacement, generated_task, starting_policy
 
-from a2perf.domains.circuit_training.batch import PlacementTask
 from a2perf_baselines import learning
+from a2perf_placement.features.batch import PlacementTask
 
 
 @dataclass(frozen=True)

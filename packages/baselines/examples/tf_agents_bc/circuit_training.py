@@ -13,12 +13,12 @@ import numpy as np
 from cloning import Cloner, Demonstrations
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.annealing import Annealing, Schedule
 from a2perf.submission.participant.adapters.origin import record_environment
 from a2perf_baselines import learning
 from a2perf_baselines.candidates import CandidateEnv
 from a2perf_baselines.learning.tf_agents.frameworks import seed_everything
 from a2perf_baselines.tf_agents_candidates import contract, record_candidates
+from a2perf_placement.annealing import Annealing, Schedule
 
 __all__ = ["Settings", "contract", "train"]
 

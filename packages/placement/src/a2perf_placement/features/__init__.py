@@ -1,0 +1,1 @@
+"""Designs as tables of features, and batches of episodes, for training a placer."""

@@ -1,0 +1,141 @@
+"""The exact verdict on a submitted placement, which then stands in an engine.
+
+Fixed nodes must keep their positions, and orientations must be allowed. Hard macros lie inside of the canvas without
+overlap, all other nodes with their centres on it. The first broken rule is reported, with the nodes and by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.domains.circuit_training.netlist import ORIENTATIONS
+from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.errors import IllegalAnswer
+from a2perf_placement.overlaps import legality
+
+FIXED_TOLERANCE = 1e-6
+"""Of (width + height): a placer that computes in single precision returns fixed nodes rounded. They are put back."""
+_SHOWN = 3
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class IllegalPlacementError(IllegalAnswer, ValueError):
+    """The placement breaks a rule; the message names the rule and the nodes."""
+
+
+def apply_placement(
+    plc: PlacementCost, order: Ints, positions: Floats, orientations: Ints, allowed: Sequence[str], tolerance: float
+) -> None:
+    """Puts a placement into an engine that has the initial one, and checks it.
+
+    Args:
+        plc: the engine.
+        order: node of each row.
+        positions: centre of each node, um, finite, shape (nodes, 2).
+        orientations: index into ``ORIENTATIONS`` of each node, shape (nodes,); read for hard macros only.
+        allowed: orientations that movable hard macros may have.
+        tolerance: um; overlaps of hard macros up to this along either axis are allowed.
+
+    Raises:
+        IllegalPlacementError: the placement is not legal; the engine is then in an undefined state.
+    """
+    _check_fixed(plc, order, positions)
+    _check_on_canvas(plc, order, positions)
+    state = plc.state
+    movable = state.fixed[order] == 0
+    _turn(plc, order, orientations, allowed)
+    state.x[order[movable]], state.y[order[movable]] = positions[movable].T
+    state.placed[order] = 1
+    state.place_all_pins()
+    _check_hard(plc, tolerance)
+
+
+def _check_fixed(plc: PlacementCost, order: Ints, positions: Floats) -> None:
+    state = plc.state
+    fixed = np.flatnonzero(state.fixed[order] == 1)
+    before = np.stack((state.x[order[fixed]], state.y[order[fixed]]), axis=1)
+    moved = np.abs(positions[fixed] - before).max(axis=1, initial=0.0)
+    wrong = np.flatnonzero(moved > FIXED_TOLERANCE * sum(plc.get_canvas_width_height()))
+    if len(wrong):
+        names = [f"{_name(plc, order[fixed[k]])} by {moved[k]:.6g} um" for k in wrong]
+        raise IllegalPlacementError(
+            f"{_counted(len(wrong), 'fixed node was', 'fixed nodes were')} moved: {_listed(names)}",
+            hint="return the initial position where benchmark.fixed is True",
+        )
+
+
+def _check_on_canvas(plc: PlacementCost, order: Ints, positions: Floats) -> None:
+    movable = plc.state.fixed[order] == 0
+    inside = ((positions >= 0.0) & (positions <= np.array(plc.get_canvas_width_height()))).all(axis=1)
+    outside = np.flatnonzero(movable & ~inside)
+    if len(outside):
+        names = [f"{_name(plc, order[k])} at ({positions[k, 0]:.6g}, {positions[k, 1]:.6g})" for k in outside]
+        raise IllegalPlacementError(
+            f"{_counted(len(outside), 'node has its centre', 'nodes have their centres')} outside of the canvas "
+            f"{_canvas(plc)}: {_listed(names)}",
+            hint="positions are centres in um from the lower left corner",
+        )
+
+
+def _turn(plc: PlacementCost, order: Ints, orientations: Ints, allowed: Sequence[str]) -> None:
+    state = plc.state
+    codes = {ORIENTATIONS.index(name) for name in allowed}
+    hard = set(plc.hard_macro_indices.tolist())
+    wrong = []
+    for node, code in zip(order.tolist(), np.asarray(orientations).tolist(), strict=True):
+        if node not in hard or code == max(int(state.orientation[node]), 0):
+            continue
+        if state.fixed[node] or code not in codes:
+            wrong.append(f"{_name(plc, node)} {ORIENTATIONS[code]}")
+        else:
+            state.turn(node, code)
+    if wrong:
+        raise IllegalPlacementError(
+            f"{_counted(len(wrong), 'macro has', 'macros have')} an orientation that is not allowed: {_listed(wrong)}",
+            hint=f"allowed are {', '.join(allowed)} for macros that are not fixed",
+        )
+
+
+def _check_hard(plc: PlacementCost, tolerance: float) -> None:
+    verdict = legality(plc, tolerance)
+    # A fixed macro that sticks out, or two that overlap, are part of the design.
+    outside = [name for name in verdict.outside if not plc.is_node_fixed(name)]
+    if outside:
+        raise IllegalPlacementError(
+            f"{_counted(len(outside), 'macro sticks', 'macros stick')} out of the canvas {_canvas(plc)}: "
+            f"{_listed(outside)}",
+            hint="keep half of the macro's size between its centre and the edge",
+        )
+    pairs = [
+        f"{pair.first} and {pair.second} by {float(pair.width):.6g} x {float(pair.height):.6g} um"
+        for pair in verdict.overlaps
+        if not (plc.is_node_fixed(pair.first) and plc.is_node_fixed(pair.second))
+    ]
+    if pairs:
+        raise IllegalPlacementError(
+            f"{_counted(len(pairs), 'pair of macros overlaps', 'pairs of macros overlap')}: {_listed(pairs)}",
+            hint="touching edges are allowed; rounding to single precision can make them overlap",
+        )
+
+
+def _name(plc: PlacementCost, node: int) -> str:
+    return plc.get_node_name(int(node))
+
+
+def _canvas(plc: PlacementCost) -> str:
+    width, height = plc.get_canvas_width_height()
+    return f"({width:.6g} x {height:.6g} um)"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ", ".join(items[:_SHOWN]) + more
