@@ -59,7 +59,7 @@ class Report:
         profile: set of formulas; ``rules`` is its version.
         settings: one section per task.
         across: submissions over the tasks of a domain, for domains with several tasks that have references.
-        added: sections of the domains, then of other packages.
+        added: sections of other packages.
         run_table: all runs, one row each.
         sources: where the numbers come from, one row per group.
         conditions: of all runs and groups.
