@@ -196,8 +196,8 @@ test-engines: setup engines frameworks openenv
 NEWER_PYTHONS ?= 3.12 3.13
 NEWER := $(NEWER_PYTHONS:%=.venv-%/.installed)
 NEWER_TESTS ?= tests/metrics tests/runs tests/domains tests/test_assets.py tests/test_storage.py
-# on the last version also what starts processes, which takes twice as long
-NEWEST_TESTS ?= tests/rlops tests/submission
+# on the last version also what starts processes, which takes twice as long; tests/submission runs tasks in PyBullet
+NEWEST_TESTS ?= tests/rlops
 .venv-3.%/.installed: pyproject.toml setup.py
 	@echo "newer-python: installing .venv-3.$*"
 	@PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd:)" python3.$* -m venv .venv-3.$*
