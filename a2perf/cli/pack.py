@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from a2perf.stranger_files import printable
+from a2perf.stranger_files import Kind, printable
 from a2perf.submission.options import normalised
 
 
@@ -28,7 +28,7 @@ def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
 
     target = pack_runs(runs, out, force=force)
     archive = opened_archive(target)
-    files = [member.size for member in archive.members.values() if not member.is_folder]
+    files = [member.size for member in archive.members.values() if member.kind is Kind.FILE]
     click.echo(f"{len(files)} file(s), {_size(sum(files))}, packed into {_size(target.stat().st_size)}: {target}")
     return 0
 

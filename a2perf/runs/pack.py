@@ -10,9 +10,9 @@ import os
 import shutil
 import stat
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,29 +24,26 @@ from a2perf.runs.inventory import find_bundles, read_manifest
 from a2perf.runs.layout import LOCK
 from a2perf.runs.packed_archive import is_packed, opened_archive
 from a2perf.runs.packed_format import (
-    DEFLATED,
     MARKER,
     MAX_CONTENT_BYTES,
-    MAX_FILE_BYTES,
-    MAX_MEMBER_BYTES,
     MAX_MEMBERS,
-    MAX_RATIO,
-    RATIO_FREE_BYTES,
+    MAX_WRITTEN_BYTES,
     SUFFIX,
     Member,
-    end_of_archive,
+    is_bomb,
     link_problem,
     marker,
     name_problem,
     names_problem,
     order,
 )
-from a2perf.stranger_files import Bounds, FolderEntry, Kind, chunks, printable, walk
+from a2perf.stranger_files import Bounds, FolderEntry, Kind, open_regular, printable, walk
 
 _LEVEL = 9
 _CHUNK_BYTES = 1 << 20
 # Permissions of group and others come from the umask and differ between copies of one run, so they are not packed.
 _FILE_MODE, _FILE_OTHERS, _FOLDER_MODE, _FOLDER_OTHERS = 0o713, 0o044, 0o702, 0o055
+_SPLIT, _KEEP = "pack the runs into several files", "keep this run as a folder"
 
 
 def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = False) -> Path:
@@ -143,14 +140,12 @@ def unpack(file: Path, folder: Path) -> list[Path]:
                 raise UserError(f"{printable(str(file))}: {error}", hint="get the file again") from error
             # The bits for others are not signed, so they are set as `pack` sets them, whatever the archive says.
             os.chmod(place, (member.mode & _FILE_MODE | _FILE_OTHERS) & ~(umask & _FILE_OTHERS))
-        for member in reversed(
-            archive.members.values()
-        ):  # parents last: a read-only folder must stay writable until then
+        for member in reversed(archive.members.values()):  # parents last: they must stay writable until then
             if member.kind is Kind.FOLDER:
-                mode = member.mode & _FOLDER_MODE | _FOLDER_OTHERS
-                os.chmod(work / member.name, mode & ~(umask & _FOLDER_OTHERS))
-        for top in tops:
-            _move(work / top.name, top)
+                place = work / member.name
+                if "/" not in member.name:  # renaming requires write permission, because the folder's `..` changes
+                    place = place.rename(folder / member.name)
+                os.chmod(place, (member.mode & _FOLDER_MODE | _FOLDER_OTHERS) & ~(umask & _FOLDER_OTHERS))
     finally:
         _remove(work)
     return tops
@@ -178,115 +173,89 @@ def _check_ended(folder: Path) -> None:
 def _is_locked(bundle: Path) -> bool:
     if not (bundle / LOCK).is_file():
         return False
-    lock = filelock.FileLock(bundle / LOCK, timeout=0)
     try:
-        lock.acquire()
+        with filelock.FileLock(bundle / LOCK, timeout=0):
+            return False
     except filelock.Timeout:
         return True
     except OSError:  # a read-only copy of another user; its manifest was the evaluator's last write
         return False
-    lock.release()
-    return False
 
 
 def _write(out: BinaryIO, tops: dict[str, Path]) -> None:
     found = sorted(_listed(tops), key=lambda item: order(item[0]))
     if len(found) > MAX_MEMBERS:
-        raise UserError(f"there are more than {MAX_MEMBERS} files and folders", hint="pack the runs into several files")
+        raise UserError(f"there are more than {MAX_MEMBERS} files and folders", hint=_SPLIT)
     if (problem := names_problem([MARKER, *(member.name for member, _ in found)])) is not None:
-        raise UserError(f"these runs cannot be packed: {problem}", hint="keep this run as a folder")
+        raise UserError(f"these runs cannot be packed: {problem}", hint=_KEEP)
     if sum(member.size for member, _ in found) > MAX_CONTENT_BYTES:
-        raise UserError(f"there are more than {MAX_CONTENT_BYTES >> 30} GiB", hint="pack the runs into several files")
-    first, content = marker({member.name: member.target for member, _ in found if member.kind is Kind.LINK})
-    out.write(first.local_header() + content)
-    members = [first]
-    for member, path in found:
-        if member.kind is Kind.LINK:
-            continue
-        members.append(_write_member(out, member, path))
-        if out.tell() > MAX_FILE_BYTES:
-            raise UserError("the packed file would be larger than 4 GiB", hint="pack the runs into several files")
-    out.write(end_of_archive(members, out.tell()))
-    if out.tell() > MAX_FILE_BYTES:
-        raise UserError("the packed file would be larger than 4 GiB", hint="pack the runs into several files")
+        raise UserError(f"there are more than {MAX_CONTENT_BYTES >> 30} GiB", hint=_SPLIT)
+    links = {member.name: member.target for member, _ in found if member.kind is Kind.LINK}
+    try:
+        # Readers refuse the 64-bit extension. `zipfile` dates a member that has no date 1 January 1980.
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, allowZip64=False, compresslevel=_LEVEL) as archive:
+            with archive.open(zipfile.ZipInfo(MARKER), "w") as stream:
+                stream.write(marker(links))
+            archive.getinfo(MARKER).external_attr = (stat.S_IFREG | 0o644) << 16
+            for member, folder in found:
+                if member.kind is Kind.FOLDER:
+                    archive.mkdir(member.name, member.mode)
+                elif member.kind is Kind.FILE:
+                    _write_file(archive, member, folder)
+    except zipfile.LargeZipFile as error:
+        raise UserError("the packed file would be larger than 2 GiB", hint=_SPLIT) from error
+
+
+def _write_file(archive: zipfile.ZipFile, member: Member, folder: Path) -> None:
+    """Writes a file deflated, or stored if that is not larger or if deflate exceeds the ratio that readers accept."""
+    with os.fdopen(open_regular(folder, member.name.partition("/")[2]), "rb") as source:
+        # Negative bits: ZIP stores raw deflate without the header of zlib.
+        coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+        packed_size = sum(len(coder.compress(piece)) for piece in _pieces(source, member)) + len(coder.flush())
+        deflated = packed_size < member.size and not is_bomb(member.size, packed_size)
+        with archive.open(member.name if deflated else zipfile.ZipInfo(member.name), "w") as stream:
+            for piece in _pieces(source, member):
+                stream.write(piece)
+    archive.getinfo(member.name).external_attr = (stat.S_IFREG | member.mode) << 16
+
+
+def _pieces(source: BinaryIO, member: Member) -> Iterator[bytes]:
+    source.seek(0)
+    left = member.size
+    while left >= 0 and (piece := source.read(_CHUNK_BYTES)):
+        left -= len(piece)
+        yield piece
+    if left:
+        raise UserError(
+            f"{printable(member.name)} was changed while it was packed", hint="pack the run when it has ended"
+        )
 
 
 def _listed(tops: dict[str, Path]) -> Iterator[tuple[Member, Path]]:
     for top, folder in tops.items():
         yield _planned(top, folder, folder.stat()), folder
         for entry in walk(folder, Bounds(entries=MAX_MEMBERS)):
-            yield _planned(f"{top}/{entry.path}", folder, entry.status, entry), folder / entry.path
+            yield _planned(f"{top}/{entry.path}", folder, entry.status, entry), folder
 
 
 def _planned(name: str, folder: Path, status: os.stat_result, entry: FolderEntry | None = None) -> Member:
     kind = Kind.FOLDER if entry is None else entry.kind
     shown = printable(str(folder.parent / name))
-    keep = "keep this run as a folder"
     if kind not in (Kind.FILE, Kind.FOLDER, Kind.LINK):
-        raise UserError(f"{shown} is a {kind}, which cannot be packed", hint=keep)
+        raise UserError(f"{shown} is a {kind}, which cannot be packed", hint=_KEEP)
     target = entry.target() if entry is not None and kind is Kind.LINK else ""
     if (problem := name_problem(name) or (link_problem(name, target) if target else None)) is not None:
-        raise UserError(f"the name {shown} {problem}, and cannot be packed", hint=keep)
+        raise UserError(f"the name {shown} {problem}, and cannot be packed", hint=_KEEP)
     if kind is Kind.LINK:
         return Member(name, kind, 0o777, target=target)
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o7000:
-        raise UserError(f"{shown} has a set-id or sticky bit, which packed files never hold", hint=keep)
+        raise UserError(f"{shown} has a set-id or sticky bit, which packed files never hold", hint=_KEEP)
     if kind is Kind.FOLDER:
         return Member(name, kind, mode & _FOLDER_MODE | _FOLDER_OTHERS)
-    if status.st_size > MAX_MEMBER_BYTES:
-        raise UserError(f"{shown} is larger than 4 GiB, and cannot be packed", hint=keep)
+    if status.st_size > MAX_WRITTEN_BYTES:
+        raise UserError(f"{shown} is larger than 2 GiB, and cannot be packed", hint=_KEEP)
     return Member(name, kind, mode & _FILE_MODE | _FILE_OTHERS, size=status.st_size)
-
-
-def _write_member(out: BinaryIO, planned: Member, path: Path) -> Member:
-    """Writes a member deflated, or stored if that is not larger or if deflate exceeds the ratio that readers accept."""
-    start = out.tell()
-    if planned.kind is Kind.FOLDER or planned.size == 0:
-        member = replace(planned, size=0, offset=start)
-        out.write(member.local_header())
-        return member
-    member = _write_content(out, replace(planned, method=DEFLATED, offset=start), path)
-    bomb = member.size > RATIO_FREE_BYTES and member.size > MAX_RATIO * member.packed_size
-    if bomb or member.packed_size >= member.size:
-        out.seek(start)
-        out.truncate()
-        member = _write_content(out, replace(planned, offset=start), path)
-    end = out.tell()
-    # Checksum and sizes are known only now; the format has no data descriptors behind members.
-    out.seek(start)
-    out.write(member.local_header())
-    out.seek(end)
-    return member
-
-
-def _write_content(out: BinaryIO, member: Member, path: Path) -> Member:
-    out.write(member.local_header())
-    # Negative bits: ZIP stores raw deflate without the header of zlib.
-    coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS) if member.method == DEFLATED else None
-    crc = size = packed = 0
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        for piece in chunks(descriptor, str(path), max_bytes=member.size):
-            crc, size = zlib.crc32(piece, crc), size + len(piece)
-            packed += out.write(piece if coder is None else coder.compress(piece))
-    finally:
-        os.close(descriptor)
-    if coder is not None:
-        packed += out.write(coder.flush())
-    if size != member.size:
-        raise UserError(
-            f"{printable(str(path))} was changed while it was packed", hint="pack the run when it has ended"
-        )
-    return replace(member, crc=crc, packed_size=packed)
-
-
-def _move(source: Path, target: Path) -> None:
-    """Renames a folder; the kernel requires write permission on it, because its ``..`` changes."""
-    mode = stat.S_IMODE(source.stat().st_mode)
-    os.chmod(source, mode | 0o200)
-    os.rename(source, target)
-    os.chmod(target, mode)
 
 
 def _remove(folder: Path) -> None:

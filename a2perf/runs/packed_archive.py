@@ -1,6 +1,6 @@
 """Reads packed runs, which may come from another person: checks the whole structure before it reads any content.
 
-``packed_format`` defines the only accepted form. Contents are streamed, never extracted.
+Contents are streamed, never extracted.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from a2perf.runs.packed_checks import PackedFileError, PositionedFile, checked_archive, is_marked
-from a2perf.runs.packed_format import (
-    LOCAL_HEADER,
-    MARKER,
-    SUFFIX,
-    Member,
-    order,
-)
+from a2perf.errors import UserError
+from a2perf.runs.packed_format import BEGINNING_BYTES, SUFFIX, Member, Refused, checked_members, is_marked, order
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, Unreadable, printable
 
 _IN_MEMORY_BYTES = 8 << 20  # files up to this size are inflated once, because readers of arrays seek in them
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
+
+
+class PackedFileError(UserError):
+    """The file is damaged, hostile, or not a packed run."""
 
 
 class PackedArchive:
@@ -48,12 +47,14 @@ class PackedArchive:
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
-        self.path = path
         self._lock = threading.Lock()
-        source = PositionedFile(descriptor)  # closes the descriptor when the last open member is closed too
-        self._archive, self.members = checked_archive(path, source)
-        self._keys = [order(member) for member in self.members.values()]
-        self._ordered = list(self.members.values())
+        source = _PositionedFile(descriptor)  # closes the descriptor when the last open member is closed too
+        try:
+            self._archive, self._ordered = checked_members(source, descriptor)
+        except Refused as error:
+            message = f"{printable(str(path))}: {error}"
+            raise PackedFileError(message, hint="ask for a file made by `a2perf pack`") from error
+        self.members = {member.name: member for member in self._ordered}
         status = os.fstat(descriptor)
         self.stamp = f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
@@ -64,8 +65,8 @@ class PackedArchive:
     def below(self, folder: str) -> Iterator[Member]:
         """Yields all entries below a folder (``""``: of the archive), each folder before its content."""
         prefix = folder.encode().replace(b"/", b"\0") + b"\0" if folder else b""
-        for index in range(bisect.bisect_left(self._keys, prefix), len(self._keys)):
-            if not self._keys[index].startswith(prefix):
+        for index in range(bisect.bisect_left(self._ordered, prefix, key=order), len(self._ordered)):
+            if not order(self._ordered[index]).startswith(prefix):
                 return
             yield self._ordered[index]
 
@@ -119,6 +120,7 @@ def opened_archive(path: Path) -> PackedArchive:
 
     Raises:
         PackedFileError: it is not a packed run, or it is damaged or hostile.
+        NotRegular: it is not a regular file.
         Unreadable: it cannot be opened.
     """
     try:
@@ -126,10 +128,8 @@ def opened_archive(path: Path) -> PackedArchive:
     except OSError as error:
         raise Unreadable(str(path), f"cannot be read: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise PackedFileError(path, "it is not a regular file")
-    return _opened(
-        path.absolute(), (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    )
+        raise NotRegular(str(path), "is not a regular file")
+    return _opened(path.absolute(), _version(status))
 
 
 def is_packed(path: Path | str) -> bool:
@@ -138,8 +138,7 @@ def is_packed(path: Path | str) -> bool:
     try:
         if not text.endswith(SUFFIX) or not stat.S_ISREG((status := os.stat(text)).st_mode):
             return False
-        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        return _begins_marked(text, stamp)
+        return _begins_marked(text, _version(status))
     except (OSError, ValueError):
         return False
 
@@ -183,11 +182,8 @@ def unpacked_path(path: Path) -> Path:
     return path if place is None else place[0].parent / place[1]
 
 
-class _MemberStream(io.RawIOBase):
-    """A member's content; damage raises ``OSError``, as for a file on a broken disk."""
-
-    def __init__(self, stream: IO[bytes], name: str) -> None:
-        self._stream, self._name = stream, name
+class _Stream(io.RawIOBase):
+    """A stream that can be read and sought in."""
 
     def readable(self) -> bool:
         return True
@@ -195,10 +191,42 @@ class _MemberStream(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
+
+class _PositionedFile(_Stream):
+    """A file with a separate position, because forked processes share the position of its descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._at = descriptor, 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
+        self._at = offset + (os.fstat(self._descriptor).st_size if base is None else base)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        count = os.preadv(self._descriptor, [buffer], self._at)
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()
+
+
+class _MemberStream(_Stream):
+    """A member's content; damage raises ``OSError``, as for a file on a broken disk."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._stream, self._name = stream, name
+
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         try:
             return self._stream.seek(offset, whence)
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except _DAMAGE as error:
             raise OSError(f"{printable(self._name)} is damaged in the packed file: {error}") from error
 
     def tell(self) -> int:
@@ -207,7 +235,7 @@ class _MemberStream(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         try:
             data = self._stream.read(len(buffer))
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except _DAMAGE as error:
             raise OSError(f"{printable(self._name)} is damaged in the packed file: {error}") from error
         buffer[: len(data)] = data
         return len(data)
@@ -217,23 +245,26 @@ class _MemberStream(io.RawIOBase):
         super().close()
 
 
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 @lru_cache(maxsize=64)
-def _opened(path: Path, status: tuple[int, ...]) -> PackedArchive:
+def _opened(path: Path, version: tuple[int, ...]) -> PackedArchive:
     try:
         # O_NONBLOCK: if a pipe has replaced the file since its check, opening it must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise Unreadable(str(path), f"cannot be read: {error.strerror}") from error
-    found = os.fstat(descriptor)
-    if (found.st_dev, found.st_ino) != status[:2]:
+    if _version(os.fstat(descriptor))[:2] != version[:2]:
         os.close(descriptor)
         raise Unreadable(str(path), "was replaced while it was read")
     return PackedArchive(path, descriptor)
 
 
 @lru_cache(maxsize=1024)
-def _begins_marked(path: str, stamp: tuple[int, ...]) -> bool:
+def _begins_marked(path: str, version: tuple[int, ...]) -> bool:
     # Only a part of the cache's key: a changed file is examined again.
-    del stamp
+    del version
     with open(path, "rb") as stream:
-        return is_marked(stream.read(LOCAL_HEADER.size + len(MARKER)))
+        return is_marked(stream.read(BEGINNING_BYTES))

@@ -1,20 +1,22 @@
-"""The file format of packed runs: a ZIP archive in canonical form.
+"""The file format of packed runs, and the check of a file that may come from another person.
 
-``a2perf pack`` writes this form and readers accept nothing else. Otherwise two programs could read different contents
-from one file. Members are contiguous and sorted, headers have no comments, extra fields or times, names are plain
-relative paths, and the directory ends the file. ``docs/reference/packed_runs.md`` documents the format and its limits.
+``docs/reference/packed_runs.md`` documents the format. ``zipfile`` parses and writes it. What ``zipfile`` tolerates is
+refused, because two programs could otherwise read different contents from one file: every header must have the bytes
+that ``a2perf pack`` writes, and members follow without gaps.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import stat
 import struct
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import IO, NamedTuple
 
 from a2perf.stranger_files import Kind, printable
 
@@ -27,8 +29,10 @@ Links are data of this member and not members of the archive, so other programs 
 """
 
 MAX_MEMBERS = 65_533  # with the marker one below 0xFFFF, which announces the 64-bit extension of ZIP
-MAX_FILE_BYTES = MAX_MEMBER_BYTES = 0xFFFF_FFFE
-"""Limit on the packed file and on one member: that of ZIP without its 64-bit extension."""
+MAX_FILE_BYTES = 0xFFFF_FFFE
+"""Limit on a file that is read: that of ZIP without its 64-bit extension."""
+MAX_WRITTEN_BYTES = 0x7FFF_FFFF
+"""Limit on a file that is written, and on each member: ``zipfile`` uses the 64-bit extension beyond it."""
 MAX_CONTENT_BYTES = 64 << 30
 MAX_DIRECTORY_BYTES = MAX_MARKER_BYTES = 64 << 20
 MAX_RATIO, RATIO_FREE_BYTES = 250, 1 << 20
@@ -36,75 +40,50 @@ MAX_RATIO, RATIO_FREE_BYTES = 250, 1 << 20
 MAX_DEPTH = 100
 MAX_NAME_BYTES, MAX_PART_BYTES, MAX_TARGET_BYTES = 2048, 255, 4096
 
-STORED, DEFLATED = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
-LOCAL_HEADER = struct.Struct("<4s5H3L2H")
-_CENTRAL = struct.Struct("<4sBB5H3L5H2L")
-END_RECORD = struct.Struct("<4s4H2LH")
-ENCRYPTED, _UTF8 = 0x1, 0x800  # flags of a member
-# ZIP 2.0 is the first version with folders and deflate; 0x10 is the DOS attribute of a folder.
-_VERSION, _UNIX, _DATE, _FOLDER_FLAG = 20, 3, (1 << 5) | 1, 0x10  # the date is 1 January 1980, the earliest of ZIP
-PERMISSIONS = 0o777
+_HEADER_BYTES = 30
+BEGINNING_BYTES = _HEADER_BYTES + len(MARKER)
+_END = struct.Struct("<4s4H2LH")
+_OTHER_FORM = "is not in the form that `a2perf pack` writes"
+# ZIP 2.0, made on Unix (3), on 1 January 1980; 0x800 is the flag of UTF-8 names, 0x10 the DOS attribute of folders.
+_VERSION, _UNIX, _DATE, _UTF8, _FOLDER_FLAG = 20, 3, 33, 0x800, 0x10
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One file, folder or link of a packed file.
 
     Attributes:
         name: path below the top, with ``/`` between names and none at the end.
-        kind: ``Kind.FILE``, ``Kind.FOLDER`` or ``Kind.LINK``.
         mode: permission bits.
-        method: ``STORED`` or ``DEFLATED``.
-        crc: CRC-32 of the content.
-        packed_size: bytes in the packed file.
         size: bytes of the content.
-        offset: of the member's header in the packed file.
         target: text of a link.
     """
 
     name: str
     kind: Kind
     mode: int
-    method: int = STORED
-    crc: int = 0
-    packed_size: int = 0
     size: int = 0
-    offset: int = 0
     target: str = ""
 
-    @property
-    def is_folder(self) -> bool:
-        """Whether it is a folder."""
-        return self.kind is Kind.FOLDER
 
-    @property
-    def full_name(self) -> str:
-        """The name in the archive; a folder's name ends in ``/``."""
-        return f"{self.name}/" if self.kind is Kind.FOLDER else self.name
-
-    def local_header(self) -> bytes:
-        """Returns the header in front of the content, in canonical form."""
-        name = self.full_name.encode()
-        numbers = (_flags(name), self.method, 0, _DATE, self.crc, self.packed_size, self.size, len(name), 0)
-        return LOCAL_HEADER.pack(b"PK\x03\x04", _VERSION, *numbers) + name
-
-    def directory_entry(self) -> bytes:
-        """Returns the entry in the directory, in canonical form."""
-        name = self.full_name.encode()
-        numbers = (_flags(name), self.method, 0, _DATE, self.crc, self.packed_size, self.size, len(name))
-        folder = self.kind is Kind.FOLDER
-        attributes = ((stat.S_IFDIR if folder else stat.S_IFREG) | self.mode) << 16 | (_FOLDER_FLAG if folder else 0)
-        rest = (0, 0, 0, 0, attributes, self.offset)
-        return _CENTRAL.pack(b"PK\x01\x02", _VERSION, _UNIX, _VERSION, *numbers, *rest) + name
-
-    @property
-    def end(self) -> int:
-        """Offset of the next member."""
-        return self.offset + LOCAL_HEADER.size + len(self.full_name.encode()) + self.packed_size
+class Refused(Exception):
+    """Why a packed file is refused, as a sentence."""
 
 
-def _flags(name: bytes) -> int:
-    return 0 if name.isascii() else _UTF8
+def order(member: Member) -> bytes:
+    """Returns the sort key: each folder before its content, sorted by the bytes of the names."""
+    # A null byte sorts before every character of a name: `a/b` stays behind `a` and before `a-b`.
+    return member.name.encode().replace(b"/", b"\0")
+
+
+def is_bomb(size: int, packed_size: int) -> bool:
+    """Returns whether content is so much larger than its deflated bytes that readers refuse it."""
+    return size > RATIO_FREE_BYTES and size > MAX_RATIO * packed_size
+
+
+def marker(links: Mapping[str, str]) -> bytes:
+    """Returns the content of the first member; ``links`` holds the target of each link by name."""
+    record = {"format": FORMAT, "links": links}
+    return json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
 def name_problem(name: str) -> str | None:
@@ -161,30 +140,137 @@ def link_problem(name: str, target: str) -> str | None:
     return None
 
 
-def marker(links: Mapping[str, str]) -> tuple[Member, bytes]:
-    """Returns the first member and its content.
+def is_marked(beginning: bytes) -> bool:
+    """Returns whether a file that starts with these bytes claims to be a packed run."""
+    return beginning.startswith(b"PK\x03\x04") and beginning[_HEADER_BYTES:] == MARKER.encode()
 
-    Args:
-        links: target of each link by name.
+
+def checked_members(source: IO[bytes] | io.RawIOBase, descriptor: int) -> tuple[zipfile.ZipFile, list[Member]]:
+    """Opens a packed file and checks its whole structure.
+
+    Returns:
+        The archive, and all members without the marker in the order of a walk.
     """
-    record = {"format": FORMAT, "links": links}
-    content = json.dumps(record, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode() + b"\n"
-    member = Member(MARKER, Kind.FILE, 0o644, STORED, zlib.crc32(content), len(content), len(content))
-    return member, content
+    count, length, offset = _end(descriptor)
+    try:
+        archive = zipfile.ZipFile(source)
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, RuntimeError, struct.error) as error:
+        raise Refused(f"it is not a ZIP archive: {error}") from error
+    infos = archive.infolist()
+    if len(infos) != count:
+        raise Refused(f"its directory holds {len(infos)} members and its end says {count}")
+    if not infos or infos[0].orig_filename != MARKER:
+        raise Refused("its directory does not begin with the first member")
+    content = os.pread(descriptor, min(infos[0].file_size, MAX_MARKER_BYTES), BEGINNING_BYTES)
+    links = _links(content)
+    stored = [_member(info) for info in infos]
+    members = sorted([*stored[1:], *links], key=order)
+    _check_together(members)
+    first = Member(MARKER, Kind.FILE, 0o644, len(content))
+    whole = stored[0] == first and not infos[0].compress_type and zlib.crc32(content) == infos[0].CRC
+    if not whole or content != marker({link.name: link.target for link in links}):
+        raise Refused(f"{MARKER} {_OTHER_FORM}")
+    if stored[1:] != [member for member in members if member.kind is not Kind.LINK]:
+        raise Refused("its members are not in the order of their names")
+    at, directory = 0, []
+    for info, member in zip(infos, stored, strict=True):
+        header, entry = _canonical(info, member)
+        directory.append(entry)
+        if info.header_offset != at:
+            raise Refused(f"{printable(member.name)} overlaps another member, or leaves a gap")
+        if os.pread(descriptor, len(header), at) != header:
+            raise Refused(f"the header of {printable(member.name)} contradicts the directory, or {_OTHER_FORM}")
+        at += len(header) + info.compress_size
+    if at != offset:
+        raise Refused("there is something between its members and its directory")
+    if os.pread(descriptor, length, offset) != b"".join(directory):
+        raise Refused(f"its directory {_OTHER_FORM}")
+    return archive, members
 
 
-def end_of_archive(members: Sequence[Member], offset: int) -> bytes:
-    """Returns the directory and the record that end an archive.
+def _end(descriptor: int) -> tuple[int, int, int]:
+    """Returns the number of members, and the bytes and the offset of the directory."""
+    size = os.fstat(descriptor).st_size
+    if not is_marked(os.pread(descriptor, BEGINNING_BYTES, 0)):
+        raise Refused("it is not a packed run")
+    if size > MAX_FILE_BYTES:
+        raise Refused(f"it is larger than {MAX_FILE_BYTES} bytes")
+    # At the very end and not searched for: ZIP readers would also find it before a comment.
+    end = os.pread(descriptor, _END.size, max(0, size - _END.size))
+    signature, disk, first_disk, here, count, length, offset, comment = _END.unpack(end)
+    if signature != b"PK\x05\x06":
+        raise Refused("it was cut off, or something was appended to it")
+    if disk or first_disk or here != count or comment or offset + length + _END.size != size:
+        raise Refused("its end does not fit its content")
+    if length > MAX_DIRECTORY_BYTES:
+        raise Refused(f"its directory is larger than {MAX_DIRECTORY_BYTES >> 20} MiB")
+    return count, length, offset
 
-    Args:
-        members: the marker, then all members except links, in the order of the archive.
-        offset: offset of the directory.
-    """
-    directory = b"".join(member.directory_entry() for member in members)
-    return directory + END_RECORD.pack(b"PK\x05\x06", 0, 0, len(members), len(members), len(directory), offset, 0)
+
+def _canonical(info: zipfile.ZipInfo, member: Member) -> tuple[bytes, bytes]:
+    """Returns the header and the directory entry of a member: no times, comments, extra fields or flags but UTF-8."""
+    name = info.orig_filename.encode()
+    flags = 0 if name.isascii() else _UTF8
+    sizes = (info.CRC, info.compress_size, info.file_size, len(name), 0)
+    common = struct.pack("<5H3L2H", _VERSION, flags, info.compress_type, 0, _DATE, *sizes)
+    kind = stat.S_IFDIR if member.kind is Kind.FOLDER else stat.S_IFREG
+    attributes = (kind | member.mode) << 16 | (_FOLDER_FLAG if member.kind is Kind.FOLDER else 0)
+    rest = struct.pack("<3H2L", 0, 0, 0, attributes, info.header_offset)
+    return b"PK\x03\x04" + common + name, b"PK\x01\x02" + bytes((_VERSION, _UNIX)) + common + rest + name
 
 
-def order(member: Member) -> bytes:
-    """Returns the sort key: each folder before its content, sorted by the bytes of the names."""
-    # A null byte sorts before every character of a name: `a/b` stays behind `a` and before `a-b`.
-    return member.name.encode().replace(b"/", b"\0")
+def _member(info: zipfile.ZipInfo) -> Member:
+    # Not info.filename, which zipfile cuts at a null byte.
+    name, mode = info.orig_filename.removesuffix("/"), info.external_attr >> 16
+    kind = Kind.FOLDER if info.orig_filename.endswith("/") else Kind.FILE
+    shown = printable(name)
+    if (problem := name_problem(name)) is not None:
+        raise Refused(f"the name {shown} {problem}")
+    if info.flag_bits & 1:
+        raise Refused(f"{shown} is encrypted")
+    if info.extra or info.comment:  # an extra field can hold sizes that do not fit a header
+        raise Refused(f"{shown} {_OTHER_FORM}")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Refused(f"{shown} is neither stored nor deflated")
+    if Kind.of(mode) is not kind or stat.S_IMODE(mode) & ~0o777:
+        what = Kind.of(mode) if stat.S_IFMT(mode) else "member of no kind"
+        raise Refused(f"{shown} is a {what}, or has a set-id or sticky bit")
+    if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
+        raise Refused(f"{shown} is stored with two different sizes")
+    if kind is Kind.FOLDER and (info.file_size or info.compress_size):
+        raise Refused(f"{shown} is a folder with content")
+    if is_bomb(info.file_size, info.compress_size):
+        raise Refused(f"{shown} unpacks to more than {MAX_RATIO} times its size")
+    return Member(name, kind, stat.S_IMODE(mode), info.file_size)
+
+
+def _links(content: bytes) -> list[Member]:
+    try:
+        record = json.loads(content)
+        version, links = record["format"], record["links"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Refused(f"{MARKER} is not what `a2perf pack` writes") from error
+    if version != FORMAT:
+        raise Refused(f"it has the format {version!r:.20}; this a2perf reads {FORMAT}")
+    if not isinstance(links, dict) or not all(isinstance(target, str) for target in links.values()):
+        raise Refused(f"{MARKER} is not what `a2perf pack` writes")
+    for name, target in links.items():
+        if (problem := name_problem(name) or link_problem(name, target)) is not None:
+            raise Refused(f"the name {printable(name)} {problem}")
+    return [Member(name, Kind.LINK, 0o777, target=target) for name, target in links.items()]
+
+
+def _check_together(members: list[Member]) -> None:
+    if (problem := names_problem([MARKER, *(member.name for member in members)])) is not None:
+        raise Refused(problem)
+    if len(members) > MAX_MEMBERS:
+        raise Refused(f"it holds more than {MAX_MEMBERS} members")
+    if sum(member.size for member in members) > MAX_CONTENT_BYTES:
+        raise Refused(f"it unpacks to more than {MAX_CONTENT_BYTES >> 30} GiB")
+    folders = {member.name for member in members if member.kind is Kind.FOLDER}
+    for member in members:
+        above, _, _ = member.name.rpartition("/")
+        if not above and member.kind is not Kind.FOLDER:
+            raise Refused(f"{printable(member.name)} lies outside of every run")
+        if above and above not in folders:
+            raise Refused(f"{printable(member.name)} lies in a folder that is not a member")

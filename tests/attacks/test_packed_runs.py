@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from a2perf.cli import cli
 from a2perf.errors import UserError
-from a2perf.runs import packed_archive, packed_checks, signing
+from a2perf.runs import packed_archive, packed_format, signing
 from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import read_manifest, record_files
 from a2perf.runs.pack import pack, unpack
@@ -135,7 +135,11 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "a directory that begins elsewhere": (lambda path: write(path, RUN, offset=10), "end"),
     "a directory of another length": (lambda path: write(path, RUN, length=10), "end"),
     "the 64-bit extension": (_zip64, "end"),
-    "64-bit counts": (lambda path: write(path, RUN, here=0xFFFF, count=0xFFFF), "64-bit"),
+    "64-bit counts": (lambda path: write(path, RUN, here=0xFFFF, count=0xFFFF), "its end says 65535"),
+    "a 64-bit size": (
+        _with(Forged(b"r/x", b"data", method=8, packed_size=0xFFFF_FFFF, extra=struct.pack("<HHQ", 1, 8, 1 << 40))),
+        "form",
+    ),
     "a 64-bit locator in a name": (_hidden_zip64, "cannot be printed"),
     "a newer format": (lambda path: write(path, RUN, first=marker(b'{"format":2,"links":{}}\n')), "format"),
     "a marker that is no record": (lambda path: write(path, RUN, first=marker(b"[" * 5000)), "not what"),
@@ -149,8 +153,8 @@ COMMANDS = (("validate",), ("score",), ("unpack",))
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_checks, "MAX_MEMBERS", 8)
-    monkeypatch.setattr(packed_checks, "MAX_CONTENT_BYTES", 2500)
+    monkeypatch.setattr(packed_format, "MAX_MEMBERS", 8)
+    monkeypatch.setattr(packed_format, "MAX_CONTENT_BYTES", 2500)
 
 
 @pytest.mark.parametrize("trick", HOSTILE)
@@ -284,7 +288,8 @@ def test_a_changed_byte_of_a_signed_packed_run_is_found_or_harmless(
         assert all(problem.isprintable() for problem in problems)
         if not problems:  # another way to deflate the same content: what is unpacked is what was signed
             original, changed = unpack(packed, top / "a"), unpack(path, top / "b")
-            assert _contents(original[0]) == _contents(changed[0])
+            signed = {f"inference/{name}" for name in read_manifest(original[0] / "inference").inventory}
+            assert _contents(original[0], signed) == _contents(changed[0], signed)
     finally:
         shutil.rmtree(top)
 
@@ -293,11 +298,12 @@ def test_the_unchanged_packed_run_is_verified(packed: Path, key: Path) -> None:
     assert _problems(packed, key) == []
 
 
-def _contents(folder: Path) -> dict[str, object]:
+def _contents(folder: Path, signed: set[str]) -> dict[str, object]:
+    """Returns what each entry holds, with the permissions that the manifest lists."""
     return {
-        path.relative_to(folder).as_posix(): (
+        (name := path.relative_to(folder).as_posix()): (
             os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None,
-            path.lstat().st_mode,
+            path.lstat().st_mode if name in signed else None,
         )
         for path in sorted(folder.rglob("*"))
     }

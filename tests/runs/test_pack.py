@@ -154,6 +154,24 @@ def test_long_runs_of_zeros_are_stored_so_that_no_packed_run_looks_like_a_bomb(r
     assert content(tmp_path / "out" / "root") == content(root)
 
 
+def test_a_file_or_runs_beyond_two_gib_are_refused_and_leave_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = pack([root])
+    size = packed.stat().st_size
+    packed.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(zipfile, "ZIP64_LIMIT", size // 2)
+        with pytest.raises(UserError, match="the packed file would be larger than 2 GiB"):
+            pack([root])
+    huge = root / "train" / "artifacts" / "huge"
+    huge.touch()
+    os.truncate(huge, 2 << 30)
+    with pytest.raises(UserError, match="huge is larger than 2 GiB"):
+        pack([root])
+    assert sorted(path.name for path in root.parent.iterdir()) == ["root"]
+
+
 def test_nothing_is_replaced_unless_asked(root: Path, tmp_path: Path) -> None:
     packed = pack([root])
     with pytest.raises(ConfigError, match="exists already"):
