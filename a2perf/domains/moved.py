@@ -1,6 +1,6 @@
 """Names of tasks, environments, profiles and templates that distributions of this repository bring since 1.0.
 
-Kept for one release: an error about such a name says what to install.
+Kept for one release: an error about such a name has the command that installs the distribution.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Placement of macros as a task of its own: a design is placed with one action, exact verdict and cost, reference
-placers, and the competition profile ``macro_placement``.
+"""Macro placement: a design is placed with one action, exact verdict and cost, reference placers, and the competition
+profile ``macro_placement``.
 
 This file only describes the domain; importing it loads neither Numba nor Gymnasium.
 """
