@@ -97,12 +97,14 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[all,dev]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps $(EDITABLE) packages/baselines
+	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) 'packages/trackers[huggingface,mlflow,tensorboard]' \
+		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
 	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps \
 		--no-index --find-links "$(PIP_FIND_LINKS)" torch || echo "frameworks: torch comes from the index"
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[sb3]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
 		|| echo "frameworks: continuing without Stable-Baselines3"
-	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[mujoco,ray,slurm,wandb]' \
+	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[mujoco,ray,slurm]' wandb \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt \
 		|| echo "frameworks: Ray and Weights & Biases are not installed"
 	@touch $(FRAMEWORKS_INSTALLED)
@@ -168,7 +170,7 @@ test-packages: setup packages
 test-slow: setup
 	@$(BIN)/python -m pytest -m slow
 	@$(BIN)/python -m pytest --hypothesis-profile search -m "not slow" $$(grep -rl "^@given" tests --include="test_*.py")
-	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest tests packages/baselines/tests; \
+	@if $(MAKE) --no-print-directory frameworks; then A2PERF_ONLY=tf_agents,sb3 $(FRAMEWORKS)/bin/python -m pytest tests packages/baselines/tests packages/trackers; \
 	else echo "test-slow: SKIPPED the groups tf_agents and sb3: $(FRAMEWORKS) could not be created, see above"; fi
 
 # Tests of engines and frameworks; none may be skipped. The programs are Debian packages, so this needs root.
@@ -189,7 +191,7 @@ FRAMEWORK_GROUPS := tf_agents,sb3,ray,wandb
 test-engines: setup engines frameworks openenv
 	@A2PERF_ONLY=$(ENGINE_GROUPS) A2PERF_REQUIRE=$(ENGINE_GROUPS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 	@A2PERF_ONLY=$(FRAMEWORK_GROUPS) A2PERF_REQUIRE=$(FRAMEWORK_GROUPS) \
-		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests packages/baselines/tests
+		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests packages/baselines/tests packages/trackers
 
 # PyBullet has no wheel for Python 3.12 and later, and the lock is for 3.11: packages come unpinned. With pyenv, a command
 # such as python3.12 answers only if PYENV_VERSION names its version.
@@ -254,12 +256,14 @@ docs: $(INSTALLED)
 
 # The lock holds hashes of every file of a version, for other processors, and no addresses, for other indexes. torch and
 # TensorFlow stay out: participants bring them.
+# Distributions are tested with these extras.
+PACKAGE_EXTRAS := dev huggingface mlflow tensorboard
 lock:
 	@test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install --quiet uv; }
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --extra all --extra mujoco --extra slurm --extra dev --output-file $(REQUIREMENTS) pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--no-emit-find-links --constraint $(REQUIREMENTS) --output-file packages/requirements.lock packages/*/pyproject.toml
+		--no-emit-find-links --constraint $(REQUIREMENTS) $(PACKAGE_EXTRAS:%=--extra %) --output-file packages/requirements.lock packages/*/pyproject.toml
 
 docker:
 	@docker/build.sh

@@ -12,8 +12,6 @@ Environments   tasks, make, make_vec
 Run            evaluate, train, submit, check, track, reproduce
 Read           read_run, read_runs, score, compare, time_to_result, to_frame, open_dataset
 Write          write_report, write_leaderboard
-Other tools    a2perf.exporters (MLflow, Weights & Biases, TensorBoard, Hugging Face),
-               a2perf.integrations (Stable-Baselines3)
 
 `help(a2perf.evaluate)` describes a function. Errors are ``a2perf.UserError`` with the text that the commands print.
 
@@ -21,7 +19,7 @@ Importing this package loads no large dependency: each public name is imported o
 environments with Gymnasium; ``gymnasium.make("a2perf:NAME-v0")`` imports it automatically.
 """
 
-from a2perf._moved import announce_moves
+from a2perf._moved import MOVED, announce_moves, moved
 from a2perf._register_environments import register_with_gymnasium
 from a2perf._version import __version__ as __version__
 
@@ -29,7 +27,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2perf
     from typing import Any
 
-    from a2perf import exporters, integrations
     from a2perf.api.arguments import RunSettings
     from a2perf.api.checking import CheckReport, check
     from a2perf.api.comparing import Comparison, compare
@@ -83,8 +80,6 @@ _HOMES = {
 }
 """The module of each public name."""
 
-_SUBPACKAGES = frozenset({"exporters", "integrations"})
-
 __all__ = [
     "CheckReport",
     "Comparison",
@@ -105,8 +100,6 @@ __all__ = [
     "check",
     "compare",
     "evaluate",
-    "exporters",
-    "integrations",
     "make",
     "make_vec",
     "open_dataset",
@@ -133,9 +126,9 @@ def __getattr__(name: str) -> "Any":
     import importlib
     import sys
 
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"a2perf.{name}")
     home = _HOMES.get(name)
+    if new := MOVED.get(f"a2perf.{name}"):
+        raise AttributeError(moved(f"a2perf.{name}", new))
     if home is None:
         # with these two arguments Python adds "Did you mean"
         raise AttributeError(f"module 'a2perf' has no attribute {name!r}", name=name, obj=sys.modules[__name__])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from types import ModuleType
 
 MOVED = {
+    "a2perf.exporters": "a2perf_trackers",
+    "a2perf.integrations": "a2perf_trackers",
     "a2perf.learning": "a2perf_baselines.learning",
     "a2perf.domains.candidates": "a2perf_baselines.candidates",
     "a2perf.submission.participant.adapters.tf_agents_candidates": "a2perf_baselines.tf_agents_candidates",
@@ -40,15 +42,19 @@ class _MovedFinder:
         new = _new_name(fullname)
         if new is None:
             return None
-        package = new.partition(".")[0]
-        folder = package.removeprefix("a2perf_")
-        raise ModuleNotFoundError(
-            f"{fullname} is now {new}, of the distribution {package.replace('_', '-')}: "
-            f"pip install -e packages/{folder}, in a checkout",
-            name=package,
-        )
+        raise ModuleNotFoundError(moved(fullname, new), name=new.partition(".")[0])
 
 
 def announce_moves() -> None:
     """Answers imports of the old names."""
     sys.meta_path.append(_MovedFinder())
+
+
+def moved(module: str, new: str) -> str:
+    """Returns the error for a module that moved."""
+    package = new.partition(".")[0]
+    folder = package.removeprefix("a2perf_")
+    return (
+        f"{module} is now {new}, of the distribution {package.replace('_', '-')}: "
+        f"pip install -e packages/{folder}, in a checkout"
+    )

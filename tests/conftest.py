@@ -244,7 +244,7 @@ GROUPS: dict[str, Group] = {
     "h5py": Group(_module("h5py"), "`pip install -e '.[datasets]'`"),
     "sb3": Group(_module("stable_baselines3"), "`pip install -e '.[sb3]'`"),
     "sb3_contrib": Group(_module("sb3_contrib"), "`pip install sb3-contrib`"),
-    "wandb": Group(_module("wandb"), "`pip install -e '.[wandb]'`"),
+    "wandb": Group(_module("wandb"), "`pip install wandb`"),
     "minari": Group(_module("minari"), "`pip install minari h5py`"),
     "sphinx": Group(_module("sphinx", "myst_parser", "furo"), "`pip install -e '.[docs]'`"),
     "ariane": Group(_ariane, "`python -m tests.golden.regenerate --fetch` where github.com can be reached"),

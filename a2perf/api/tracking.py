@@ -14,27 +14,44 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload, runtime_checkable
 
 from a2perf.api.tracked import Tracked
 from a2perf.errors import ConfigError, UserError
-from a2perf.exporters.loggers import MetricLogger
 
 if TYPE_CHECKING:
     from a2perf.metrics.trackers.sampler import Sampler
     from a2perf.runs.bundle import Bundle
 
-__all__ = ["Tracked", "TrackedBlock", "TrackedFunction", "track"]
+__all__ = ["MetricLogger", "Tracked", "TrackedBlock", "TrackedFunction", "track"]
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
+
+
+@runtime_checkable
+class MetricLogger(Protocol):
+    """An object that takes values by name, such as the loggers of ``a2perf_trackers``."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Takes values of one step.
+
+        Args:
+            step: position in the training, not negative.
+            values: numbers by name; NaN and infinities are allowed.
+        """
+
+    def close(self) -> None:
+        """Ends the record; calling it again changes nothing."""
+
+
 Logger = logging.Logger | MetricLogger | Callable[[Tracked], object]
 """Receives the result at the end of a block: a ``logging.Logger`` gets one line at level INFO, a logger of
-``a2perf.exporters`` gets the costs by name at step 0, a callable gets the ``Tracked``."""
+``a2perf_trackers`` gets the costs by name at step 0, a callable gets the ``Tracked``."""
 
 _OPEN_WAIT_S = 1.0
 _MOST_CALLS = 1000
@@ -104,7 +121,7 @@ def track(
         idle_s: seconds to wait before the block and to measure the idle power in. Net energy then excludes it.
         task: task of the record.
         seed: seed of the record; records that differ only in the seed are scored together.
-        logger: receives the result at the end: a ``logging.Logger``, a logger of ``a2perf.exporters`` or a callable.
+        logger: receives the result at the end: a ``logging.Logger``, a logger of ``a2perf_trackers`` or a callable.
             A failure of it is a warning.
 
     Returns:
@@ -154,7 +171,7 @@ class TrackedBlock:
         if logger is not None and not isinstance(logger, logging.Logger | MetricLogger) and not callable(logger):
             raise ConfigError(
                 f"a {type(logger).__name__} cannot receive the result",
-                hint="give a logging.Logger, a logger of a2perf.exporters, or a function of one argument",
+                hint="give a logging.Logger, a logger of a2perf_trackers, or a function of one argument",
             )
         self._name = name
         self._folder = None if folder is None else Path(folder)

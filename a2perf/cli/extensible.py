@@ -18,6 +18,10 @@ from a2perf.plugins import install_line
 GROUP = "a2perf.commands"
 BROUGHT_BY = {
     "data.netlist": "placement",
+    "export.huggingface": "trackers",
+    "export.mlflow": "trackers",
+    "export.tensorboard": "trackers",
+    "export.wandb": "trackers",
     "model": "agents",
     "serve": "serve",
 }

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "a2perf"
 FOUNDATIONS = "foundations"
 ORDER = (
-    "cli", "integrations", "api", "datasets", "rlops", "exporters", "report", "experiments", "launch", "submission",
+    "cli", "api", "datasets", "rlops", "report", "experiments", "launch", "submission",
     "metrics", "sandbox", "domains", "runs", FOUNDATIONS,
 )  # fmt: skip
 """From top to bottom: imports point down."""

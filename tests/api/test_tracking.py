@@ -366,7 +366,7 @@ def test_a_fork_inside_of_the_block_does_not_end_it(tmp_path: Path) -> None:
 
 
 class _Recorder:
-    """A logger as those of ``a2perf.exporters``."""
+    """A logger as those of ``a2perf_trackers``."""
 
     def __init__(self) -> None:
         self.logged: list[tuple[int, dict[str, float]]] = []
@@ -378,7 +378,7 @@ class _Recorder:
         raise AssertionError("the logger belongs to the caller")
 
 
-def test_the_costs_go_to_a_logger_of_the_exporters() -> None:
+def test_the_costs_go_to_a_logger_of_values() -> None:
     recorder = _Recorder()
     with a2perf.track("a", logger=recorder) as tracked:
         sum(range(1000))

@@ -41,9 +41,7 @@ def test_02_every_module_imports_with_the_declared_dependencies() -> None:
             if not module.name.startswith(OF_A_FRAMEWORK) or "pip install" not in (error.hint or ""):
                 failed.append(f"{module.name}: {error}")
         except ModuleNotFoundError as error:
-            # private: the module that is named after the framework imports it, and names the package
-            if not re.fullmatch(r"a2perf\.integrations\.\w+_callback", module.name):
-                failed.append(f"{module.name}: {error}")
+            failed.append(f"{module.name}: {error}")
     assert failed == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf._version import __version__
-from a2perf.errors import MissingDependency, install_hint
+from a2perf.errors import MissingDependency
 from a2perf.experiments.script_wrapper.live_values import Mirror
 from a2perf.experiments.script_wrapper.order import ScriptOrder
 
@@ -27,7 +27,7 @@ def open_mirror(order: ScriptOrder) -> Mirror:
     try:
         import wandb
     except ImportError as error:
-        raise MissingDependency("wandb is not installed", hint=install_hint("wandb")) from error
+        raise MissingDependency("wandb is not installed", hint="pip install wandb") from error
     script = Path(order.script)
     run = wandb.init(
         project=order.mirror,

@@ -1,0 +1,32 @@
+"""Recorded runs in the formats of other tools.
+
+* ``mlflow``, ``wandb``, ``tensorboard``: ``log_runs`` logs recorded runs to a tracker; ``MlflowLogger``,
+  ``WandbLogger`` and ``TensorBoardLogger`` log values while a training script runs.
+* ``huggingface``: cards of models and datasets.
+* ``sb3``: a callback for Stable-Baselines3 that evaluates the model during a training run.
+
+Every exporter takes what ``runs_of`` takes, and imports its package on first use. ``description`` states what a tracker
+shows of a run, ``publishable`` which files of a bundle may leave the machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from a2perf_trackers.given_runs import HoldsRun, RunSource, runs_of
+
+_MODULES = ("huggingface", "mlflow", "sb3", "tensorboard", "wandb")
+
+__all__ = ["HoldsRun", "RunSource", "runs_of"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Imports an exporter on first use."""
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

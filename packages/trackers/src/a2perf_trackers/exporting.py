@@ -1,0 +1,109 @@
+"""What the exporters of all trackers share: one pass over runs, results, and errors of a tracker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from a2perf.errors import UserError
+from a2perf.metrics.values import Profile
+from a2perf.plain_text import terminal_line
+from a2perf_trackers.description import RunDescription, describe
+from a2perf_trackers.given_runs import RunSource, runs_of
+
+_MOST_CHARACTERS = 300
+"""Longest reason of a tracker that is shown; some trackers add the whole request."""
+
+
+@dataclass(frozen=True)
+class ExportedRun:
+    """A run in a tracker.
+
+    Attributes:
+        run: key of the run, ``root/mode``.
+        name: its name in the tracker.
+        run_id: its identifier in the tracker.
+        place: address or folder for people.
+        is_new: False if the tracker already had it.
+    """
+
+    run: str
+    name: str
+    run_id: str
+    place: str
+    is_new: bool
+
+
+def export_each(
+    given: RunSource | Iterable[RunSource],
+    tracker: str,
+    write: Callable[[RunDescription], ExportedRun],
+    *,
+    hint: str,
+    profile: Profile = "corrected",
+    trace: bool = True,
+) -> list[ExportedRun]:
+    """Exports runs one after the other; a run that was given twice is exported once.
+
+    Args:
+        given: what ``runs_of`` takes.
+        tracker: name of the tracker for messages.
+        write: writes one run, or finds that the tracker already has it.
+        hint: how to fix a failure of the tracker.
+        profile: the formulas of the scores.
+        trace: include the samples of the trackers.
+
+    Returns:
+        One entry per run, in the given order.
+
+    Raises:
+        UserError: no run was found, or the tracker refused one. Runs before it stay exported.
+    """
+    runs = runs_of(given)
+    done: dict[str, ExportedRun] = {}
+    exported: list[ExportedRun] = []
+    for run in runs:
+        description = describe(run, profile, trace=trace)
+        if description.digest not in done:
+            try:
+                done[description.digest] = write(description)
+            except UserError:
+                raise
+            except Exception as error:  # a tracker may raise anything; the record of the run is unharmed
+                raise tracker_error(tracker, f"run {run.key}", error, hint, len(exported)) from error
+        exported.append(done[description.digest])
+    return exported
+
+
+def tracker_error(tracker: str, what: str, error: Exception, hint: str, exported: int = 0) -> UserError:
+    """Returns the error of a tracker that did not accept something."""
+    reason = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        reason = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    reason = terminal_line(reason.strip().partition("\n")[0], _MOST_CHARACTERS) or type(error).__name__
+    before = f" ({exported} run(s) before it were exported; the same command continues)" if exported else ""
+    return UserError(f"{tracker} did not accept {what}: {reason}{before}", hint=hint)
+
+
+def install_line(extra: str) -> str:
+    """Returns the command that installs the package of a tracker."""
+    return f"pip install -e 'packages/trackers[{extra}]', in a checkout"
+
+
+def writable_folder(folder: str | Path) -> Path:
+    """Returns a folder that files can be written to; creates it.
+
+    Raises:
+        UserError: it cannot be created or written.
+    """
+    place = Path(folder)
+    hint = "choose a folder that you may write to"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the folder {place} cannot be created: {error.strerror}", hint=hint) from error
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"the folder {place} cannot be written", hint=hint)
+    return place

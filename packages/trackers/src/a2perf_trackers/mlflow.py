@@ -1,0 +1,259 @@
+"""MLflow: one MLflow run per recorded run, with parameters, metrics over steps and time, tags and a note.
+
+Values are float64, as recorded. A tag holds the hash of the record, so a run that the experiment already has is not
+logged again; a run that has continued since becomes another MLflow run. Needs the package ``mlflow-skinny`` or
+``mlflow``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from a2perf.metrics.values import Profile
+from a2perf_trackers.description import RunDescription
+from a2perf_trackers.exporting import ExportedRun, export_each, tracker_error
+from a2perf_trackers.given_runs import RunSource, runs_of
+from a2perf_trackers.loggers import TrackerLogger
+from a2perf_trackers.mlflow_store import (
+    COMPLETE_TAG,
+    DIGEST_TAG,
+    HINT,
+    MlflowExperiment,
+    connected,
+    file_store_allowed,
+)
+from a2perf_trackers.publishable import copy_publishable
+from a2perf_trackers.tracker_names import safe_name
+
+EXPERIMENT = "a2perf"
+ARTIFACTS = "bundle"
+"""Folder of the bundle's files among the artifacts of an MLflow run."""
+
+_MOST_METRICS, _MOST_PARAMS, _MOST_TAGS = 1000, 100, 100  # per batch
+_MOST_PARAM_CHARACTERS, _MOST_TAG_CHARACTERS = 6000, 5000
+_STATUS = {"failed": "FAILED", "interrupted": "KILLED", "unfinished": "RUNNING"}
+
+
+def log_runs(
+    runs: RunSource | Iterable[RunSource],
+    *,
+    tracking_uri: str | Path | None = None,
+    experiment: str | None = None,
+    artifacts: bool = False,
+    profile: Profile = "corrected",
+    trace: bool = True,
+) -> list[str]:
+    """Logs recorded runs to MLflow.
+
+    A run that the experiment already has is skipped, and its identifier is returned.
+
+    Args:
+        runs: a ``Result``, ``Runs``, a path, or an iterable of these.
+        tracking_uri: address of a server, a database (``sqlite:///mlflow.db``) or a folder; by default
+            ``MLFLOW_TRACKING_URI`` or MLflow's own default.
+        experiment: name of the MLflow experiment, by default ``"a2perf"``; created if it does not exist.
+        artifacts: also copy the publishable files of each bundle: measurements and media, never logs, artifacts of the
+            participant or secret seeds.
+        profile: the formulas of the scores, ``"corrected"`` or ``"upstream"``.
+        trace: include the samples of the trackers: power, memory and processor time.
+
+    Returns:
+        The identifier of the MLflow run of each run, in the given order.
+
+    Raises:
+        MissingDependency: MLflow, or the package that its store needs, is not installed.
+        UserError: no run was found, or MLflow refused one. Runs before it stay logged.
+
+    Example:
+        >>> import tempfile
+        >>> from a2perf_trackers import mlflow
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     len(mlflow.log_runs("results/recorded/learning/minimal.zip", tracking_uri=folder))
+        5
+    """
+    exported = export(
+        runs, tracking_uri=tracking_uri, experiment=experiment, artifacts=artifacts, profile=profile, trace=trace
+    )
+    return [run.run_id for run in exported]
+
+
+def export(
+    runs: RunSource | Iterable[RunSource],
+    *,
+    tracking_uri: str | Path | None = None,
+    experiment: str | None = None,
+    artifacts: bool = False,
+    profile: Profile = "corrected",
+    trace: bool = True,
+) -> list[ExportedRun]:
+    """Does what ``log_runs`` does and returns an ``ExportedRun`` per run."""
+    found = runs_of(runs)
+    with file_store_allowed():
+        store = connected(tracking_uri, experiment or EXPERIMENT)
+
+        def write(description: RunDescription) -> ExportedRun:
+            return _write(store, description, artifacts=artifacts)
+
+        return export_each(found, "MLflow", write, hint=HINT, profile=profile, trace=trace)
+
+
+class MlflowLogger(TrackerLogger):
+    """Logs values of a running training to one MLflow run.
+
+    Args:
+        name: name of the MLflow run.
+        tracking_uri: as for ``log_runs``.
+        experiment: as for ``log_runs``.
+        params: parameters of the run.
+
+    Attributes:
+        run_id: identifier of the MLflow run.
+
+    Raises:
+        MissingDependency: MLflow, or the package that its store needs, is not installed.
+        UserError: MLflow refused the run.
+
+    Example:
+        >>> import tempfile
+        >>> from a2perf_trackers.mlflow import MlflowLogger
+        >>> with tempfile.TemporaryDirectory() as folder, MlflowLogger("ppo", tracking_uri=folder) as logger:
+        ...     logger.log(100, {"train/return": 12.5})
+    """
+
+    tracker = "MLflow"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        tracking_uri: str | Path | None = None,
+        experiment: str | None = None,
+        params: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__()
+        with file_store_allowed():
+            store = connected(tracking_uri, experiment or EXPERIMENT)
+            self._client = store.client
+            try:
+                self.run_id: str = self._client.create_run(store.experiment_id, run_name=name).info.run_id
+                for key, value in (params or {}).items():
+                    self._client.log_param(self.run_id, safe_name(key), _cut(str(value), _MOST_PARAM_CHARACTERS))
+            except Exception as error:  # the client raises the errors of its store, of many kinds
+                raise tracker_error("MLflow", f"run {name}", error, HINT) from error
+
+    def _log(self, step: int, values: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric
+
+        now = _milliseconds(time.time())
+        with file_store_allowed():
+            metrics = [Metric(safe_name(name), value, now, step) for name, value in values.items()]
+            self._client.log_batch(self.run_id, metrics=metrics)
+
+    def _close(self) -> None:
+        with file_store_allowed():
+            self._client.set_terminated(self.run_id)
+
+
+def _write(store: MlflowExperiment, description: RunDescription, *, artifacts: bool) -> ExportedRun:
+    run_id = store.logged.get(description.digest)
+    is_new = run_id is None
+    if run_id is None:
+        if (left := store.incomplete.pop(description.digest, None)) is not None:
+            store.client.delete_run(left)
+        run_id = _create(store, description, artifacts=artifacts)
+        store.logged[description.digest] = run_id
+    return ExportedRun(description.run.key, description.name, run_id, store.place(run_id), is_new)
+
+
+def _create(store: MlflowExperiment, description: RunDescription, *, artifacts: bool) -> str:
+    client = store.client
+    created = client.create_run(
+        store.experiment_id,
+        start_time=_milliseconds(description.started_s or 0.0),
+        tags={DIGEST_TAG: description.digest},
+        run_name=description.name,
+    )
+    run_id = str(created.info.run_id)
+    try:
+        _log_all(client, run_id, description)
+        if artifacts:
+            with tempfile.TemporaryDirectory() as folder:
+                if copy_publishable(description.run, Path(folder)):
+                    client.log_artifacts(run_id, folder, ARTIFACTS)
+        client.set_tag(run_id, COMPLETE_TAG, "yes")
+        status = _STATUS.get(description.run.state, "FINISHED")
+        if status == "RUNNING":
+            client.update_run(run_id, status=status)
+        else:
+            ended = description.ended_s or description.started_s or 0.0
+            client.set_terminated(run_id, status=status, end_time=_milliseconds(ended))
+    except BaseException:
+        with contextlib.suppress(Exception):  # the first error is the one to report
+            client.delete_run(run_id)
+        raise
+    return run_id
+
+
+def _log_all(client: Any, run_id: str, description: RunDescription) -> None:
+    from mlflow.entities import Metric, Param, RunTag
+
+    params = [Param(name, _cut(str(value), _MOST_PARAM_CHARACTERS)) for name, value in description.params.items()]
+    tags = {
+        "mlflow.note.content": _whole_lines(description.summary()),
+        "a2perf.group": description.group,
+        **description.tags,
+        **_json_tags("a2perf.units", description.units()),
+        **_json_tags("a2perf.provenance", description.provenance()),
+    }
+    run_tags = [RunTag(name, _cut(value, _MOST_TAG_CHARACTERS)) for name, value in tags.items()]
+    for batch in _batches(params, _MOST_PARAMS):
+        client.log_batch(run_id, params=batch)
+    for batch in _batches(run_tags, _MOST_TAGS):
+        client.log_batch(run_id, tags=batch)
+    ended = _milliseconds(description.ended_s or description.started_s or 0.0)
+    metrics = [Metric(name, value, ended, 0) for name, value in description.values().items()]
+    for series in description.series:
+        points: Any = zip(series.values.tolist(), series.times_s.tolist(), series.steps.tolist(), strict=True)
+        metrics += [Metric(series.name, value, _milliseconds(moment), step) for value, moment, step in points]
+    for batch in _batches(metrics, _MOST_METRICS):
+        client.log_batch(run_id, metrics=batch)
+
+
+def _batches(items: list[Any], most: int) -> Iterator[list[Any]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]
+
+
+def _json_tags(name: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Returns a mapping as JSON, in as many tags as the limit on their length requires."""
+    pieces: list[dict[str, str]] = [{}]
+    size = 2
+    for key, value in values.items():
+        added = len(json.dumps(key)) + len(json.dumps(value)) + 4
+        if size + added > _MOST_TAG_CHARACTERS:
+            pieces.append({})
+            size = 2
+        pieces[-1][key] = value
+        size += added
+    return {
+        name if place == 0 else f"{name}.{place + 1}": json.dumps(piece) for place, piece in enumerate(pieces) if piece
+    }
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _whole_lines(text: str) -> str:
+    """Returns as many lines as a tag can hold."""
+    return text if len(text) <= _MOST_TAG_CHARACTERS else text[:_MOST_TAG_CHARACTERS].rpartition("\n")[0]
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)

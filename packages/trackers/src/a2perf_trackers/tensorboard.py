@@ -1,0 +1,167 @@
+"""TensorBoard: event files with scalars, HParams and a summary as text.
+
+Scalars are float32, as TensorBoard stores them; wall times are float64. Each run is a folder below the log folder, and
+a description of all parameters and metrics lies at the top, as the HParams dashboard expects it. Needs the package
+``tensorboard``; only the logger does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a2perf.errors import MissingDependency, UserError
+from a2perf.metrics.values import Profile
+from a2perf.runs.event_writer import EventWriter
+from a2perf.runs.run_record import folder_name
+from a2perf_trackers.description import RunDescription
+from a2perf_trackers.exporting import ExportedRun, export_each, install_line, tracker_error, writable_folder
+from a2perf_trackers.given_runs import RunSource, runs_of
+from a2perf_trackers.loggers import TrackerLogger
+from a2perf_trackers.tracker_names import safe_name
+
+if TYPE_CHECKING:
+    from a2perf_trackers.hparams import HParamsExperiment
+
+SUMMARY_TAG = "a2perf/summary"
+_HINT = "choose a folder that you may write to, with enough space"
+_DIGITS = 8
+_MOST_CHARACTERS = 100  # of a folder's name
+
+
+def log_runs(
+    runs: RunSource | Iterable[RunSource], folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
+) -> list[str]:
+    """Writes recorded runs as TensorBoard event files, with HParams.
+
+    A run that the folder already holds is not written again.
+
+    Args:
+        runs: a ``Result``, ``Runs``, a path, or an iterable of these.
+        folder: log folder of TensorBoard; created if it does not exist.
+        profile: the formulas of the scores, ``"corrected"`` or ``"upstream"``.
+        trace: include the samples of the trackers: power, memory and processor time.
+
+    Returns:
+        The name of each run in TensorBoard: its folder below ``folder``.
+
+    Raises:
+        MissingDependency: the package ``tensorboard`` is not installed.
+        UserError: no run was found, or the folder cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from a2perf_trackers import tensorboard
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     names = tensorboard.log_runs("results/recorded/learning/minimal.zip", folder)
+        >>> names[0].partition("-")[0]
+        'minimal/synthetic_trot/inference/seed_1'
+    """
+    return [exported.run_id for exported in export(runs, folder, profile=profile, trace=trace)]
+
+
+def export(
+    runs: RunSource | Iterable[RunSource], folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
+) -> list[ExportedRun]:
+    """Does what ``log_runs`` does and returns an ``ExportedRun`` per run."""
+    with _package():
+        from a2perf_trackers.hparams import HParamsExperiment
+    found = runs_of(runs)
+    top = writable_folder(folder)
+    experiment = HParamsExperiment()
+
+    def write(description: RunDescription) -> ExportedRun:
+        exported = _write(description, top, experiment)
+        experiment.add(description)
+        return exported
+
+    try:
+        exported = export_each(found, "TensorBoard", write, hint=_HINT, profile=profile, trace=trace)
+    except UserError:
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            experiment.write(top)
+        raise
+    try:
+        experiment.write(top)
+    except OSError as error:
+        raise tracker_error("TensorBoard", "the list of parameters and metrics", error, _HINT) from error
+    return exported
+
+
+class TensorBoardLogger(TrackerLogger):
+    """Logs values of a running training into one event file; every value is on disk when ``log`` returns.
+
+    Args:
+        folder: folder of the run, below the log folder of TensorBoard.
+
+    Raises:
+        OSError: the folder cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from a2perf_trackers.tensorboard import TensorBoardLogger
+        >>> with tempfile.TemporaryDirectory() as folder, TensorBoardLogger(folder) as logger:
+        ...     logger.log(100, {"train/return": 12.5})
+    """
+
+    tracker = "TensorBoard"
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self._writer = EventWriter(Path(folder))
+
+    def _log(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._writer.scalar(name, value, step)
+
+    def _close(self) -> None:
+        self._writer.close()
+
+
+@contextlib.contextmanager
+def _package() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependency(
+            "the export to TensorBoard needs the package tensorboard, which is not installed",
+            hint=install_line("tensorboard"),
+        ) from error
+
+
+def _write(description: RunDescription, top: Path, experiment: HParamsExperiment) -> ExportedRun:
+    name = _run_name(description)
+    folder = top / name
+    is_new = not folder.exists()
+    if is_new:
+        # Written beside its place and then renamed: a folder under its own name is complete.
+        unfinished = folder.with_name(f".{folder.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with EventWriter(unfinished) as writer:
+            for event in experiment.session(description, SUMMARY_TAG):
+                writer.event(event)
+            _scalars(writer, description)
+        os.replace(unfinished, folder)
+    return ExportedRun(description.run.key, description.name, name, str(folder), is_new)
+
+
+def _scalars(writer: EventWriter, description: RunDescription) -> None:
+    for series in description.series:
+        points: Any = zip(series.values.tolist(), series.steps.tolist(), series.times_s.tolist(), strict=True)
+        for value, step, moment in points:
+            writer.scalar(series.name, value, step, moment)
+    ended = description.ended_s or description.started_s or 0.0
+    for name, value in description.values().items():
+        writer.scalar(name, value, 0, ended)
+
+
+def _run_name(description: RunDescription) -> str:
+    """Returns the folder of a run; its end tells runs of one seed apart."""
+    identity = description.run.identity
+    seed = "run" if identity.seed is None else f"seed_{identity.seed}"
+    parts = (identity.algorithm or "run", identity.task, identity.mode, f"{seed}-{description.digest[:_DIGITS]}")
+    return "/".join(folder_name(safe_name(part).replace("/", "_"))[:_MOST_CHARACTERS] for part in parts if part)

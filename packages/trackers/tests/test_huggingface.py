@@ -1,0 +1,358 @@
+"""Cards for the hub: read back equal values, escape what strangers wrote, and are published only as a whole."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+import yaml
+from click.testing import CliRunner
+from huggingface_hub import DatasetCard, ModelCard
+from markdown_it import MarkdownIt
+
+from a2perf.datasets.croissant import write_croissant
+from a2perf.datasets.records import PolicyRecord
+from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.metrics.scores import score_runs
+from a2perf.records import ConfigurationRecord, SubmissionInfo
+from a2perf.runs.run import Run
+from a2perf_trackers.given_runs import runs_of
+from a2perf_trackers.huggingface import dataset_card, model_card, push
+from a2perf_trackers.huggingface_command import huggingface as command
+from packages.trackers.tests.local_hub import TOKEN, LocalHub, local_hub
+from tests.datasets.toys import Write
+from tests.shipped_runs import SHIPPED, packed
+
+LEARNED = packed("small/numpy_ars")
+HOSTILE = '---\n<script>alert(1)</script> [x](javascript:1) | `a` "q": {y}\x1b[31m'
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[Run]:
+    return [run for run in runs_of(LEARNED) if run.identity.task == "dog_trot"]
+
+
+@pytest.fixture(scope="module")
+def card(runs: list[Run]) -> ModelCard:
+    return model_card(runs, license="apache-2.0", tags=["locomotion"])
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
+    with local_hub() as found:
+        monkeypatch.setenv("HF_ENDPOINT", found.address)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        yield found
+
+
+def test_loaded_card_holds_the_scores_of_the_runs(card: ModelCard, runs: list[Run], tmp_path: Path) -> None:
+    card.save(tmp_path / "README.md")
+    loaded = ModelCard.load(tmp_path / "README.md")
+    assert loaded.data.eval_results == card.data.eval_results
+    assert loaded.data.model_name == "ARS (NumPy)"
+    found = {(r.dataset_split, r.metric_type): r for r in loaded.data.eval_results}
+    document = score_runs([LEARNED], cached=False)
+    compared = 0
+    for group in document["groups"]:
+        if group["task"] != "dog_trot":
+            continue
+        for name, value in group["scores"].items():
+            result = found.get((group["mode"], {"returns": "mean_reward"}.get(name, name)))
+            if result is None:
+                continue
+            compared += 1
+            assert result.metric_value == value["value"]
+            assert result.metric_args["provenance"] == value["provenance"]
+            assert result.metric_args.get("interval") == value["interval"]
+            assert result.metric_args.get("spread") == value["spread"]
+            assert result.metric_args["runs"] == 3
+            assert result.verified is False
+    assert compared == len(found) - 1  # the normalised score is not a metric of the registry
+    best = found["inference", "normalised_score"]
+    assert (best.dataset_type, best.dataset_config) == ("QuadrupedLocomotion-DogTrot-v0", "dog_trot")
+    assert best.dataset_revision == runs[0].identity.fingerprint
+    assert best.dataset_args == {"mode": "test", "num_parallel_envs": 1}
+    assert best.task_type == "reinforcement-learning"
+
+
+def test_metadata_has_emissions_of_training_in_grams(card: ModelCard, runs: list[Run]) -> None:
+    metadata = yaml.safe_load(str(card).split("---")[1])
+    grams = sum(run.tracking.emissions.kg_co2eq for run in runs if run.mode == "train") * 1000
+    assert metadata["co2_eq_emissions"]["emissions"] == pytest.approx(grams)
+    assert metadata["co2_eq_emissions"]["source"].endswith("(estimated)")
+    assert metadata["co2_eq_emissions"]["geographical_location"] == "USA/Massachusetts"
+    assert metadata["library_name"] == "a2perf"
+    assert metadata["license"] == "apache-2.0"
+    assert metadata["pipeline_tag"] == "reinforcement-learning"
+    assert metadata["tags"] == ["a2perf", "reinforcement-learning", "quadruped_locomotion", "dog_trot", "locomotion"]
+    only_evaluated = model_card([run for run in runs if run.mode == "inference"])
+    assert "co2_eq_emissions" not in yaml.safe_load(str(only_evaluated).split("---")[1])
+
+
+def test_text_has_results_with_provenance_intervals_and_commands(card: ModelCard) -> None:
+    text = card.text
+    assert "### Dog, trot" in text
+    assert "| Energy, mWh ↓ | ≈ 0.325 ± 0.054<br>\\[0.190, 0.584\\] |" in text
+    assert "| **Reliability, training** |" in text
+    commands = [shlex.split(line) for line in text.replace("\\\n", " ").splitlines() if line.startswith("a2perf run")]
+    assert [command[2:10] for command in commands] == [
+        ["--submission", "numpy_ars", "--gin-config", f"{phase}.gin", "--task", "dog_trot", "--seeds", "1"]
+        for phase in ("training", "inference")
+    ]
+    assert "Timings unreliable, noisy host" in text
+
+
+@pytest.mark.parametrize(
+    ("origin", "file", "given"),
+    [
+        ("packaged", "quadruped_locomotion/dog_trot/inference.gin", "inference.gin"),
+        ("organizer", "/home/ada/secret project/mine.gin", "mine.gin"),
+        ("participant", "configs/mine.gin", "configs/mine.gin"),
+    ],
+)
+def test_commands_name_the_gin_file_without_folders_of_a_machine(
+    runs: list[Run], origin: str, file: str, given: str
+) -> None:
+    run = copy.deepcopy(next(run for run in runs if run.mode == "inference"))
+    assert run.manifest is not None
+    run.manifest.configuration = ConfigurationRecord(file=file, origin=origin, trusted=True, sha256="0")
+    text = model_card(run).text
+    assert f"--gin-config {given} " in text.replace("\\\n", "")
+    assert "/home/ada" not in text
+
+
+def test_every_metric_is_listed_on_request(runs: list[Run], card: ModelCard) -> None:
+    more = model_card(runs, every_metric=True)
+    assert len(more.data.eval_results) > 2 * len(card.data.eval_results)
+
+
+def require_harmless(markdown: str) -> None:
+    """Renders a card with HTML allowed, as the hub does, and looks for elements that a stranger wrote."""
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
+    assert "<script" not in html
+    assert "<b>" not in html
+    assert 'href="javascript' not in html
+    assert html.count("<h1>") == 1
+
+
+def strange(run: Run) -> Run:
+    info = SubmissionInfo(
+        title=HOSTILE, summary=HOSTILE, authors=[HOSTILE], framework=HOSTILE, link=f"http://x/{HOSTILE}"
+    )
+    assert run.manifest is not None
+    return dataclasses.replace(
+        run, identity=dataclasses.replace(run.identity, algorithm=HOSTILE), info=info, conditions=[HOSTILE]
+    )
+
+
+def test_text_of_strangers_is_escaped_for_yaml_markdown_and_html(runs: list[Run], tmp_path: Path) -> None:
+    card = model_card([strange(run) for run in runs], tags=[HOSTILE])
+    card.save(tmp_path / "README.md")
+    loaded = ModelCard.load(tmp_path / "README.md")
+    assert loaded.data.eval_results == card.data.eval_results
+    assert loaded.data.model_name.startswith("--- <script>")  # a value of YAML, not a part of the page
+    require_harmless(loaded.text)
+    assert "\x1b" not in str(loaded)
+    assert loaded.text.lstrip().startswith("# ")
+
+
+def test_secret_seeds_and_arguments_stay_out_of_the_card(runs: list[Run]) -> None:
+    hidden = copy.deepcopy(runs)
+    for run in hidden:
+        assert run.manifest is not None
+        run.manifest.seeds.update(scheme=2, key="key-of-this-run")
+        run.manifest.env_kwargs["terrain"] = "hidden hills"
+        run.manifest.participant_args["hub_token"] = "hf_sesame"
+    text = str(model_card(hidden))
+    seeds = [str(seed) for run in hidden for seed in run.manifest.seeds.get("episodes", [])]  # type: ignore[union-attr]
+    assert len(seeds) == 60
+    for secret in ("key-of-this-run", "hidden hills", "hf_sesame", *seeds):
+        assert secret not in text
+    assert "The seeds of the episodes are secret" in text
+
+
+def test_runs_that_a_card_cannot_describe_are_refused(runs: list[Run], tmp_path: Path) -> None:
+    other = runs_of(SHIPPED / "small" / "motion_imitation.zip")
+    with pytest.raises(UserError, match=r"runs of 2 submissions.*motion_imitation, numpy_ars"):
+        model_card([*runs, *other])
+    assert model_card([*runs, *other], algorithm="numpy_ars").data.model_name == "ARS (NumPy)"
+    with pytest.raises(UserError, match="no run of 'numpy_arz'; did you mean 'numpy_ars'"):
+        model_card(runs, algorithm="numpy_arz")
+    older = dataclasses.replace(runs[0], identity=dataclasses.replace(runs[0].identity, version="0" * 64))
+    with pytest.raises(UserError, match="runs of 2 versions of numpy_ars"):
+        model_card([*runs, older])
+    with pytest.raises(UserError, match="is not finished"):
+        model_card(dataclasses.replace(runs[0], identity=dataclasses.replace(runs[0].identity, state="running")))
+    with pytest.raises(UserError, match="was changed after it ended"):
+        model_card(dataclasses.replace(runs[0], changed=True))
+    with pytest.raises(UserError):
+        model_card(tmp_path)
+    with pytest.raises(UserError, match="no run to export was found"):
+        model_card([])
+
+
+def test_missing_package_names_its_extra(
+    runs: list[Run], card: ModelCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for call in (lambda: model_card(runs), lambda: dataset_card(tmp_path), lambda: push(card, "me/x")):
+        with pytest.raises(MissingDependency, match=r"huggingface_hub.*\n.*'packages/trackers\[huggingface\]'"):
+            call()
+
+
+def test_push_creates_the_repository_and_commits_the_card_once(card: ModelCard, hub: LocalHub) -> None:
+    address = push(card, "me/my_agent", private=True)
+    assert address == f"{hub.address}/me/my_agent/commit/{'a' * 40}"
+    assert hub.repositories == {"models/me/my_agent": {"README.md": str(card).encode()}}
+    assert hub.commits == [("models/me/my_agent", "Add results of a2perf")]
+    assert ModelCard(hub.repositories["models/me/my_agent"]["README.md"].decode()).data.eval_results == (
+        card.data.eval_results
+    )
+    again = push(card, "me/my_agent", create_pr=True)
+    assert again == f"{hub.address}/me/my_agent/discussions/1"
+
+
+def test_folder_is_one_commit_without_hidden_files_and_links(card: ModelCard, hub: LocalHub, tmp_path: Path) -> None:
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "w.npz").write_bytes(b"\x00\x01")
+    (tmp_path / "README.md").write_text("replaced by the card")
+    (tmp_path / ".env").write_text("SECRET=1")
+    (tmp_path / "link").symlink_to("/etc/hostname")
+    push(card, "me/x", folder=tmp_path)
+    assert hub.repositories["models/me/x"] == {"README.md": str(card).encode(), "weights/w.npz": b"\x00\x01"}
+    assert len(hub.commits) == 1
+    push(tmp_path / "weights", "me/y")
+    assert hub.repositories["models/me/y"] == {"w.npz": b"\x00\x01"}
+
+
+@pytest.mark.parametrize(
+    ("part", "status", "hint"),
+    [
+        ("repos/create", 401, "HF_TOKEN"),
+        ("repos/create", 403, "HF_TOKEN"),
+        ("preupload", 500, "repeat the command later"),
+        ("/commit/", 409, "changed at the same time"),
+        ("/commit/", 412, "changed at the same time"),
+        ("/commit/", 500, "repeat the command later"),
+    ],
+)
+def test_refusals_of_the_hub_are_errors_and_publish_nothing(
+    card: ModelCard, hub: LocalHub, part: str, status: int, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the library waits before it repeats a request
+    hub.answers[part] = (status, f"refused by the test {TOKEN}")
+    with pytest.raises(UserError, match=f"{status}; nothing was published") as caught:
+        push(card, "me/x")
+    assert hint in str(caught.value)
+    assert TOKEN not in str(caught.value)
+    assert hub.repositories.get("models/me/x", {}) == {}
+    assert hub.commits == []
+
+
+def test_wrong_token_name_and_address_are_explained(
+    card: ModelCard, hub: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="401; nothing was published") as caught:
+        push(card, "me/x", token="hf_wrong")
+    assert "hf_wrong" not in str(caught.value)
+    for name in ("a b/c", "a/b/c", "-x/y", ""):
+        with pytest.raises(ConfigError, match="is not a name of a repository"):
+            push(card, name)
+    assert hub.created == []
+    with pytest.raises(UserError, match="cannot reach the hub"):
+        push(card, "me/x", endpoint="http://127.0.0.1:9")
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    with pytest.raises(ConfigError, match="no access token"):
+        push(card, "me/x")
+    (tmp_path / "empty").mkdir()
+    for folder, reason in ((tmp_path / "empty", "holds no files"), (tmp_path / "none", "is not a folder")):
+        with pytest.raises(ConfigError, match=reason):
+            push(folder, "me/x")
+
+
+def test_recorded_runs_are_never_pushed_as_a_folder(hub: LocalHub, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "inference").mkdir(parents=True)
+    (tmp_path / "runs" / "inference" / "manifest.json").write_text("{}")
+    with pytest.raises(ConfigError, match="secret seeds"):
+        push(tmp_path, "me/x")
+    assert hub.requests == []
+
+
+def document(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "toys/boxes/made-v0",
+        "description": HOSTILE,
+        "license": "CC-BY-4.0",
+        "citeAs": "@misc{x}\n```\n<b>",
+        "a2perf:steps": 1_500,
+        "distribution": [{"@id": "steps.parquet", "name": "steps.parquet", "contentSize": "5 B", "sha256": "ab"}],
+        "recordSet": [{"name": HOSTILE, "field": [{"name": HOSTILE, "dataType": "cr:Float32", "repeated": True}]}],
+        **more,
+    }
+
+
+def test_dataset_card_is_read_back_and_escaped(tmp_path: Path) -> None:
+    card = dataset_card(document())
+    card.save(tmp_path / "README.md")
+    loaded = DatasetCard.load(tmp_path / "README.md")
+    found = loaded.data.to_dict()
+    assert found["license"] == "cc-by-4.0"
+    assert found["size_categories"] == ["1K<n<10K"]
+    assert found["task_categories"] == ["reinforcement-learning"]
+    assert found["configs"] == [{"config_name": "steps", "data_files": "steps.parquet"}]
+    assert "Float32 list" in loaded.text
+    require_harmless(loaded.text)
+    assert "\x1b" not in loaded.text
+    link = dataset_card(document(license="https://x.org/terms")).data.to_dict()
+    assert (link["license"], link["license_link"]) == ("other", "https://x.org/terms")
+
+
+def test_dataset_without_readable_metadata_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no croissant\.json.*\n.*a2perf export croissant"):
+        dataset_card(tmp_path)
+    for text in ("{", "[]"):
+        (tmp_path / "croissant.json").write_text(text)
+        with pytest.raises(UserError, match=r"cannot be read|is not a JSON object"):
+            dataset_card(tmp_path)
+    (tmp_path / "croissant.json").write_text(
+        json.dumps({"name": 3, "distribution": {}, "recordSet": [1], "license": 4})
+    )
+    assert "# 3" in str(dataset_card(tmp_path))
+
+
+def test_command_writes_prints_and_publishes(hub: LocalHub, tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    file = tmp_path / "README.md"
+    written = run(command, [str(LEARNED), "-o", str(file)], standalone_mode=False, catch_exceptions=False)
+    assert written.output == f"{file}\n"
+    assert hub.requests == []
+    printed = run(command, [str(LEARNED)], standalone_mode=False, catch_exceptions=False)
+    assert printed.output.rstrip() == file.read_text().rstrip()
+    with pytest.raises(ConfigError, match="exists already"):
+        run(command, [str(LEARNED), "-o", str(file)], standalone_mode=False, catch_exceptions=False)
+    done = run(command, [str(LEARNED), "--push", "me/ars"], standalone_mode=False, catch_exceptions=False)
+    assert done.output == f"published: {hub.address}/me/ars/commit/{'a' * 40}\n"
+    assert hub.repositories["models/me/ars"]["README.md"] == file.read_bytes()
+    assert TOKEN not in done.output
+    with pytest.raises(ConfigError, match="give runs or --dataset"):
+        run(command, [], standalone_mode=False, catch_exceptions=False)
+
+
+def test_card_of_a_real_dataset_lists_its_tables(write: Write) -> None:
+    data = write(policy=PolicyRecord(submission='a"}\x1b[31m<script>\n'))
+    write_croissant(data, license="CC-BY-4.0")
+    card = dataset_card(data)
+    assert card.data.to_dict()["configs"][0] == {"config_name": "steps", "data_files": "steps.parquet"}
+    assert "| steps.parquet |" in card.text
+    assert "| rewards | Float64 | reward of the step; double |" in card.text
+    assert "<script>" not in card.text

@@ -1,0 +1,322 @@
+"""The export to MLflow, read back with MLflow's own client from a local store."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from a2perf.cli import main
+from a2perf.errors import UserError
+from a2perf.runs.reading import read_runs
+from a2perf.runs.run import Run, RunIdentity
+from a2perf_trackers import mlflow
+from a2perf_trackers.mlflow import MlflowLogger, log_runs
+from a2perf_trackers.publishable import publishable_files
+from packages.trackers.tests.described_runs import (
+    LEARNED,
+    descriptions,
+    difficult,
+    manifest,
+    of_several_modes,
+    shipped,
+    without_package,
+)
+from tests.shipped_runs import unpacked
+
+pytest.importorskip("mlflow")
+DATABASE = pytest.mark.skipif(
+    importlib.util.find_spec("alembic") is None, reason="mlflow-skinny has no database: no alembic and sqlalchemy"
+)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")  # no network in tests
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    yield
+    assert "MLFLOW_ALLOW_FILE_STORE" not in os.environ
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "mlruns")
+
+
+@pytest.fixture(params=["folder", pytest.param("database", marks=DATABASE)])
+def each_uri(request: pytest.FixtureRequest, tmp_path: Path, uri: str) -> str:
+    return uri if request.param == "folder" else f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def client(uri: str) -> Any:
+    from mlflow.tracking import MlflowClient
+
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+    try:
+        made = MlflowClient(tracking_uri=uri)
+        made.search_experiments()  # opens the store
+    finally:
+        del os.environ["MLFLOW_ALLOW_FILE_STORE"]
+    return made
+
+
+def history(uri: str, run_id: str, name: str) -> list[Any]:
+    return sorted(client(uri).get_metric_history(run_id, name), key=lambda point: (point.step, point.timestamp))
+
+
+def assert_equal(uri: str, runs: Sequence[Run], run_ids: Sequence[str]) -> int:
+    """Compares every point of every series and every number bit by bit; returns how many."""
+    compared = 0
+    is_database = uri.startswith("sqlite")
+    for described, run_id in zip(descriptions(runs), run_ids, strict=True):
+        for series in described.series:
+            read = history(uri, run_id, series.name)
+            order = np.lexsort((series.times_s, series.steps))
+            assert [point.step for point in read] == series.steps[order].tolist()
+            moments = np.rint(1000 * series.times_s[order]).astype(int)
+            assert [point.timestamp for point in read] == moments.tolist()
+            expected = np.nan_to_num(series.values, nan=math.nan) if is_database else series.values
+            np.testing.assert_array_equal([point.value for point in read], expected[order])
+            compared += len(read)
+        for name, value in described.values().items():
+            (point,) = history(uri, run_id, name)
+            assert (point.value, point.step) == (value, 0), name
+            compared += 1
+    return compared
+
+
+def test_every_point_and_number_reads_back_bit_for_bit(each_uri: str) -> None:
+    runs = shipped()
+    assert assert_equal(each_uri, runs, log_runs(runs, tracking_uri=each_uri)) > 2000
+
+
+def test_strange_names_and_values_read_back_equal(each_uri: str) -> None:
+    run = difficult()
+    (run_id,) = log_runs(run, tracking_uri=each_uri)
+    assert assert_equal(each_uri, [run], [run_id]) >= 6
+    several = of_several_modes()
+    assert assert_equal(each_uri, [several], log_runs(several, tracking_uri=each_uri)) > 10
+    assert client(each_uri).get_run(run_id).info.run_name == "pp/o 🤖 <b> täsk/1:* train"
+
+
+def test_parameters_tags_times_and_state_are_those_of_the_run(uri: str) -> None:
+    train = shipped()[0]
+    good, bad = log_runs([train, difficult()], tracking_uri=uri)
+    (described, failed) = descriptions([train, difficult()])
+    read = client(uri).get_run(good)
+    assert read.data.params == {name: str(value) for name, value in described.params.items()}
+    assert read.info.status == "FINISHED"
+    assert described.started_s is not None
+    assert described.ended_s is not None
+    assert (read.info.start_time, read.info.end_time) == (
+        round(1000 * described.started_s), round(1000 * described.ended_s),
+    )  # fmt: skip
+    tags = read.data.tags
+    assert tags["mlflow.note.content"] == described.summary()
+    assert json.loads(tags["a2perf.units"])["score/energy_gross"] == "kWh"
+    assert json.loads(tags["a2perf.provenance"])["score/energy_gross"] == "estimated"
+    assert described.tags.items() <= tags.items()
+    assert client(uri).get_run(bad).info.status == "FAILED"
+    assert client(uri).get_run(bad).data.params == {name: str(value) for name, value in failed.params.items()}
+
+
+def test_long_values_and_names_fit_the_limits_of_mlflow(each_uri: str) -> None:
+    wide = manifest(None)
+    wide.participant_args = {f"argument_{index}": "v" * 7000 for index in range(101)} | {"n" * 400: "1"}
+    run = replace(difficult("a" * 600), manifest=wide, conditions=["long " * 300] * 30)
+    (run_id,) = log_runs(run, tracking_uri=each_uri)
+    params = client(each_uri).get_run(run_id).data.params
+    assert len(params["arg.argument_100"]) == 6000
+    assert params["arg.argument_100"].endswith("...")
+    assert sum(name.startswith("arg.nnn") for name in params) == 1
+    assert len(params) == len(descriptions([run])[0].params)
+
+
+def test_second_export_skips_and_one_run_given_twice_is_logged_once(uri: str) -> None:
+    first = mlflow.export([LEARNED, LEARNED], tracking_uri=uri)
+    assert len({exported.run_id for exported in first}) == 10
+    again = mlflow.export(LEARNED, tracking_uri=uri)
+    assert [exported.run_id for exported in again] == [exported.run_id for exported in first[:10]]
+    assert not any(exported.is_new for exported in again)
+    other = mlflow.export(LEARNED, tracking_uri=uri, experiment="other")
+    assert all(exported.is_new for exported in other)
+    experiment = client(uri).get_experiment_by_name("a2perf")
+    assert len(client(uri).search_runs([experiment.experiment_id])) == 10
+
+
+def test_a_run_that_an_interrupted_export_left_is_logged_again(uri: str) -> None:
+    train = shipped()[0]
+    (digest,) = [described.digest for described in descriptions([train])]
+    (elsewhere,) = log_runs(difficult(), tracking_uri=uri)
+    experiment_id = client(uri).get_run(elsewhere).info.experiment_id
+    half = client(uri).create_run(experiment_id, tags={"a2perf.digest": digest}).info.run_id
+    (run_id,) = log_runs(train, tracking_uri=uri)
+    assert run_id != half
+    assert client(uri).get_run(half).info.lifecycle_stage == "deleted"
+    assert assert_equal(uri, [train], [run_id]) > 1000
+
+
+def test_a_killed_export_into_a_folder_does_not_block_the_next(uri: str) -> None:
+    runs = shipped()
+    (first,) = log_runs(runs[:1], tracking_uri=uri)
+    experiment_id = client(uri).get_run(first).info.experiment_id
+    (digest,) = [described.digest for described in descriptions(runs[1:])]
+    half = client(uri).create_run(experiment_id, tags={"a2perf.digest": digest}).info.run_id
+    empty = Path(uri, experiment_id, half, "metrics", "score", "returns")
+    empty.parent.mkdir(parents=True)
+    empty.touch()  # killed between the creation of the file and its first line: MLflow cannot list the runs any more
+    with pytest.raises(ValueError, match="malformed"):
+        client(uri).search_runs([experiment_id])
+    exported = mlflow.export(runs, tracking_uri=f"file://{uri}")
+    assert [run.is_new for run in exported] == [False, True]
+    assert exported[0].run_id == first
+    assert len(client(uri).search_runs([experiment_id])) == 2
+    assert assert_equal(uri, runs, [run.run_id for run in exported]) > 2000
+
+
+def test_artifacts_are_the_publishable_files(tmp_path: Path) -> None:
+    public = read_runs([unpacked("learning/numpy_ars", tmp_path)])[1]
+    assert public.manifest is not None
+    seeds = {"scheme": 2, "keys": {"evaluation": "bb"}}
+    secret = replace(public, manifest=msgspec.structs.replace(public.manifest, seeds=seeds, checksum="other"))
+    uri = str(tmp_path / "mlruns")
+    for run, has_manifest in ((public, True), (secret, False)):
+        (run_id,) = log_runs(run, tracking_uri=uri, artifacts=True)
+        top = Path(client(uri).get_run(run_id).info.artifact_uri.removeprefix("file://")) / "bundle"
+        found = sorted(str(path.relative_to(top)) for path in top.rglob("*") if path.is_file())
+        assert found == publishable_files(run)
+        assert ("manifest.json" in found) is has_manifest
+        original = public.folder.path / "metrics" / "tracking.json"
+        assert (top / "metrics" / "tracking.json").read_bytes() == original.read_bytes()
+
+
+def test_a_run_without_scores_is_logged(uri: str) -> None:
+    (run_id,) = log_runs(Run(RunIdentity(algorithm="ppo", mode="train")), tracking_uri=uri)
+    assert client(uri).get_run(run_id).data.metrics == {}
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind"),
+    [("/proc/nowhere", UserError), ("http://127.0.0.1:9", UserError), ("nonsense://x", UserError)],
+)
+def test_a_store_that_cannot_be_used_is_a_user_error(uri: str, kind: type[UserError]) -> None:
+    with pytest.raises(kind, match="MLflow did not accept the experiment 'a2perf'") as caught:
+        log_runs(shipped(), tracking_uri=uri)
+    assert caught.value.hint == "check the tracking URI and your rights there"
+    assert len(str(caught.value)) < 600
+
+
+_WITHOUT_ALEMBIC = """
+import sys
+sys.modules["alembic"] = None
+from a2perf.errors import UserError
+from a2perf_trackers.mlflow import log_runs
+from packages.trackers.tests.described_runs import shipped
+try:
+    log_runs(shipped(), tracking_uri=sys.argv[1])
+except UserError as error:
+    print(error.message, error.hint, sep="\\n")
+"""
+
+
+def test_a_database_without_its_packages_names_them(tmp_path: Path, repository: Path) -> None:
+    # in another process: MLflow keeps what it has imported
+    command = [sys.executable, "-c", _WITHOUT_ALEMBIC, f"sqlite:///{tmp_path}/mlflow.db"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=repository)
+    message, hint = done.stdout.splitlines()
+    assert "needs the package alembic" in message
+    assert hint == "pip install mlflow, or give a folder as the tracking URI"
+
+
+def test_a_failure_in_the_middle_keeps_the_runs_before_it(tmp_path: Path) -> None:
+    uri = str(tmp_path / "mlruns")
+    runs = shipped()
+    refused = replace(runs[1], identity=replace(runs[1].identity, algorithm="x" * 30))
+    broken = replace(refused, curve=runs[0].curve)
+    assert broken.curve is not None
+    broken.curve = replace(broken.curve, name="score")  # a metric where the folder of the scores must be
+    with pytest.raises(UserError, match=r"MLflow did not accept run .*1 run\(s\) before it were exported"):
+        log_runs([runs[0], broken], tracking_uri=uri)
+    experiment = client(uri).get_experiment_by_name("a2perf")
+    (left,) = client(uri).search_runs([experiment.experiment_id])
+    assert assert_equal(uri, runs[:1], [left.info.run_id]) > 1000
+
+
+def test_no_runs_are_an_error_before_mlflow_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run to export was found"):
+        log_runs([], tracking_uri=tmp_path / "mlruns")
+    assert not (tmp_path / "mlruns").exists()
+
+
+def test_missing_package_names_its_extra() -> None:
+    assert without_package("mlflow", "log_runs(RUNS, tracking_uri='mlruns')") == (
+        "the export to MLflow needs the package mlflow-skinny, which is not installed\n"
+        "  Hint: pip install -e 'packages/trackers[mlflow]', in a checkout"
+    )
+
+
+def test_logger_logs_values_while_the_training_runs(uri: str) -> None:
+    with MlflowLogger("ppo", tracking_uri=uri, params={"learning rate": 3e-4}) as logger:
+        for step in range(3):
+            logger.log(10 * step, {"train/return": step / 3, "strange: näme": float("nan")})
+        running = client(uri).get_run(logger.run_id)
+        assert running.info.status == "RUNNING"
+        assert [(p.step, p.value) for p in history(uri, logger.run_id, "train/return")] == [
+            (0, 0.0), (10, 1 / 3), (20, 2 / 3),
+        ]  # fmt: skip
+    read = client(uri).get_run(logger.run_id)
+    assert (read.info.status, read.info.run_name) == ("FINISHED", "ppo")
+    assert read.data.params == {"learning rate": "0.0003"}
+    assert logger.failures == 0
+
+
+def test_logger_survives_a_store_that_disappears(tmp_path: Path) -> None:
+    logger = MlflowLogger("ppo", tracking_uri=tmp_path / "mlruns")
+    (tmp_path / "mlruns").rename(tmp_path / "moved")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(3):
+            logger.log(step, {"a": 1.0})
+        logger.close()
+    messages = [str(warning.message) for warning in caught if "MLflow did not accept" in str(warning.message)]
+    assert len(messages) == 1
+    assert logger.failures == 4
+
+
+def test_command_exports_and_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["export", "mlflow", *words])
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    uri = str(tmp_path / "mlruns")
+    status, out, _ = run(str(LEARNED), "--tracking-uri", uri, "--no-trace")
+    assert (status, out) == (0, f"10 runs in MLflow: 10 exported\nExperiment: a2perf, {uri}\n")
+    status, out, _ = run(str(LEARNED), "--tracking-uri", uri, "--no-trace", "--json")
+    entries = json.loads(out)["runs"]
+    assert [entry["is_new"] for entry in entries] == [False] * 10
+    assert client(uri).get_run(entries[0]["run_id"]).info.run_name == entries[0]["name"]
+    assert not any(name.startswith("trace/") for name in client(uri).get_run(entries[0]["run_id"]).data.metrics)
+    status, _, err = run(str(tmp_path / "nowhere"), "--tracking-uri", uri)
+    assert status == 2
+    assert err.splitlines()[1].startswith("  Hint: ")
+
+
+def test_examples_in_the_documentation_run(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    assert doctest.testmod(mlflow).failed == 0
