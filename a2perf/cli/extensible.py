@@ -27,6 +27,7 @@ BROUGHT_BY = {
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
 REMOVED = {
+    "model.serve-script": "python -m packages.agents.examples.scripted_model SCRIPT.json, in a checkout",
     "data.clips.show": "make the environment with clip=NAME and render_mode='rgb_array'",
     "data.websites.show": "make the environment with render_mode='rgb_array'",
     "export.attestation": "a2perf sign BUNDLE --key FILE, then a2perf verify BUNDLE",

@@ -26,8 +26,11 @@ import psutil
 
 from a2perf_agents.calls import joined, read_entries
 from a2perf_agents.record import CallOutcome
-from a2perf_agents.scripted_model import Script, ScriptRule
-from a2perf_agents.scripted_model.server import ScriptedModel, listening_socket, server_of
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from packages.agents.examples.scripted_model import Script, ScriptRule
+from packages.agents.examples.scripted_model.server import ScriptedModel, listening_socket, server_of
 
 AGENT = Path(__file__).parents[1] / "examples" / "language_model_agent"
 CALLS_PER_EPISODE = 25
@@ -71,11 +74,14 @@ class Memory:
 
 def evaluate(root: Path, port: int, episodes: int, together: int) -> dict[str, Any]:
     """Runs the agent and returns what the run took."""
+    root.parent.mkdir(parents=True, exist_ok=True)
+    model = root.with_suffix(".toml")
+    model.write_text(f'endpoint = "http://127.0.0.1:{port}/v1"\nmodels = ["scripted"]\n', encoding="utf-8")
     mode = ("--concurrent-episodes", together) if together > 1 else ("--gin-bindings", _IN_TURN)
     words = [
         sys.executable, "-m", "a2perf", "run", "--submission", AGENT, "--domain", "web_navigation", "--task",
         "text_level_1", "--gin-config", "inference.gin", "--root-dir", root, "--public-seeds",
-        "--model-endpoint", f"http://127.0.0.1:{port}/v1", "--model", "scripted",
+        "--model", str(model),
         "--gin-bindings", "Submission.num_inference_steps = 0",
         "--gin-bindings", f"Submission.num_inference_episodes = {episodes}",
         *mode,

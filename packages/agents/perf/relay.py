@@ -23,8 +23,11 @@ from typing import Any
 
 from a2perf_agents.relay.access import ModelAccess
 from a2perf_agents.relay.handle import start_relay
-from a2perf_agents.scripted_model import Script, ScriptRule
-from a2perf_agents.scripted_model.server import ScriptedModel, listening_socket, server_of
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from packages.agents.examples.scripted_model import Script, ScriptRule
+from packages.agents.examples.scripted_model.server import ScriptedModel, listening_socket, server_of
 
 PROMPT = "the state of a page and the instruction " * 50
 ANSWER = "click 12"

@@ -24,8 +24,8 @@ from a2perf_agents.relay import process
 from a2perf_agents.relay.access import BudgetLimits, ModelAccess
 from a2perf_agents.relay.handle import RelayCaller, _ask
 from a2perf_agents.relay.messages import RelaySettings
-from a2perf_agents.scripted_model import Script, ScriptRule, running_server
-from a2perf_agents.scripted_model.server import ScriptedModel, listening_socket
+from packages.agents.examples.scripted_model import Script, ScriptRule, running_server
+from packages.agents.examples.scripted_model.server import ScriptedModel, listening_socket
 
 KEY = "sk-organizer-0123456789"
 TOKEN = "a2perf-token"

@@ -10,7 +10,7 @@ import pytest
 from a2perf_agents.calls import joined
 from a2perf_agents.relay import upstream
 from a2perf_agents.relay.call_gate import CallGate
-from a2perf_agents.scripted_model import Script, ScriptRule
+from packages.agents.examples.scripted_model import Script, ScriptRule
 from packages.agents.tests.conftest import Relays
 
 

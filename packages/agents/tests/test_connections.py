@@ -26,7 +26,7 @@ from a2perf_agents.relay.connections import (
     Untrusted,
 )
 from a2perf_agents.relay.upstream import Upstream
-from a2perf_agents.scripted_model import Script, ScriptRule, running_server
+from packages.agents.examples.scripted_model import Script, ScriptRule, running_server
 from packages.agents.tests.conftest import KEY, Relays
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"

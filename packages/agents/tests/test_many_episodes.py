@@ -15,11 +15,11 @@ from a2perf.runs.bundle import validate
 from a2perf.storage import read_record
 from a2perf_agents.calls import ModelCall, joined, read_entries
 from a2perf_agents.record import ModelUsage
-from a2perf_agents.scripted_model import RunningServer, Script, ScriptRule, running_server
+from packages.agents.examples.scripted_model import RunningServer, Script, ScriptRule, running_server
 from tests.submission.conftest import command
 
 EPISODES, STEPS = 64, 3
-AGENT = Path(__file__).parents[2] / "examples" / "language_model_agent"
+AGENT = Path(__file__).parents[1] / "examples" / "language_model_agent"
 
 
 @pytest.fixture
@@ -40,8 +40,10 @@ def run(root: Path, *options: object, **variables: str) -> subprocess.CompletedP
     return subprocess.run(words, capture_output=True, text=True, timeout=300, env={**os.environ, **variables})
 
 
-def asking(model: RunningServer) -> tuple[str, ...]:
-    return ("--model-endpoint", model.endpoint, "--model", "scripted")
+def asking(model: RunningServer, folder: Path, more: str = "") -> tuple[str, ...]:
+    place = folder / "model.toml"
+    place.write_text(f'endpoint = "{model.endpoint}"\nmodels = ["scripted"]\n{more}')
+    return ("--model", str(place))
 
 
 def by_episode(calls: list[ModelCall]) -> dict[int | None, list[ModelCall]]:
@@ -53,7 +55,7 @@ def by_episode(calls: list[ModelCall]) -> dict[int | None, list[ModelCall]]:
 
 @pytest.mark.slow
 def test_64_episodes_at_once_have_exact_records_and_share_their_budget(model: RunningServer, tmp_path: Path) -> None:
-    done = run(tmp_path / "root", *asking(model), "--model-call-limit", EPISODES * STEPS)
+    done = run(tmp_path / "root", *asking(model, tmp_path, f"[budget]\ncalls = {EPISODES * STEPS}\n"))
     assert done.returncode == 0, done.stdout + done.stderr
     bundle = tmp_path / "root" / "inference"
     assert validate(bundle) == []
@@ -75,7 +77,7 @@ def test_64_episodes_at_once_have_exact_records_and_share_their_budget(model: Ru
     ]
     assert rollouts.costs is not None
     assert rollouts.costs.steps == EPISODES * STEPS
-    again = run(tmp_path / "again", "--model-replay", bundle)
+    again = run(tmp_path / "again", "--model", bundle)
     assert again.returncode == 0, again.stdout + again.stderr
     repeated = tmp_path / "again" / "inference" / "metrics"
     assert read_record(repeated / "model_usage.json", ModelUsage).total.served == EPISODES * STEPS
@@ -88,10 +90,10 @@ def test_64_episodes_at_once_have_exact_records_and_share_their_budget(model: Ru
 @pytest.mark.slow
 def test_64_episodes_at_once_resume_after_a_kill_and_pay_no_answer_twice(model: RunningServer, tmp_path: Path) -> None:
     once = {"A2PERF_FAULT_POINT": "evaluator: episode recorded", "A2PERF_FAULT_ONCE": str(tmp_path / "once")}
-    killed = run(tmp_path / "root", *asking(model), **once)
+    killed = run(tmp_path / "root", *asking(model, tmp_path), **once)
     assert (tmp_path / "once").exists()
     assert killed.returncode == 3, killed.stdout + killed.stderr
-    resumed = run(tmp_path / "root", *asking(model), **once)
+    resumed = run(tmp_path / "root", *asking(model, tmp_path), **once)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     bundle = tmp_path / "root" / "inference"
     calls = joined(read_entries(bundle / "model_calls.jsonl"))

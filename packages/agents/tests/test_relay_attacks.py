@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from a2perf_agents.relay import server
-from a2perf_agents.scripted_model import Script, ScriptRule
+from packages.agents.examples.scripted_model import Script, ScriptRule
 from packages.agents.tests.conftest import KEY, TOKEN, Relays, RelayUnderTest
 from tests.waiting import until
 

@@ -12,7 +12,7 @@ import pytest
 from a2perf_agents.calls import joined, redact_journal, usage_of
 from a2perf_agents.record import AnswerEntry, ServedEntry
 from a2perf_agents.relay.access import ModelPrice, PriceTable
-from a2perf_agents.scripted_model import Script, ScriptRule
+from packages.agents.examples.scripted_model import Script, ScriptRule
 from packages.agents.tests.conftest import KEY, TOKEN, Relays
 
 TALK = [

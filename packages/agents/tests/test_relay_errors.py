@@ -16,7 +16,7 @@ from a2perf_agents.calls import joined
 from a2perf_agents.record import RetryEntry
 from a2perf_agents.relay import upstream
 from a2perf_agents.relay.access import ModelAccess, ModelPrice, PriceTable
-from a2perf_agents.scripted_model import Script, ScriptRule, running_server
+from packages.agents.examples.scripted_model import Script, ScriptRule, running_server
 from packages.agents.tests.conftest import KEY, Relays, RelayUnderTest
 from tests.waiting import until
 

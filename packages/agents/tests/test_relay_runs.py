@@ -21,8 +21,8 @@ from a2perf.submission.run_services import ServedRun
 from a2perf_agents.calls import joined, read_entries
 from a2perf_agents.errors import error_lines, explained
 from a2perf_agents.record import CallOutcome, ModelUsage, ServedEntry, UsageCounts
-from a2perf_agents.scripted_model import RunningServer, Script, ScriptRule, running_server
 from a2perf_agents.settings import LanguageModel
+from packages.agents.examples.scripted_model import RunningServer, Script, ScriptRule, running_server
 from tests.launch.docker_engine import running_engine
 from tests.submission.conftest import command
 

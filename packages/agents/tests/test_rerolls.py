@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from a2perf_agents.scripted_model import Script, ScriptRule, running_server
+from packages.agents.examples.scripted_model import Script, ScriptRule, running_server
 from tests.attacks.test_rerolls import experiment, need
 
 PROVOKE_THE_MODEL_SERVER = """

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from a2perf.errors import ConfigError, UserError
+from a2perf.cli.extensible import ExtensibleGroup
+from a2perf.errors import UserError
 from a2perf.runs import read_runs
 from a2perf.runs.layout import MODEL_USAGE
 from a2perf.runs.signing import bundles_of
@@ -20,7 +21,11 @@ from a2perf_agents.record import ModelUsage
 from a2perf_agents.redaction import redact_bundle
 
 
-@click.group(context_settings=normalised())
+class _ModelGroup(ExtensibleGroup):
+    prefix = "model."
+
+
+@click.group(cls=_ModelGroup, context_settings=normalised())
 def model() -> None:
     """Show or redact calls to a language model."""
 
@@ -61,25 +66,6 @@ def transcript(runs: tuple[str, ...], output: Path) -> None:
 
     write_atomic(output, transcript_page(read_runs(_with_calls(runs))))
     click.echo(f"transcript: {output}")
-
-
-@model.command()
-@click.argument("script", type=click.Path(path_type=Path), metavar="SCRIPT")
-@click.option("--port", type=int, default=8000, show_default=True, help="Port on the loopback; 0 for any.")
-def serve_script(script: Path, port: int) -> None:
-    """Serve a model that answers from the JSON file SCRIPT, until it is interrupted."""
-    from a2perf_agents import scripted_model
-    from a2perf_agents.scripted_model.server import ScriptedModel, listening_socket, server_of
-
-    answers = scripted_model.read_script(script)
-    try:
-        listener = listening_socket(port)
-    except OSError as error:
-        raise ConfigError(
-            f"port {port} cannot be used: {error.strerror}", hint="choose another --port, or 0"
-        ) from error
-    click.echo(f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
-    server_of(ScriptedModel(answers)).run(sockets=[listener])
 
 
 def _with_calls(runs: tuple[str, ...]) -> list[Path]:

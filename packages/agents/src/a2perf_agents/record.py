@@ -186,7 +186,7 @@ class ServedEntry(Record, kw_only=True, tag=SERVED, tag_field="kind"):
         call: number of the recorded call.
         attempt: number of the attempt.
         scope: where in the run the request was made.
-        replayed: whether the record is that of another run (``--model-replay``).
+        replayed: whether the record is that of another run (``--model BUNDLE``).
     """
 
     call: int

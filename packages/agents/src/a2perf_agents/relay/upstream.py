@@ -140,7 +140,7 @@ class Upstream:
             given = "refuses the key" if access.key else "asks for a key"
             raise ConfigError(
                 f"the model server {access.shown_endpoint} {given} (HTTP {status})",
-                hint="check the key behind --model-key-variable or --model-key-file",
+                hint="check the key behind key_variable or key_file",
             )
         if status == 200 and (listed := _names(content)):
             for name in access.models:

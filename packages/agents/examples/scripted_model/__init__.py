@@ -5,7 +5,7 @@ the list of models. Equal requests get equal answers. A script can also make it 
 never end.
 """
 
-from a2perf_agents.scripted_model.script import Script, ScriptRule, read_script
-from a2perf_agents.scripted_model.server import RunningServer, running_server
+from packages.agents.examples.scripted_model.script import Script, ScriptRule, read_script
+from packages.agents.examples.scripted_model.server import RunningServer, running_server
 
 __all__ = ["RunningServer", "Script", "ScriptRule", "read_script", "running_server"]

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from a2perf_agents.scripted_model.script import Responder, Script, ScriptedAnswers, ScriptRule, last_message
+from packages.agents.examples.scripted_model.script import Responder, Script, ScriptedAnswers, ScriptRule, last_message
 
 _GARBAGE = b"\x00\xff this is not an answer {{{"
 
