@@ -188,8 +188,9 @@ openenv: $(INSTALLED)
 
 ENGINE_GROUPS := docker,slurm,latex,openenv
 FRAMEWORK_GROUPS := tf_agents,sb3,ray,wandb
-test-engines: setup engines frameworks openenv
-	@A2PERF_ONLY=$(ENGINE_GROUPS) A2PERF_REQUIRE=$(ENGINE_GROUPS) $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+test-engines: setup packages engines frameworks openenv
+	@A2PERF_ONLY=$(ENGINE_GROUPS) A2PERF_REQUIRE=$(ENGINE_GROUPS) \
+		$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests packages
 	@A2PERF_ONLY=$(FRAMEWORK_GROUPS) A2PERF_REQUIRE=$(FRAMEWORK_GROUPS) \
 		$(FRAMEWORKS)/bin/python -m pytest -n $(WORKERS) -m "not slow" tests packages/baselines/tests packages/trackers
 
