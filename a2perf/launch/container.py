@@ -10,7 +10,6 @@ its stopped containers.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import sys
@@ -105,7 +104,7 @@ class ContainerLauncher:
             InfrastructureError: the engine refused it.
         """
         image = self._image or images.ensure(self._client, command.domain or images.domain_of(command))
-        digest = _digest(command)
+        digest = command.digest()
         self._remove_same(digest, command)
         for folder in command.writable:
             folder.mkdir(parents=True, exist_ok=True)
@@ -382,8 +381,3 @@ def _sink(log: Path | None) -> Iterator[Any]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab", buffering=0) as stream:
         yield stream.write
-
-
-def _digest(command: RunCommand) -> str:
-    identity = [command.name, command.argv, str(command.cwd), sorted(command.env.items())]
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]

@@ -24,6 +24,7 @@ import filelock
 
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean, install_hint
+from a2perf.launch.local import gpu_count
 from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.run_options import TRUST_FLAG
@@ -65,7 +66,7 @@ class Pool:
     def take(self, count: int) -> list[str]:
         """Returns the indices of free ones; an empty list leaves the choice to the engine."""
         if count and self._free is None:
-            self._free = [str(index) for index in range(_gpu_count())]
+            self._free = [str(index) for index in range(gpu_count())]
         if not count or not self._free:
             return []
         if len(self._free) < count:
@@ -265,13 +266,3 @@ def _context(checkout: Path) -> Iterator[str]:
         for file in files:
             if file.is_file() and "__pycache__" not in file.parts and not fnmatch.fnmatch(file.name, "*.pyc"):
                 yield file.relative_to(checkout).as_posix()
-
-
-def _gpu_count() -> int:
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        return int(pynvml.nvmlDeviceGetCount())
-    except pynvml.NVMLError:
-        return 0

@@ -139,7 +139,7 @@ class LocalLauncher:
         gpus: list[int] = []
         if wanted.gpus:
             if self._gpus is None:
-                self._gpus = list(range(_gpu_count()))
+                self._gpus = list(range(gpu_count()))
             if len(self._gpus) < wanted.gpus:
                 self._give_back(cpus, [])
                 raise UserError(
@@ -265,7 +265,8 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _gpu_count() -> int:
+def gpu_count() -> int:
+    """Returns the number of graphics processors of this machine; 0 without a driver."""
     import pynvml
 
     try:

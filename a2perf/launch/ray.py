@@ -8,8 +8,6 @@ schedules by the requested memory but does not enforce it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import subprocess
 import threading
@@ -87,7 +85,7 @@ class RayLauncher:
         """Executes one command to its end and streams its log."""
         if command.log is not None:
             return run_to_end(self, command)
-        log = self._folder(command) / f"{_digest(command)}.log"
+        log = self._folder(command) / f"{command.digest()}.log"
         log.unlink(missing_ok=True)
         return run_to_end(self, replace(command, log=log), tail=LogTail(log))
 
@@ -109,7 +107,7 @@ class RayLauncher:
         self._collected.add(job.identity)
 
     def _start(self, command: RunCommand, log: Path) -> RayJob:
-        name = f"a2perf-{_digest(command)}"
+        name = f"a2perf-{command.digest()}"
         # A retry has the same name, and Ray may still know the ended actor of the attempt before it.
         actor = None if name in self._collected else self._find(name)
         if actor is None:
@@ -263,8 +261,3 @@ class NodeActor:
         self._end = NodeEnd.of(
             self._job, process.returncode, timed_out=timed_out, wall_s=self._wall_s, oom_killed=oom_kills() > before
         )
-
-
-def _digest(command: RunCommand) -> str:
-    identity = [command.name, command.argv, str(command.cwd), sorted(command.env.items())]
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]

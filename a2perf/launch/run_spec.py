@@ -6,6 +6,7 @@ of the evaluator (``RunCommand.evaluator``), but a launcher executes any command
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -86,6 +87,11 @@ class RunCommand:
         """Returns the flags of an evaluator's command, or ``None`` for any other command."""
         argv = self.argv[2:] if self.argv[1:2] == ("-P",) else self.argv[1:]  # a queue may hold older commands
         return argv[2:] if argv[:2] == ("-m", EVALUATOR) else None
+
+    def digest(self) -> str:
+        """Returns a name for the command that does not change when it is planned again."""
+        identity = [self.name, self.argv, str(self.cwd), sorted(self.env.items())]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]
 
     def to_json(self) -> dict[str, Any]:
         """Returns the command as a JSON object; ``from_json`` takes it back."""

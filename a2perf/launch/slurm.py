@@ -9,7 +9,6 @@ if it is preempted or its node fails.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
@@ -105,7 +104,7 @@ class SlurmLauncher:
         """
         folder = self._folder_of(command)
         log = command.log or folder / "runs.log"
-        name = f"a2perf-{_digest(command)}"
+        name = f"a2perf-{command.digest()}"
         status = folder / f"{name}.json"
         # Slurm may report a job as running for a moment after its end was collected.
         same = [entry for entry in self._entries(fresh=True) if entry.name == name and entry.job not in self._collected]
@@ -136,7 +135,7 @@ class SlurmLauncher:
         """Executes one command to its end and streams its log."""
         if command.log is not None:
             return run_to_end(self, command)
-        log = self._folder_of(command) / f"{_digest(command)}.log"
+        log = self._folder_of(command) / f"{command.digest()}.log"
         log.unlink(missing_ok=True)
         return run_to_end(self, replace(command, log=log), tail=LogTail(log))
 
@@ -288,11 +287,6 @@ def _requested(command: RunCommand) -> dict[str, Any]:
     if wanted.gpus:
         requested["gpus_per_node"] = wanted.gpus
     return requested
-
-
-def _digest(command: RunCommand) -> str:
-    identity = [command.name, command.argv, str(command.cwd), sorted(command.env.items())]
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]
 
 
 def _call(command: Sequence[str], *, check: bool = True) -> str:

@@ -18,7 +18,6 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,39 +51,38 @@ _FEW = 4  # up to this many rows, decoding one by one is cheaper than by column
 _PATIENCE = 8  # after this many layouts that match almost no rows, the rest of a length is decoded one by one
 
 
-def read_event_file(
-    path: Path, tags: Collection[str] | None = None, *, check: bool = True, start: int = 0
-) -> EventFile:
+def read_event_file(path: Path, *, check: bool = True) -> EventFile:
     """Reads the scalars of an event file.
 
     Args:
         path: the file.
-        tags: the tags wanted; all when None.
         check: verify the checksum of every payload that holds a scalar or has at most 4 KiB. The checksums of the
             lengths are always verified.
-        start: byte of a record's beginning to read from, of an earlier result's ``end``.
 
     Returns:
         The content; series of both encodings (simple value and tensor of rank 0) are float64.
     """
     try:
         with open(_opened(path), "rb") as stream:
-            return read_event_stream(stream, path, tags, check=check, start=start)
+            return read_event_stream(stream, path, check=check)
     except OSError as error:
-        return EventFile(path, problems=[EventProblem(path, "unreadable", start, f"cannot be read: {error.strerror}")],
-                         end=start)  # fmt: skip
+        return EventFile(path, problems=[EventProblem(path, "unreadable", 0, f"cannot be read: {error.strerror}")])
 
 
-def read_event_stream(
-    stream: BinaryIO, path: Path, tags: Collection[str] | None = None, *, check: bool = True, start: int = 0
-) -> EventFile:
-    """Reads the scalars of an open event file; ``path`` is its name for messages, the rest as in ``read_event_file``.
+def read_event_stream(stream: BinaryIO, path: Path, *, check: bool = True, start: int = 0) -> EventFile:
+    """Reads the scalars of an open event file.
+
+    Args:
+        stream: the file.
+        path: its name for messages.
+        check: see ``read_event_file``.
+        start: byte of a record's beginning to read from, of an earlier result's ``end``.
 
     Raises:
         OSError: it cannot be read.
     """
     result = EventFile(path, end=start)
-    gathered = Gathered(None if tags is None else frozenset(tags))
+    gathered = Gathered()
     try:
         stream.seek(start)
         _read_windows(stream, result, gathered, check=check)
@@ -274,14 +272,13 @@ class _Window:
     def _decode_columns(
         self, rows: Bytes, payloads: Offsets, event: Event, varying: NDArray[np.intp], length: int
     ) -> None:
-        wanted = [scalar for scalar in event.scalars if self.gathered.reads(scalar.tag)]
         if self.check:
             actual = masked(crc32c_like(rows[0, :length], rows[:, :length], varying))
             sound = actual == np.ascontiguousarray(rows[:, length:]).view("<u4")[:, 0]
             if not sound.all():
                 self._wrong_checksums(payloads[~sound])
                 rows, payloads = rows[sound], payloads[sound]
-        if not wanted:
+        if not event.scalars:
             return
         wall_times = np.zeros(len(rows))
         if event.wall_offset is not None:
@@ -289,7 +286,7 @@ class _Window:
         steps = np.zeros(len(rows), np.int64)
         if event.step_span is not None:
             steps = _varints(rows, *event.step_span)
-        for scalar in wanted:
+        for scalar in event.scalars:
             assert scalar.offset is not None
             values = _column(rows, scalar.offset, _DTYPES[scalar.code])
             self.gathered.add(scalar.tag, payloads + self.base, ScalarSeries(steps, values, wall_times))
@@ -317,8 +314,7 @@ class _Window:
                 self._problem("corrupt", payload - HEADER_BYTES, f"not an event: {reason}")
                 continue
             for scalar in event.scalars:
-                if self.gathered.reads(scalar.tag):
-                    self.gathered.add_one(scalar.tag, payload + self.base, event, scalar.value)
+                self.gathered.add_one(scalar.tag, payload + self.base, event, scalar.value)
 
     def _wrong_checksums(self, payloads: Offsets) -> None:
         for payload in payloads.tolist():

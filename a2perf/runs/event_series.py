@@ -112,17 +112,12 @@ class BoundMet(CarriedError):
 class Gathered:
     """Batches of points by tag, sorted into the order of the file at the end, and the cost of the file so far."""
 
-    def __init__(self, tags: frozenset[str] | None) -> None:
-        self.tags = tags
+    def __init__(self) -> None:
         self._batches: dict[str, list[tuple[Offsets, ScalarSeries]]] = {}
         self._singles: dict[str, _Singles] = {}
         self._known: set[str] = set()
         self.left_out = False
         self.points = self.fields = self.searched = self.problems = self.lost = 0
-
-    def reads(self, tag: str) -> bool:
-        """Whether the caller asked for a tag."""
-        return self.tags is None or tag in self.tags
 
     def add(self, tag: str, at: Offsets, points: ScalarSeries) -> None:
         """Adds points that lie at the given bytes of the file."""

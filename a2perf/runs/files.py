@@ -321,20 +321,20 @@ def names_at(folder: Path) -> list[str]:
     return sorted(os.listdir(folder)) if folder.is_dir() else []
 
 
-def folders_of(top: Path, bounds: Bounds = RUN_BOUNDS) -> Iterator[tuple[str, list[str], list[str]]]:
+def folders_of(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yields folders from the top down as ``stranger_files.folders`` does, with the folders in packed files.
 
     The folders in a packed file are yielded after the folder that holds the file, with paths that ``files_of`` takes.
     The caller removes names from either list to skip them.
 
     Raises:
-        BoundExceeded: there are more names than ``bounds.entries``.
+        BoundExceeded: there are more names than ``RUN_BOUNDS`` allows.
         PackedFileError: a packed file is damaged or hostile.
     """
     if packed_place(top) is not None:
         yield from _packed_folders(top)
         return
-    for folder, names, others in folders(top, bounds):
+    for folder, names, others in folders(top, RUN_BOUNDS):
         yield folder, names, others
         for name in sorted(others):
             place = Path(folder, name)

@@ -342,22 +342,19 @@ class SeriesReader:
         return Series(name, f"{LogKind.MONITOR}: {name}", steps, values[order], elapsed)
 
 
-def read_returns(
-    logs: LogFiles, cache: SeriesCache | None = None, kinds: Collection[LogKind] = _ALL
-) -> tuple[Series | None, list[str]]:
+def read_returns(logs: LogFiles, cache: SeriesCache | None = None) -> tuple[Series | None, list[str]]:
     """Reads the return of a training run, and the remarks about it and its files.
 
     Args:
         logs: the run's log files.
         cache: of log files; None reads them directly.
-        kinds: which of them count.
     """
-    return returns_of(SeriesReader(logs, cache), kinds)
+    return returns_of(SeriesReader(logs, cache))
 
 
-def returns_of(reader: SeriesReader, kinds: Collection[LogKind] = _ALL) -> tuple[Series | None, list[str]]:
+def returns_of(reader: SeriesReader) -> tuple[Series | None, list[str]]:
     """Reads the return of a training run with an open reader, and the remarks about it and its files."""
-    series = reader.returns(kinds)
+    series = reader.returns()
     if series is None:
         return None, reader.notes
     unknown = int(np.count_nonzero(~np.isfinite(series.values)))

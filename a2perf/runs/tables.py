@@ -48,9 +48,9 @@ class CsvTable:
         return column if isinstance(column, np.ndarray) else None
 
 
-def read_table(path: Path, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> CsvTable:
+def read_table(path: Path) -> CsvTable:
     """Reads a CSV file at a path; see ``table_of``."""
-    return table_of(FolderFiles(path.parent), path.name, skip_comments=skip_comments, needs=needs)
+    return table_of(FolderFiles(path.parent), path.name)
 
 
 def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> CsvTable:

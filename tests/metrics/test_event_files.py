@@ -111,7 +111,7 @@ def test_reads_what_the_example_writer_writes(tmp_path: Path):
         writer.scalar(RETURN, step / 2, step)
     writer.close()
     (path,) = event_files_below(tmp_path)
-    series = read_event_file(path, [RETURN]).scalars[RETURN]
+    series = read_event_file(path).scalars[RETURN]
     assert series.steps.tolist() == list(range(300))
     assert series.values.tolist() == [step / 2 for step in range(300)]
 
@@ -127,11 +127,6 @@ def test_both_encodings_and_several_values_an_event_keep_the_order_of_the_file(t
     found = read_event_file(written(tmp_path, data)).scalars
     assert found["a"].steps.tolist() == [step for step in range(200) if step % 3]
     assert found["b"].values.tolist() == [-step for step in range(200)]
-
-
-def test_only_wanted_tags_are_kept(tmp_path: Path):
-    data = made.curve("a", range(50)) + made.curve("b", range(50))
-    assert list(read_event_file(written(tmp_path, data), ["b"]).scalars) == ["b"]
 
 
 def test_histograms_texts_and_images_are_passed_over(tmp_path: Path):

@@ -56,7 +56,6 @@ class RunOutcome:
         state: ``"met"``, ``"missed"``, ``"crashed"``, ``"infrastructure"``, ``"not run"``.
         values: the judged number of every column; None if it was never logged, NaN if it was not finite.
         steps: the last logged step.
-        stopped_early: whether the run stopped before its budget because it had reached the threshold.
         reason: remark on the end of the run; empty for a normal end.
         wall_s: wall time.
     """
@@ -66,7 +65,6 @@ class RunOutcome:
     state: str
     values: list[float | None] = field(default_factory=list)
     steps: float | None = None
-    stopped_early: bool = False
     reason: str = ""
     wall_s: float | None = None
 
@@ -136,19 +134,14 @@ class _Judge:
             logged = ", ".join(logged_columns(self.store, run.folder)) or "nothing"
             notes.append(f"never logged {', '.join(missing)}; it logged {logged}")
         reason = "; ".join(filter(None, [reason, *notes]))
-        training = self.test.training
-        early = training is not None and last is not None and last < training.n_epochs * training.eval_after_n_steps
-        self.outcomes[run.key] = RunOutcome(
-            run.seed, run.key, "met" if met else "missed", values, last, early, reason, wall_s
-        )
+        state = "met" if met else "missed"
+        self.outcomes[run.key] = RunOutcome(run.seed, run.key, state, values, last, reason, wall_s)
         numbers = ", ".join(
             f"{column} {'never logged' if value is None else f'{value:g}'}"
             for column, value in zip(condition.columns, values, strict=True)
         )
         steps = "" if last is None else f" after {last:.0f} steps"
-        self.say(
-            f"  seed {run.seed}: {'met' if met else 'missed'} ({numbers}){steps}" + (f" [{reason}]" if reason else "")
-        )
+        self.say(f"  seed {run.seed}: {state} ({numbers}){steps}" + (f" [{reason}]" if reason else ""))
 
     def verdict(self) -> PerformanceVerdict:
         """Returns the current verdict."""

@@ -179,7 +179,7 @@ class ProcTree:
             cpu_method=method,
             threads=sum(stat.threads for stat in living),
             rss_bytes=rss,
-            pss_bytes=_sum_or_none(procfs.read_pss(pid) for pid in pids) if thorough else None,
+            pss_bytes=known_sum(procfs.read_pss(pid) for pid in pids) if thorough else None,
             memory_peak_bytes=memory_peak if thorough else None,
             io_read_bytes=int(sum(io[0] for io in self._io.values()) + self._carried_io[0]),
             io_write_bytes=int(sum(io[1] for io in self._io.values()) + self._carried_io[1]),
@@ -283,7 +283,8 @@ def _descends(
     return False
 
 
-def _sum_or_none(values: Iterable[int | None]) -> int | None:
+def known_sum(values: Iterable[int | None]) -> int | None:
+    """Returns the sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

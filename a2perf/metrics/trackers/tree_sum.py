@@ -6,10 +6,9 @@ What ended trees have used stays in the counters.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 from dataclasses import replace
 
-from a2perf.metrics.trackers.process_tree import Tree, TreeSample
+from a2perf.metrics.trackers.process_tree import Tree, TreeSample, known_sum
 
 _NOTHING = TreeSample(
     pids=frozenset(), cpu_seconds=0.0, cpu_method="", threads=0, rss_bytes=0, pss_bytes=None, memory_peak_bytes=None,
@@ -66,15 +65,10 @@ def _sum(samples: list[TreeSample]) -> TreeSample:
         cpu_seconds=sum(sample.cpu_seconds for sample in samples),
         threads=sum(sample.threads for sample in samples),
         rss_bytes=rss,
-        pss_bytes=_known_sum(sample.pss_bytes for sample in samples),
+        pss_bytes=known_sum(sample.pss_bytes for sample in samples),
         # Peaks of different moments do not add up: the largest one and the present sum are both lower bounds.
         memory_peak_bytes=max([*peaks, rss]) if peaks else None,
         io_read_bytes=sum(sample.io_read_bytes for sample in samples),
         io_write_bytes=sum(sample.io_write_bytes for sample in samples),
         root_alive=any(sample.root_alive for sample in samples[1:] or samples),
     )
-
-
-def _known_sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
