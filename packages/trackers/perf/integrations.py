@@ -23,6 +23,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from a2perf.errors import MissingDependency
+
 TARGET_PERCENT = 1.0
 Loop = Callable[[bool], None]
 """Runs a loop; the argument switches a2perf on."""
@@ -97,14 +99,14 @@ class OwnTime:
 
     CALLED = {
         "a2perf.api.tracking:TrackedBlock": ("__enter__", "__exit__"),
-        "a2perf_trackers.sb3_callback:EvaluateCallback": ("_on_step",),
+        "a2perf_trackers.sb3:EvaluateCallback": ("_on_step",),
     }
 
     def __init__(self) -> None:
         self.seconds = 0.0
         for place, methods in self.CALLED.items():
             module, _, name = place.partition(":")
-            with contextlib.suppress(ModuleNotFoundError):
+            with contextlib.suppress(MissingDependency):
                 kind = getattr(importlib.import_module(module), name)
                 for method in methods:
                     setattr(kind, method, self._counted(getattr(kind, method)))

@@ -89,8 +89,7 @@ def local_hub() -> Iterator[LocalHub]:
                     hub.commits.append((place, line["value"]["summary"]))
             name = place.partition("/")[2]
             address = f"{hub.address}/{name}/commit/{'a' * 40}"
-            more = {"pullRequestUrl": f"{hub.address}/{name}/discussions/1"} if "create_pr=1" in self.path else {}
-            return {"commitUrl": address, "commitOid": "a" * 40, **more}, 200
+            return {"commitUrl": address, "commitOid": "a" * 40}, 200
 
         def answer(self, content: dict[str, Any], status: int) -> None:
             data = json.dumps(content).encode()

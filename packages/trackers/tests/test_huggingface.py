@@ -130,11 +130,6 @@ def test_commands_name_the_gin_file_without_folders_of_a_machine(
     assert "/home/ada" not in text
 
 
-def test_every_metric_is_listed_on_request(runs: list[Run], card: ModelCard) -> None:
-    more = model_card(runs, every_metric=True)
-    assert len(more.data.eval_results) > 2 * len(card.data.eval_results)
-
-
 def require_harmless(markdown: str) -> None:
     """Renders a card with HTML allowed, as the hub does, and looks for elements that a stranger wrote."""
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
@@ -217,8 +212,8 @@ def test_push_creates_the_repository_and_commits_the_card_once(card: ModelCard, 
     assert ModelCard(hub.repositories["models/me/my_agent"]["README.md"].decode()).data.eval_results == (
         card.data.eval_results
     )
-    again = push(card, "me/my_agent", create_pr=True)
-    assert again == f"{hub.address}/me/my_agent/discussions/1"
+    assert push(card, "me/my_agent") == address
+    assert len(hub.commits) == 2
 
 
 def test_folder_is_one_commit_without_hidden_files_and_links(card: ModelCard, hub: LocalHub, tmp_path: Path) -> None:
@@ -261,15 +256,17 @@ def test_refusals_of_the_hub_are_errors_and_publish_nothing(
 def test_wrong_token_name_and_address_are_explained(
     card: ModelCard, hub: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     with pytest.raises(UserError, match="401; nothing was published") as caught:
-        push(card, "me/x", token="hf_wrong")
+        push(card, "me/x")
     assert "hf_wrong" not in str(caught.value)
     for name in ("a b/c", "a/b/c", "-x/y", ""):
         with pytest.raises(ConfigError, match="is not a name of a repository"):
             push(card, name)
     assert hub.created == []
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(UserError, match="cannot reach the hub"):
-        push(card, "me/x", endpoint="http://127.0.0.1:9")
+        push(card, "me/x")
     monkeypatch.delenv("HF_TOKEN")
     monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
     with pytest.raises(ConfigError, match="no access token"):
@@ -346,6 +343,9 @@ def test_command_writes_prints_and_publishes(hub: LocalHub, tmp_path: Path) -> N
     assert TOKEN not in done.output
     with pytest.raises(ConfigError, match="give runs or --dataset"):
         run(command, [], standalone_mode=False, catch_exceptions=False)
+    for option in ("--tag=x", "--library", "--every-metric", "--pull-request"):
+        with pytest.raises(UserError, match=f"the option {option.partition('=')[0]} was removed"):
+            run(command, [str(LEARNED), option], standalone_mode=False, catch_exceptions=False)
 
 
 def test_card_of_a_real_dataset_lists_its_tables(write: Write) -> None:

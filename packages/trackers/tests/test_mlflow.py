@@ -24,7 +24,7 @@ from a2perf.errors import UserError
 from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import mlflow
-from a2perf_trackers.mlflow import MlflowLogger, log_runs
+from a2perf_trackers.mlflow import MlflowLogger
 from a2perf_trackers.publishable import publishable_files
 from packages.trackers.tests.described_runs import (
     LEARNED,
@@ -41,6 +41,10 @@ pytest.importorskip("mlflow")
 DATABASE = pytest.mark.skipif(
     importlib.util.find_spec("alembic") is None, reason="mlflow-skinny has no database: no alembic and sqlalchemy"
 )
+
+
+def log_runs(*given: Any, **settings: Any) -> list[str]:
+    return [exported.run_id for exported in mlflow.log_runs(*given, **settings)]
 
 
 @pytest.fixture(autouse=True)
@@ -147,12 +151,12 @@ def test_long_values_and_names_fit_the_limits_of_mlflow(each_uri: str) -> None:
 
 
 def test_second_export_skips_and_one_run_given_twice_is_logged_once(uri: str) -> None:
-    first = mlflow.export([LEARNED, LEARNED], tracking_uri=uri)
+    first = mlflow.log_runs([LEARNED, LEARNED], tracking_uri=uri)
     assert len({exported.run_id for exported in first}) == 10
-    again = mlflow.export(LEARNED, tracking_uri=uri)
+    again = mlflow.log_runs(LEARNED, tracking_uri=uri)
     assert [exported.run_id for exported in again] == [exported.run_id for exported in first[:10]]
     assert not any(exported.is_new for exported in again)
-    other = mlflow.export(LEARNED, tracking_uri=uri, experiment="other")
+    other = mlflow.log_runs(LEARNED, tracking_uri=uri, experiment="other")
     assert all(exported.is_new for exported in other)
     experiment = client(uri).get_experiment_by_name("a2perf")
     assert len(client(uri).search_runs([experiment.experiment_id])) == 10
@@ -181,7 +185,7 @@ def test_a_killed_export_into_a_folder_does_not_block_the_next(uri: str) -> None
     empty.touch()  # killed between the creation of the file and its first line: MLflow cannot list the runs any more
     with pytest.raises(ValueError, match="malformed"):
         client(uri).search_runs([experiment_id])
-    exported = mlflow.export(runs, tracking_uri=f"file://{uri}")
+    exported = mlflow.log_runs(runs, tracking_uri=f"file://{uri}")
     assert [run.is_new for run in exported] == [False, True]
     assert exported[0].run_id == first
     assert len(client(uri).search_runs([experiment_id])) == 2

@@ -19,7 +19,7 @@ from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import tensorboard
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.tensorboard import SUMMARY_TAG, TensorBoardLogger, log_runs
+from a2perf_trackers.tensorboard import SUMMARY_TAG, TensorBoardLogger
 from packages.trackers.tests.described_runs import (
     LEARNED,
     descriptions,
@@ -30,6 +30,10 @@ from packages.trackers.tests.described_runs import (
 )
 
 pytest.importorskip("tensorboard")
+
+
+def log_runs(*given: Any, **settings: Any) -> list[str]:
+    return [exported.run_id for exported in tensorboard.log_runs(*given, **settings)]
 
 
 def trial_name(description: RunDescription) -> str:
@@ -151,12 +155,12 @@ def test_hparams_dashboard_reads_every_parameter_and_score(tmp_path: Path) -> No
 
 
 def test_second_export_writes_nothing_and_one_run_given_twice_is_written_once(tmp_path: Path) -> None:
-    first = tensorboard.export([LEARNED, LEARNED], tmp_path)
+    first = tensorboard.log_runs([LEARNED, LEARNED], tmp_path)
     assert len(first) == 20
     assert len({exported.run_id for exported in first}) == 10
     assert all(exported.is_new for exported in first)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("events*") if path.parent != tmp_path}
-    again = tensorboard.export(LEARNED, tmp_path)
+    again = tensorboard.log_runs(LEARNED, tmp_path)
     assert not any(exported.is_new for exported in again)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("events*") if path.parent != tmp_path} == files
     assert hparams(tmp_path)[1].keys() == {

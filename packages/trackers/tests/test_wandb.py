@@ -9,6 +9,7 @@ import socket
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import wandb
-from a2perf_trackers.wandb import WandbLogger, log_runs
+from a2perf_trackers.wandb import WandbLogger
 from packages.trackers.tests import wandb_file
 from packages.trackers.tests.described_runs import (
     LEARNED,
@@ -30,6 +31,10 @@ from packages.trackers.tests.described_runs import (
 from tests.waiting import until
 
 installed = pytest.mark.group("wandb")
+
+
+def log_runs(*given: Any, **settings: Any) -> list[str]:
+    return [exported.run_id for exported in wandb.log_runs(*given, **settings)]
 
 
 @pytest.fixture(autouse=True)
@@ -111,16 +116,16 @@ def test_configuration_tags_and_group_are_those_of_the_run_and_nothing_of_the_ho
 @installed
 def test_second_export_skips_and_an_unfinished_file_is_written_again(tmp_path: Path) -> None:
     runs = shipped()
-    first = wandb.export([*runs, runs[0]], folder=tmp_path)
+    first = wandb.log_runs([*runs, runs[0]], folder=tmp_path)
     assert [exported.is_new for exported in first] == [True, True, True]
     assert first[0] == first[2]
-    again = wandb.export(runs, folder=tmp_path)
+    again = wandb.log_runs(runs, folder=tmp_path)
     assert [exported.is_new for exported in again] == [False, False]
     assert [exported.run_id for exported in again] == [exported.run_id for exported in first[:2]]
     path = offline_file(tmp_path, first[0].run_id)
     path.write_bytes(path.read_bytes()[:5000])  # a killed export
     path.parent.rename(path.parent.with_name(f"offline-run-20200101_000000-{first[0].run_id}"))
-    assert [exported.is_new for exported in wandb.export(runs, folder=tmp_path)] == [True, False]
+    assert [exported.is_new for exported in wandb.log_runs(runs, folder=tmp_path)] == [True, False]
     assert read(tmp_path, first[0].run_id).exit_code == 0  # one folder per run
 
 

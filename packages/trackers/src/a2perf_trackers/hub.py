@@ -47,27 +47,22 @@ def hub_library() -> Any:
 
 def push(
     given: ModelCard | DatasetCard | str | Path, repo_id: str, *, folder: str | Path | None = None,
-    repo_type: RepoType | None = None, private: bool | None = None, create_pr: bool = False, token: str | None = None,
-    message: str | None = None, endpoint: str | None = None,
+    private: bool | None = None,
 ) -> str:  # fmt: skip
     """Publishes a card or a folder in a repository of the hub, which is created if it does not exist.
 
-    All files are sent in one commit: either all of them are published or none.
+    All files are sent in one commit: either all of them are published or none. The token is that of ``HF_TOKEN`` or of
+    ``hf auth login`` and is never shown. The card of a dataset, or a folder with ``croissant.json``, creates a
+    repository of datasets.
 
     Args:
         given: a card of this package, or a folder.
         repo_id: name of the repository, ``"organization/name"``.
         folder: files that are published together with a card; a README.md in it is replaced by the card.
-        repo_type: ``"model"`` or ``"dataset"``; by default that of the card, for a folder with ``croissant.json``
-            ``"dataset"``.
         private: visibility of a new repository; by default that of the account.
-        create_pr: open a pull request instead of a commit to the main branch.
-        token: access token; by default that of ``HF_TOKEN`` or of ``hf auth login``. It is never shown.
-        message: message of the commit.
-        endpoint: address of the hub; by default ``HF_ENDPOINT``.
 
     Returns:
-        The address of the commit or pull request.
+        The address of the commit.
 
     Raises:
         ConfigError: the name of the repository is not valid, a token is missing, or the folder is missing, empty or
@@ -83,21 +78,18 @@ def push(
     library = hub_library()
     _require_valid_name(library, repo_id)
     operations, kind = _operations(library, given, folder)
-    kind = repo_type or kind
-    token = token or library.get_token()
+    token = library.get_token()
     if not token:
         raise ConfigError("no access token for the hub was found", hint=_TOKEN_HINT)
-    api = library.HfApi(endpoint=endpoint or os.environ.get("HF_ENDPOINT") or None, token=token)
+    api = library.HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
     step = f"create the repository {repo_id}"
     try:
         api.create_repo(repo_id, repo_type=kind, private=private, exist_ok=True)
         step = f"commit to {repo_id}"
-        info = api.create_commit(
-            repo_id, operations, commit_message=message or "Add results of a2perf", repo_type=kind, create_pr=create_pr
-        )
+        info = api.create_commit(repo_id, operations, commit_message="Add results of a2perf", repo_type=kind)
     except Exception as error:  # the library raises its own errors, those of its HTTP client, and OSError
         raise _refused(error, step, token) from error
-    return str(info.pr_url or info.commit_url)
+    return str(info.commit_url)
 
 
 def _operations(

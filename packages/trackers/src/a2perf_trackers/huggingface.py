@@ -27,7 +27,7 @@ __all__ = ["dataset_card", "model_card", "push"]
 
 def model_card(
     runs: RunSource | Sequence[RunSource], *, algorithm: str | None = None, profile: Profile = "corrected",
-    license: str | None = None, library_name: str = "a2perf", tags: Sequence[str] = (), every_metric: bool = False,
+    license: str | None = None, library_name: str = "a2perf", tags: Sequence[str] = (),
 ) -> ModelCard:  # fmt: skip
     """Returns a model card with the results of one submission.
 
@@ -42,7 +42,6 @@ def model_card(
         license: license of the model as the hub names it, ``"apache-2.0"``.
         library_name: library that loads the model, for example ``"stable-baselines3"``.
         tags: further tags.
-        every_metric: list all metrics in ``model-index``; by default those of the short table of a report.
 
     Returns:
         A ``huggingface_hub.ModelCard``; ``str(card)`` is the text of README.md, and ``card.save(path)`` writes it.
@@ -69,20 +68,19 @@ def model_card(
         pipeline_tag=TASK,
         license=license,
         tags=[*dict.fromkeys(("a2perf", TASK, *sorted(domains), *sorted(tasks), *map(plain_text, tags)))],
-        eval_results=[library.EvalResult(**entry) for entry in eval_results(results, every_metric=every_metric)],
+        eval_results=[library.EvalResult(**entry) for entry in eval_results(results)],
         **({"co2_eq_emissions": emissions} if emissions is not None else {}),
     )
     card: ModelCard = library.ModelCard(f"---\n{data.to_yaml()}\n---\n\n{model_card_text(results)}")
     return card
 
 
-def dataset_card(dataset: object, *, license: str | None = None, tags: Sequence[str] = ()) -> DatasetCard:
+def dataset_card(dataset: object, *, license: str | None = None) -> DatasetCard:
     """Returns a dataset card from the Croissant metadata of an offline dataset.
 
     Args:
         dataset: a dataset of ``a2perf.open_dataset``, its folder, or the content of its ``croissant.json``.
         license: license as the hub names it; by default that of the Croissant metadata.
-        tags: further tags.
 
     Returns:
         A ``huggingface_hub.DatasetCard``; ``str(card)`` is the text of README.md.
@@ -114,7 +112,7 @@ def dataset_card(dataset: object, *, license: str | None = None, tags: Sequence[
         license=("other" if is_link else terms.lower()) or None,
         task_categories=[TASK],
         size_categories=[size_category(steps)] if isinstance(steps, int) else None,
-        tags=[*dict.fromkeys(("a2perf", "minari", "croissant", TASK, *map(plain_text, tags)))],
+        tags=["a2perf", "minari", "croissant", TASK],
         **more,
     )
     card: DatasetCard = library.DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{dataset_card_text(document)}")

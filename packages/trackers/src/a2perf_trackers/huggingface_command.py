@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from a2perf.cli.profile_option import PROFILE_OPTION
+from a2perf.cli.word_lists import removing_command
 from a2perf.errors import ConfigError
 from a2perf.plain_text import terminal_line, terminal_text
 from a2perf.storage import write_atomic
@@ -17,27 +18,31 @@ if TYPE_CHECKING:
     from a2perf.metrics.values import Profile
 
 
-@click.command(context_settings=normalised())
+_IN_PYTHON = "a2perf_trackers.huggingface.model_card(RUNS, library_name=..., tags=[...]) in Python"
+_REMOVED = {
+    "--library": _IN_PYTHON,
+    "--tag": _IN_PYTHON,
+    "--every-metric": "a2perf score RUNS --json lists all metrics",
+    "--pull-request": "write the card with -o README.md, then: hf upload ORG/NAME README.md --create-pr",
+}
+
+
+@click.command(cls=removing_command(_REMOVED), context_settings=normalised())
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN_OR_FOLDER]...")
 @click.option("--dataset", metavar="NAME_OR_FOLDER", help="Write the card of an offline dataset instead.")
 @click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 @click.option("--algorithm", metavar="NAME", help="Submission of the card, if the runs have several.")
 @click.option("--license", metavar="NAME", help="License as the hub names it, e.g. apache-2.0.")
-@click.option("--library", metavar="NAME", default="a2perf", show_default=True, help="Library that loads the model.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Further tag; repeatable.")
-@click.option("--every-metric", is_flag=True, help="List all metrics, not only those of the report's short table.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File of the card. Default: print it."
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--push", "repo_id", metavar="ORG/NAME", help="Publish the card; with --dataset also its files.")
 @click.option("--private", is_flag=True, help="Create the repository as a private one.")
-@click.option("--pull-request", is_flag=True, help="Open a pull request instead of a commit.")
 @PROFILE_OPTION
 def huggingface(
     runs: tuple[Path, ...], dataset: str | None, datasets_path: str | None, algorithm: str | None,
-    license: str | None, library: str, tags: tuple[str, ...], every_metric: bool, output: Path | None, force: bool,
-    repo_id: str | None, private: bool, pull_request: bool, profile: Profile,
+    license: str | None, output: Path | None, force: bool, repo_id: str | None, private: bool, profile: Profile,
 ) -> int:  # fmt: skip
     """Write a model or dataset card for the Hugging Face hub.
 
@@ -61,17 +66,14 @@ def huggingface(
         from a2perf.datasets import open_dataset
 
         folder = open_dataset(dataset, datasets_path).path
-        card = dataset_card(folder, license=license, tags=tags)
+        card = dataset_card(folder, license=license)
     else:
-        card = model_card(
-            runs, algorithm=algorithm, profile=profile, license=license, library_name=library, tags=tags,
-            every_metric=every_metric,
-        )  # fmt: skip
+        card = model_card(runs, algorithm=algorithm, profile=profile, license=license)
     if output is not None:
         write_atomic(output, str(card))
         click.echo(str(output))
     if repo_id is not None:
-        address = push(card, repo_id, folder=folder, private=private or None, create_pr=pull_request)
+        address = push(card, repo_id, folder=folder, private=private or None)
         click.echo(f"published: {terminal_line(address)}")
     elif output is None:
         click.echo(terminal_text(str(card)))

@@ -48,10 +48,10 @@ def log_runs(
     artifacts: bool = False,
     profile: Profile = "corrected",
     trace: bool = True,
-) -> list[str]:
+) -> list[ExportedRun]:
     """Logs recorded runs to MLflow.
 
-    A run that the experiment already has is skipped, and its identifier is returned.
+    A run that the experiment already has is skipped.
 
     Args:
         runs: a ``Result``, ``Runs``, a path, or an iterable of these.
@@ -64,7 +64,7 @@ def log_runs(
         trace: include the samples of the trackers: power, memory and processor time.
 
     Returns:
-        The identifier of the MLflow run of each run, in the given order.
+        An entry per run, in the given order; ``run_id`` is the identifier of the MLflow run.
 
     Raises:
         MissingDependency: MLflow, or the package that its store needs, is not installed.
@@ -77,22 +77,6 @@ def log_runs(
         ...     len(mlflow.log_runs("results/recorded/learning/minimal.zip", tracking_uri=folder))
         5
     """
-    exported = export(
-        runs, tracking_uri=tracking_uri, experiment=experiment, artifacts=artifacts, profile=profile, trace=trace
-    )
-    return [run.run_id for run in exported]
-
-
-def export(
-    runs: RunSource | Iterable[RunSource],
-    *,
-    tracking_uri: str | Path | None = None,
-    experiment: str | None = None,
-    artifacts: bool = False,
-    profile: Profile = "corrected",
-    trace: bool = True,
-) -> list[ExportedRun]:
-    """Does what ``log_runs`` does and returns an ``ExportedRun`` per run."""
     found = runs_of(runs)
     with file_store_allowed():
         store = connected(tracking_uri, experiment or EXPERIMENT)

@@ -85,17 +85,12 @@ def model_results(given: RunSource | Sequence[RunSource], *, algorithm: str | No
     return ModelResults(submission_title(runs[0].algorithm, info), tuple(runs), tuple(settings), profile_named(profile))
 
 
-def eval_results(results: ModelResults, *, every_metric: bool = False) -> list[dict[str, Any]]:
-    """Returns one entry per task, mode and metric with a value.
-
-    Args:
-        results: of one submission.
-        every_metric: all metrics; otherwise those of the short table of a report.
-    """
+def eval_results(results: ModelResults) -> list[dict[str, Any]]:
+    """Returns one entry per task, mode and metric with a value, for the metrics of the short table of a report."""
     found = []
     for setting in results.settings:
         for group in sorted(setting.groups, key=lambda group: _MODES.index(group.mode)):
-            named = {name: value for name, value in group.scores.items() if every_metric or name in HEADLINES}
+            named = {name: value for name, value in group.scores.items() if name in HEADLINES}
             entries = [_metric(value, results.profile) for value in named.values() if value.value is not None]
             if group.mode == "inference":
                 entries = [*_normalised(setting, group, results.profile), *entries]
@@ -106,7 +101,7 @@ def eval_results(results: ModelResults, *, every_metric: bool = False) -> list[d
                 found += [
                     where | _metric(value, results.profile)
                     for name, value in values.items()
-                    if value.value is not None and (every_metric or name in HEADLINES)
+                    if value.value is not None and name in HEADLINES
                 ]
     return found
 

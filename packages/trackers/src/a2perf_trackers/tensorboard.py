@@ -35,7 +35,7 @@ _MOST_CHARACTERS = 100  # of a folder's name
 
 def log_runs(
     runs: RunSource | Iterable[RunSource], folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
-) -> list[str]:
+) -> list[ExportedRun]:
     """Writes recorded runs as TensorBoard event files, with HParams.
 
     A run that the folder already holds is not written again.
@@ -47,7 +47,7 @@ def log_runs(
         trace: include the samples of the trackers: power, memory and processor time.
 
     Returns:
-        The name of each run in TensorBoard: its folder below ``folder``.
+        An entry per run, in the given order; ``run_id`` is the folder below ``folder``.
 
     Raises:
         MissingDependency: the package ``tensorboard`` is not installed.
@@ -57,17 +57,10 @@ def log_runs(
         >>> import tempfile
         >>> from a2perf_trackers import tensorboard
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     names = tensorboard.log_runs("results/recorded/learning/minimal.zip", folder)
-        >>> names[0].partition("-")[0]
+        ...     exported = tensorboard.log_runs("results/recorded/learning/minimal.zip", folder)
+        >>> exported[0].run_id.partition("-")[0]
         'minimal/synthetic_trot/inference/seed_1'
     """
-    return [exported.run_id for exported in export(runs, folder, profile=profile, trace=trace)]
-
-
-def export(
-    runs: RunSource | Iterable[RunSource], folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
-) -> list[ExportedRun]:
-    """Does what ``log_runs`` does and returns an ``ExportedRun`` per run."""
     with _package():
         from a2perf_trackers.hparams import HParamsExperiment
     found = runs_of(runs)

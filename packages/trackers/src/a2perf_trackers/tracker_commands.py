@@ -50,9 +50,9 @@ def mlflow(
     RUN_OR_FOLDER is the same as for `a2perf score`. Each run becomes an MLflow run with parameters, metrics over steps
     and time, tags and a note. Needs the package mlflow-skinny or mlflow.
     """
-    from a2perf_trackers.mlflow import export
+    from a2perf_trackers.mlflow import log_runs
 
-    exported = export(
+    exported = log_runs(
         runs, tracking_uri=tracking_uri, experiment=experiment, artifacts=artifacts, trace=trace, profile=profile
     )
     _print("MLflow", exported, as_json, f"Experiment: {experiment}, {exported[0].place}")
@@ -83,9 +83,9 @@ def wandb(
     RUN_OR_FOLDER is the same as for `a2perf score`. Each run becomes a W&B run with configuration, history, summary and
     tags; seeds of the same experiment share a group. Needs the package wandb.
     """
-    from a2perf_trackers.wandb import export
+    from a2perf_trackers.wandb import log_runs
 
-    exported = export(
+    exported = log_runs(
         runs, project=project, entity=entity, folder=folder, mode=mode, trace=trace, profile=profile
     )  # fmt: skip
     is_offline = "://" not in exported[0].place
@@ -109,9 +109,9 @@ def tensorboard(runs: tuple[Path, ...], folder: Path, trace: bool, profile: Prof
     RUN_OR_FOLDER is the same as for `a2perf score`. Scalars are float32, as TensorBoard stores them. Needs the package
     tensorboard.
     """
-    from a2perf_trackers.tensorboard import export
+    from a2perf_trackers.tensorboard import log_runs
 
-    exported = export(runs, folder, trace=trace, profile=profile)
+    exported = log_runs(runs, folder, trace=trace, profile=profile)
     _print("TensorBoard", exported, as_json, f"Show: {command_line('tensorboard', '--logdir', folder)}")
     return 0
 

@@ -47,7 +47,7 @@ def log_runs(
     mode: Mode | None = None,
     profile: Profile = "corrected",
     trace: bool = True,
-) -> list[str]:
+) -> list[ExportedRun]:
     """Logs recorded runs to Weights & Biases.
 
     A run that the folder already holds offline is not written again; an online run is replaced by an equal one.
@@ -63,7 +63,7 @@ def log_runs(
         trace: include the samples of the trackers: power, memory and processor time.
 
     Returns:
-        The identifier of each run in the project, in the given order.
+        An entry per run, in the given order; ``run_id`` is the identifier in the project.
 
     Raises:
         MissingDependency: the package ``wandb`` is not installed.
@@ -76,23 +76,6 @@ def log_runs(
         ...     len(wandb.log_runs("results/recorded/learning/minimal.zip", folder=folder))
         5
     """
-    exported = export(
-        runs, project=project, entity=entity, folder=folder, mode=mode, profile=profile, trace=trace
-    )  # fmt: skip
-    return [run.run_id for run in exported]
-
-
-def export(
-    runs: RunSource | Iterable[RunSource],
-    *,
-    project: str | None = None,
-    entity: str | None = None,
-    folder: str | Path | None = None,
-    mode: Mode | None = None,
-    profile: Profile = "corrected",
-    trace: bool = True,
-) -> list[ExportedRun]:
-    """Does what ``log_runs`` does and returns an ``ExportedRun`` per run."""
     _imported()
     found = runs_of(runs)
     top = writable_folder(folder or os.environ.get("WANDB_DIR") or ".")
