@@ -14,6 +14,13 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from types import ModuleType
 
 MOVED = {
+    "a2perf.metrics.model_costs": "a2perf_agents.costs",
+    "a2perf.report.model_section": "a2perf_agents.section",
+    "a2perf.runs.model_calls": "a2perf_agents.calls",
+    "a2perf.runs.model_record": "a2perf_agents.record",
+    "a2perf.runs.model_use": "a2perf_agents.use",
+    "a2perf.runs.transcripts": "a2perf_agents.transcripts",
+    "a2perf.submission.evaluator.model_relay": "a2perf_agents.relay",
     "a2perf.exporters": "a2perf_trackers",
     "a2perf.integrations": "a2perf_trackers",
     "a2perf.learning": "a2perf_baselines.learning",
