@@ -242,7 +242,7 @@ GROUPS: dict[str, Group] = {
         _module("tensorflow", "tf_agents"), "a Python of its own for TensorFlow, see docs/reference/adapters.md"
     ),
     "h5py": Group(_module("h5py"), "`pip install -e '.[datasets]'`"),
-    "sb3": Group(_module("stable_baselines3"), "`pip install -e '.[sb3]'`"),
+    "sb3": Group(_module("stable_baselines3"), "`pip install stable-baselines3`"),
     "sb3_contrib": Group(_module("sb3_contrib"), "`pip install sb3-contrib`"),
     "wandb": Group(_module("wandb"), "`pip install wandb`"),
     "minari": Group(_module("minari"), "`pip install minari h5py`"),

@@ -61,7 +61,6 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "datasets": ("a2perf.cli.datasets:datasets", "Make, combine and inspect offline datasets."),
         "python-env": ("a2perf.cli.python_env:python_env", "List and remove environments of submissions."),
         "images": ("a2perf.cli.images:images", "List, build and remove images of the docker launcher."),
-        "completion": ("a2perf.cli.completion:completion", "Print the completion script of a shell."),
     },
 }
 SECTIONS = {

@@ -16,7 +16,7 @@ from a2perf.api.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.domains.competition_profile import competition_profile
-from a2perf.domains.registry import domains, get_domain
+from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError
 from a2perf.experiments import competition as competitions
 from a2perf.experiments.competition import (
@@ -274,15 +274,6 @@ def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
     missing = [f"--{name}" for name, given in (("commitment", commitment), ("entrants", entrants)) if not given]
     hint = f" (add {' and '.join(missing)}: a hash stored beside the files proves nothing)" if missing else ""
     click.echo(f"SUCCESS: all files match the commitment{hint}")
-    return 0
-
-
-@competition.command(name="domains", context_settings=normalised())
-def list_domains() -> int:
-    """List the domains that can generate secret tasks."""
-    for domain in domains().values():
-        if domain.held_out is not None:
-            click.echo(f"{domain.name:<22} {len(domain.tasks)} public tasks, the first {domain.tasks[0].name}")
     return 0
 
 

@@ -27,6 +27,8 @@ BROUGHT_BY = {
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
 REMOVED = {
+    "completion": 'eval "$(_A2PERF_COMPLETE=bash_source a2perf)", or zsh_source, fish_source',
+    "competition.domains": "a2perf envs list; every domain of a2perf generates secret tasks",
     "model.serve-script": "python -m packages.agents.examples.scripted_model SCRIPT.json, in a checkout",
     "data.clips.show": "make the environment with clip=NAME and render_mode='rgb_array'",
     "data.websites.show": "make the environment with render_mode='rgb_array'",

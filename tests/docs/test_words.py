@@ -69,4 +69,4 @@ def test_no_text_installs_the_foreign_project_that_has_this_name_on_the_index() 
         if name != "tests/docs/test_words.py" and (hits := _FROM_INDEX.findall(text))
     }
     assert not found
-    assert install_hint("sb3", "ray") == "pip install -e '.[sb3,ray]'"
+    assert install_hint("slurm", "ray") == "pip install -e '.[slurm,ray]'"

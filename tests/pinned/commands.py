@@ -282,7 +282,6 @@ submit missing -o submitted
 submit entry
 submit entry -o submitted --task nonsense
 submit entry -o submitted --protocol nonsense
-competition domains
 competition verify missing
 competition run missing
 python-env list

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from a2perf.errors import did_you_mean, install_hint
+from a2perf.errors import did_you_mean
 from a2perf.submission.participant.adapters.contract import Contract, environment_specs, find, missing, require_fit
 from a2perf.submission.participant.adapters.origin import require_origin
 from a2perf.submission.participant.signatures import ContractError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
 _LIBRARIES = ("stable_baselines3", "sb3_contrib")
-_INSTALL = f"{install_hint('sb3')} (and sb3-contrib for its algorithms), and list it in requirements.txt"
+_INSTALL = "pip install stable-baselines3 (and sb3-contrib for its algorithms), and list it in requirements.txt"
 
 
 def contract(
