@@ -297,7 +297,7 @@ def parse_command(words: list[str]) -> None:
         click.UsageError, UserError: an unknown command or option.
     """
     from a2perf.cli import cli
-    from a2perf.cli.extensible import BROUGHT_BY
+    from a2perf.cli.extensible import BROUGHT_BY, ExtensibleGroup
     from a2perf.cli.run import run as run_command
 
     left = words[1:]
@@ -310,7 +310,8 @@ def parse_command(words: list[str]) -> None:
         _, left, _ = command.make_parser(context).parse_args(list(left))
         if not isinstance(command, click.Group) or not left:
             return
-        if command is cli and left[0] in BROUGHT_BY and command.get_command(context, left[0]) is None:
+        brought = isinstance(command, ExtensibleGroup) and f"{command.prefix}{left[0]}" in BROUGHT_BY
+        if brought and command.get_command(context, left[0]) is None:
             return  # checked where the distribution is installed
         _, below, left = command.resolve_command(context, left)
         assert below is not None

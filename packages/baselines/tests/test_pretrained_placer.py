@@ -63,7 +63,7 @@ def test_the_shipped_policy_beats_the_greedy_placer_on_an_unseen_design_and_repe
     policy = inference.load_policy(env)
     returns = [rollout(env, Agent(inference, policy), index=0, seed=seed).episode_return for seed in (0, 1)]
     assert returns[0] == returns[1]
-    greedy = load("inference", FOLDER.parent / "greedy_placer")
+    greedy = load("inference", FOLDER.parents[3] / "examples" / "greedy_placer")
     reference = rollout(env, Agent(greedy, greedy.load_policy(env)), index=0, seed=0).episode_return
     assert returns[0] > reference
 
