@@ -58,7 +58,8 @@ def test_every_option_that_help_shows_is_on_the_page_of_its_command(site: Path, 
             for name in found.list_commands(context):
                 below = found.get_command(context, name)
                 assert below is not None
-                waiting.append((f"{words} {name}", below))
+                if not below.hidden:
+                    waiting.append((f"{words} {name}", below))
 
 
 def test_flags_of_the_evaluator_are_documented(site: Path) -> None:
@@ -86,7 +87,8 @@ def _configurables(source: str) -> Iterator[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("gin.configurable("):
             assert isinstance(node.func, ast.Call)
             if not node.func.args:
-                yield from (ast.unparse(argument) for argument in node.args)  # of a class that is declared elsewhere
+                named = (ast.unparse(argument) for argument in node.args)  # a class that is declared elsewhere
+                yield from (name for name in named if not name.startswith("_"))  # `_service`: one of a distribution
             elif isinstance(node.func.args[0], ast.Constant):
                 yield node.func.args[0].value
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "completed_by_gin":
