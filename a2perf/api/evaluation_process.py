@@ -11,8 +11,6 @@ import json
 import os
 import select
 import signal
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,32 +93,15 @@ class _Child:
                     os.close(output_end)
                 os.set_blocking(events, False)
                 os.set_blocking(output, False)
-                with self._passing_interrupts_on(job):
-                    while True:
-                        try:
-                            return self._follow(job, events, output)
-                        except KeyboardInterrupt:  # of the caller's own handler
-                            self._pass_interrupt_on(job)
+                while True:
+                    try:
+                        return self._follow(job, events, output)
+                    except KeyboardInterrupt:
+                        job.signal(signal.SIGKILL if self.interrupted else signal.SIGINT)
+                        self.interrupted = True
         finally:
             os.close(events)
             os.close(output)
-
-    @contextlib.contextmanager
-    def _passing_interrupts_on(self, job: LocalJob) -> Iterator[None]:
-        """Handles SIGINT without an exception: one that is raised in a finalizer or a callback is lost."""
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            yield
-            return
-        previous = signal.signal(signal.SIGINT, lambda number, frame: self._pass_interrupt_on(job))
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, previous)
-
-    def _pass_interrupt_on(self, job: LocalJob) -> None:
-        job.signal(signal.SIGKILL if self.interrupted else signal.SIGINT)
-        self.interrupted = True
 
     def _follow(self, job: LocalJob, events: int, output: int) -> ExitStatus:
         waiting = select.poll()

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import a2perf
@@ -119,6 +120,8 @@ def test_a_second_interrupt_kills(tmp_path: Path) -> None:
     (bundle,) = tmp_path.rglob("inference/manifest.json")
     evaluator = json.loads(bundle.read_text())["attempts"][-1]["pid"]
     os.kill(evaluator, signal.SIGSTOP)
+    # a process that waits for its turn would take a SIGINT first, because its number is lower
+    until(lambda: psutil.Process(evaluator).status() == psutil.STATUS_STOPPED)
     process.send_signal(signal.SIGINT)
 
     def passed_on() -> bool:
