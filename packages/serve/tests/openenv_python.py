@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-_DEFAULT = Path(__file__).resolve().parents[2] / ".venv-openenv" / "bin" / "python"
+_DEFAULT = Path(__file__).resolve().parents[3] / ".venv-openenv" / "bin" / "python"
 
 
 @functools.cache
