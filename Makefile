@@ -96,7 +96,8 @@ $(FRAMEWORKS_INSTALLED): $(TF_EXAMPLE)/requirements.txt $(TF_EXAMPLE)/overrides.
 	@echo "frameworks: installing TF-Agents beside a2perf (2 GB)"
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) '.[all,dev]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
-	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps $(EDITABLE) packages/baselines
+	@for name in baselines placement; do VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps \
+		$(EDITABLE) packages/$$name || exit 1; done
 	@VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet $(EDITABLE) 'packages/trackers[huggingface,mlflow,tensorboard]' \
 		--requirement $(TF_EXAMPLE)/requirements.txt --override $(TF_EXAMPLE)/overrides.txt
 	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV="$(CURDIR)/$(FRAMEWORKS)" $(BIN)/uv pip install --quiet --no-deps \
