@@ -51,12 +51,12 @@ print("result", result.exit_code, conductor.interrupted)
 """
 
 
-def test_a_run_of_this_host_is_told_how_many_share_its_memory(tmp_path: Path) -> None:
-    code = "import os, pathlib, sys; pathlib.Path(sys.argv[1], 'told').write_text(os.environ['A2PERF_PARALLEL_RUNS'])"
+def test_a_run_of_this_host_knows_how_many_share_its_memory(tmp_path: Path) -> None:
+    code = "import os, pathlib, sys; pathlib.Path(sys.argv[1], 'share').write_text(os.environ['A2PERF_PARALLEL_RUNS'])"
     command = RunCommand((sys.executable, "-S", "-c", code, str(tmp_path)), name="a", log=tmp_path / "a.log")
     with Conductor(get_launcher("local"), workers=3) as conductor:
         assert conductor.run([RunSpec("a", command)], tmp_path / QUEUE_FILE).exit_code == 0
-    assert (tmp_path / "told").read_text() == "3"
+    assert (tmp_path / "share").read_text() == "3"
 
 
 @pytest.fixture

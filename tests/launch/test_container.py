@@ -55,14 +55,14 @@ def _containers(engine: DockerEngine) -> list[str]:
     return [str(container.name) for container in engine.client().containers.list(all=True)]
 
 
-@pytest.mark.parametrize(("memory", "told"), [(None, "2"), (2 << 30, "none")])
+@pytest.mark.parametrize(("memory", "workers"), [(None, "2"), (2 << 30, "none")])
 def test_runs_share_the_memory_of_the_host_unless_each_has_its_own(
-    docker_engine: DockerEngine, folder: Path, memory: int | None, told: str
+    docker_engine: DockerEngine, folder: Path, memory: int | None, workers: str
 ) -> None:
     command = _command(folder, "echo parallel ${A2PERF_PARALLEL_RUNS:-none}", memory_bytes=memory)
     with Conductor(get_launcher("docker", **_options(docker_engine)), workers=2) as conductor:
         conductor.run([RunSpec("job", command)], folder / QUEUE_FILE)
-    assert f"parallel {told}" in _output(folder)
+    assert f"parallel {workers}" in _output(folder)
 
 
 PROBE = """
