@@ -40,9 +40,6 @@ class SourceArchiveMember:
 
     Attributes:
         project: the project's name on the index.
-        version: the exact version.
-        archive_sha256: checksum of the archive.
-        member: path inside the archive below its top folder.
     """
 
     project: str
@@ -80,7 +77,6 @@ class Asset:
         sha256: checksum of the file's bytes.
         source: where to fetch it from.
         licence: SPDX identifier or a short statement of its terms.
-        summary: one line for listings.
     """
 
     name: str
@@ -181,7 +177,6 @@ def fetch_all(assets: Iterable[Asset], progress: Callable[[Asset, Path], None] |
     """Fetches every asset that is not on this host yet; an archive with several of them is downloaded once.
 
     Args:
-        assets: the assets to fetch.
         progress: called with each asset and its file as soon as the file is available.
 
     Returns:

@@ -74,9 +74,6 @@ class RunFailed(UserError):
     """A run ended without a result: the participant failed, or the host did.
 
     Args:
-        message: what failed, as the command prints it.
-        hint: what to do about it.
-        exit_code: the exit status of the run.
         bundle: folder of its record; None if the run did not start.
     """
 

@@ -33,7 +33,6 @@ def load_plugins(group: str, accept: Callable[[str, Any], None]) -> dict[str, Pl
     """Loads every entry point of a group, in the order of their names.
 
     Args:
-        group: name of the group.
         accept: called with the name of each entry point and its object; raises RejectedPlugin to refuse it.
 
     Returns:
@@ -70,11 +69,7 @@ def load_plugin(group: str, name: str, what: str, *, gives: str, others: Collect
     """Returns the function or class that an entry point names.
 
     Args:
-        group: name of the group.
-        name: name of the entry point.
         what: what the group holds, for messages: ``"launcher"``.
-        gives: what the function has to return, for messages.
-        others: further valid names, which are built in.
 
     Raises:
         ConfigError: the name is unknown, or the package is broken.

@@ -30,7 +30,6 @@ class StrangerFileError(UserError):
     Args:
         path: relative to the folder.
         message: predicate of a sentence that starts with the path.
-        hint: how to fix it.
     """
 
     def __init__(self, path: str | StrangerFileError, message: str = "", *, hint: str | None = None) -> None:
@@ -44,7 +43,6 @@ class BoundExceeded(StrangerFileError):
 
     Attributes:
         bound: ``"entries"``, ``"depth"``, ``"bytes"`` or ``"seconds"``.
-        path: the path at which the bound was exceeded.
     """
 
     def __init__(
@@ -92,7 +90,6 @@ class Bounds:
     """Bounds on a walk; beyond them ``BoundExceeded`` is raised.
 
     Attributes:
-        entries: number of names at all depths.
         depth: nested folders; one descriptor stays open per level.
         bytes: total apparent size of regular files (a sparse file counts in full); ``None`` for no bound.
         seconds: duration of the walk; ``None`` for no bound.
@@ -168,8 +165,6 @@ def walk(
     Args:
         folder: an open descriptor, which stays open, or a path. The last part of the path may not be a link; resolve
             the path first to allow one.
-        bounds: bounds on the walk.
-        without: paths to skip, with everything below them.
         on_error: called for an entry that cannot be listed or has been deleted; the walk continues with the next one.
             By default the error is raised.
 
@@ -241,7 +236,6 @@ def open_beneath(folder: Path | int, relative: str | PurePath, flags: int = os.O
         folder: its path (the last part may not be a link) or an open descriptor.
         relative: the path of a file or folder that exists, unless ``flags`` create it.
         flags: flags of ``os.open``; opening a fifo never blocks.
-        mode: mode of a new file.
 
     Returns:
         A descriptor, which the caller closes. Check its type with ``os.fstat``, or use ``open_regular``.

@@ -39,7 +39,6 @@ def join(parts: Sequence[tuple[Path, Mapping[int, int] | None]], target: Path) -
 
     Args:
         parts: the files in order, each with the new numbers of its policies (None keeps them).
-        target: the new file.
 
     Returns:
         The number of episodes and of steps, the hash of the content, and the return of each episode.
@@ -78,11 +77,8 @@ def publish(
     """Writes the description files next to the data and moves the dataset to its final folder.
 
     Args:
-        root: the folder of all datasets.
-        name: name of the dataset.
         made: folder with ``data/main_data.hdf5``; it is moved.
         record: content of ``a2perf.json``.
-        spaces: observation space and action space.
         metadata: further entries of Minari's ``metadata.json``.
 
     Returns:

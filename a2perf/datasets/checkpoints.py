@@ -45,9 +45,7 @@ class Training:
 
     Attributes:
         root: its root folder, which contains ``train``.
-        manifest: the manifest of the bundle.
         sha256: hash of the manifest's file.
-        energy: energy of the whole training run.
     """
 
     root: Path
@@ -71,10 +69,8 @@ class Checkpoint:
     """A policy at one step of a training run.
 
     Attributes:
-        training: the training run.
         path: path relative to the artifacts; empty for the final policy.
         number: its training step; 1 for a final policy without a number.
-        energy: energy of training up to it.
         root_dir: ``ROOT_DIR`` of the policy.
         participant_args: arguments that make ``load_policy`` load it.
     """
@@ -90,9 +86,7 @@ class Checkpoint:
         """Returns the checkpoint as a policy of a plan.
 
         Args:
-            submission: the submission that loads it.
             sha256: hash of the submission.
-            extra: further participant arguments.
         """
         return PlannedPolicy(
             name=f"{self.training.name}/{self.path or 'final policy'}",
@@ -137,7 +131,6 @@ def find_checkpoints(
     """Finds the checkpoints of one training run, ordered by number.
 
     Args:
-        training: the training run.
         pattern: pattern relative to the artifacts; by default the known layouts.
         argument: the participant argument that gets the path of a matching file or folder. Without it a folder becomes
             the policy's ``ROOT_DIR``, and a file's path is passed as ``checkpoint``.

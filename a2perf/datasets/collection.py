@@ -38,12 +38,6 @@ _MODE = "inference"
 def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) -> list[BlockRecord]:
     """Plays every block of a plan that is not finished yet.
 
-    Args:
-        work: the working folder, which contains the plan.
-        plan: the plan.
-        processes: number of rollout workers.
-        progress: shows the number of episodes.
-
     Returns:
         The records of all blocks, in order.
 

@@ -34,10 +34,6 @@ def combine(
 
     Args:
         inputs: the datasets, in order.
-        name: name of the result.
-        root: the folder of all datasets.
-        merge: merge strategy.
-        force: archive an existing dataset of that name.
 
     Returns:
         The combined dataset with its record.

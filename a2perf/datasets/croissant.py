@@ -51,9 +51,7 @@ def write_croissant(data: Dataset, *, license: str | None = None, url: str | Non
     """Writes ``croissant.json``, ``steps.parquet`` and ``episodes.parquet`` into the ``data`` folder of a dataset.
 
     Args:
-        data: the dataset.
         license: identifier of SPDX or URL; by default the entry ``license`` of ``metadata.json``, if any.
-        url: web page of the dataset.
 
     Returns:
         The path of ``croissant.json``.

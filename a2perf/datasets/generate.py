@@ -44,8 +44,6 @@ class CollectedPolicy:
     """A policy to collect episodes from.
 
     Attributes:
-        planned: how it is run.
-        training_energy: energy spent on its training.
         training_name: the last folders of its training run.
         mean_return: its mean return in the evaluation of skill levels.
     """
@@ -61,21 +59,10 @@ class DatasetRequest:
     """A dataset to generate.
 
     Attributes:
-        name: name of the dataset.
-        domain: domain of the environment.
-        task: name of the task.
-        env_id: id of the environment.
-        env_kwargs: arguments of the environment.
         policies: the policies; each contributes the same number of episodes.
-        episodes: total number of episodes.
-        seed: root seed.
         infos: entries of ``info`` to keep.
         action_noise: amount of action noise; see ``ActionNoise``.
         skill_level: skill level of the policies, if any.
-        thresholds: thresholds of the skill level.
-        description: description of the dataset.
-        author: author of the dataset.
-        confining: how policies are run.
     """
 
     name: DatasetId
@@ -100,8 +87,6 @@ class DatasetResult:
     """A finished dataset.
 
     Attributes:
-        folder: its folder.
-        record: its record.
         already: whether it existed before the call.
     """
 
@@ -116,11 +101,7 @@ def generate(
     """Generates a dataset. A finished one is returned as it is, an interrupted one is completed.
 
     Args:
-        request: the dataset to generate.
-        root: the folder of all datasets.
         processes: number of rollout workers; the episodes do not depend on it.
-        force: archive an existing dataset and start again.
-        progress: shows the number of episodes.
 
     Returns:
         The dataset with its record.

@@ -120,9 +120,7 @@ def write_episode(stream: Any, index: int, episode: EpisodeArrays) -> None:
     """Adds an episode to a file.
 
     Args:
-        stream: the open file.
         index: its number in the file; numbers are consecutive from 0.
-        episode: the episode.
     """
     group = stream.create_group(name_of(index))
     digests = episode.digests()
@@ -150,12 +148,6 @@ def copy_episodes(
 ) -> tuple[int, int, list[str]]:
     """Appends the episodes of one file to another, without decompressing them.
 
-    Args:
-        target: the open file to append to.
-        first: number of episodes in it.
-        source: the open file to copy from.
-        policies: new number of each policy.
-
     Returns:
         The number of episodes and of steps copied, and the hash of each episode.
     """
@@ -173,10 +165,6 @@ def copy_episodes(
 
 def read_episode(stream: Any, index: int) -> EpisodeArrays:
     """Reads an episode.
-
-    Args:
-        stream: the open file.
-        index: its number.
 
     Raises:
         UserError: the episode is damaged; the message names file and path.
@@ -260,7 +248,6 @@ class RowReader:
     Uses h5py's low-level calls: with many small episodes the overhead of the high-level ones would dominate.
 
     Args:
-        stream: the open file.
         total: number of rows of each final array, by path.
     """
 
@@ -289,10 +276,7 @@ class RowReader:
         """Reads the first rows of an array of an episode.
 
         Args:
-            index: number of the episode.
-            path: path of the array.
             first: first row in the final array.
-            rows: number of rows.
 
         Raises:
             UserError: the array is missing, has another shape or dtype than in other episodes, or cannot be read.

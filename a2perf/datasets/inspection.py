@@ -65,7 +65,6 @@ def draw(data: Dataset, target: Path) -> None:
     """Draws the distribution of the episode returns into a file.
 
     Args:
-        data: the dataset.
         target: an SVG, PNG or PDF file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,6 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
 
     Args:
         given: its name, or the path of its folder, of its ``data`` folder or of a file in that.
-        root: the folder of all datasets.
 
     Raises:
         UserError: the dataset does not exist.

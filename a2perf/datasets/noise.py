@@ -26,7 +26,6 @@ class ActionNoise:
     Args:
         amount: for a ``Box`` the standard deviation of the noise, which is added in half of the steps before clipping,
             in units of the action; for a ``Discrete`` the probability of a random action within the action mask.
-        space: the action space.
 
     Raises:
         ConfigError: the space is neither ``Box`` nor ``Discrete``.

@@ -38,13 +38,10 @@ class DatasetEpisode:
     """One episode of n steps.
 
     Attributes:
-        index: position in the dataset.
         seed: seed of ``env.reset``; -1 if it is not recorded.
         observations: array, or dict or tuple of arrays, with n + 1 rows.
         actions: array, or dict or tuple of arrays, with n rows.
         rewards: (n,) float64.
-        terminations: (n,) bool.
-        truncations: (n,) bool.
         infos: recorded entries of ``info``, each with n + 1 rows.
     """
 
@@ -68,7 +65,6 @@ class Dataset:
         path: its ``data`` folder.
 
     Attributes:
-        path: that folder.
         metadata: content of ``metadata.json``.
         record: content of ``a2perf.json``; empty for a dataset not made by a2perf.
 

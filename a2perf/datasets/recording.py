@@ -23,8 +23,6 @@ class RecordingEnvironment:
         noise: action noise; with it the policy's actions are recorded as well.
 
     Attributes:
-        observation_space: observation space of the environment.
-        action_space: action space of the environment.
         info: the latest ``info``.
     """
 
@@ -68,11 +66,7 @@ class RecordingEnvironment:
         return observation, reward, terminated, truncated, info
 
     def episode(self, **attributes: Any) -> EpisodeArrays:
-        """Returns the episode since the last reset.
-
-        Args:
-            **attributes: further scalars to record.
-        """
+        """Returns the episode since the last reset."""
         arrays = {name: np.stack(rows) for name, rows in self._rows.items()}
         if self._noise is not None:
             wanted = arrays[f"infos/{POLICY_ACTION}"]

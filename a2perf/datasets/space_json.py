@@ -98,10 +98,7 @@ def differences(one: Space, other: Space, name: str, *, names: tuple[str, str] =
     """Returns the differences between two spaces, one line per array.
 
     Args:
-        one: a space.
-        other: another space.
         name: name of the element, such as ``"observation"``.
-        names: names of the two spaces for the lines.
     """
     ours, theirs = dict(leaves(one, name)), dict(leaves(other, name))
     lines = [f"{path} is only in {names[0]}" for path in ours if path not in theirs]

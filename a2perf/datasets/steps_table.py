@@ -36,7 +36,6 @@ class ArrayColumn:
 
     Attributes:
         path: its path in an episode of the HDF5 file, ``"observations/mask"``.
-        dtype: type of its values.
         shape: shape of one row; ``()`` for a single number.
     """
 
@@ -83,7 +82,6 @@ def write_tables(data: Dataset, folder: Path) -> tuple[Path, Path]:
 
     Args:
         data: the dataset; at most one episode is in memory.
-        folder: existing files are replaced.
 
     Returns:
         The paths of ``steps.parquet`` and ``episodes.parquet``.

@@ -54,14 +54,10 @@ class Batch:
 
     Attributes:
         observations: observations before the action.
-        actions: executed actions.
         rewards: float64.
         next_observations: observations after the action; None unless they were loaded.
-        terminations: bool.
-        truncations: bool.
         infos: entries of ``info`` before the action, such as an action mask.
         policy_actions: the policy's actions, which differ from ``actions`` if noise was added.
-        indices: numbers of the transitions.
     """
 
     observations: Any
@@ -79,7 +75,6 @@ class Transitions:
     """Transitions in arrays.
 
     Args:
-        data: the dataset.
         arrays: flat arrays by path. If ``rows`` is given, arrays of observations and infos have one more row per
             episode, for its end.
         rows: row of the observation before each transition; None if rows and transitions have the same numbers.
@@ -145,11 +140,7 @@ class Transitions:
         return sum(array.nbytes for array in self._arrays.values())
 
     def batch(self, indices: Any) -> Batch:
-        """Gathers transitions.
-
-        Args:
-            indices: numbers of the transitions, an integer array.
-        """
+        """Gathers transitions."""
         chosen = np.asarray(indices, np.int64)
         rows = chosen if self._rows is None else self._rows[chosen]
         following = None if self._rows is None else self._of_space("observations", self._following(chosen))
@@ -172,7 +163,6 @@ class Transitions:
 
         Args:
             size: transitions per batch.
-            seed: seed of the permutations.
             epochs: number of passes over the data; None repeats forever.
             shuffle: whether to shuffle; otherwise the order of the dataset is used.
             drop_last: whether to drop a smaller last batch.

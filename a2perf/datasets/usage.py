@@ -23,8 +23,6 @@ def note(record: Mapping[str, Any], dataset_id: str, samples: int, folder: str |
 
     Args:
         record: content of the dataset's ``a2perf.json``; empty for a dataset not made by a2perf.
-        dataset_id: name of the dataset.
-        samples: number of different transitions read.
         folder: the artifacts; by default ``A2PERF_ARTIFACTS``, else ``ROOT_DIR``.
 
     Returns:

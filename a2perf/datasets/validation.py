@@ -20,11 +20,7 @@ from a2perf.storage import read_record, sha256_of
 
 
 def problems_of(data: Dataset) -> list[str]:
-    """Returns the problems of a dataset; an empty list for a valid one.
-
-    Args:
-        data: the dataset.
-    """
+    """Returns the problems of a dataset; an empty list for a valid one."""
     return list(_problems(data))
 
 

@@ -31,8 +31,6 @@ def refuse_unknown(
     """Refuses names that are not among the valid ones.
 
     Args:
-        given: names.
-        valid: all valid names.
         kind: what a valid name is, ``"an option of reset"``.
         hint: by default all valid names.
         error: the type to raise.
@@ -79,8 +77,6 @@ def completed_by_gin(name: str, *, module: str, home: str) -> Callable[..., dict
     The environment itself is not gin-configurable, since gin rewrites the errors of what it calls.
 
     Args:
-        name: selector in gin files.
-        module: in front of the selector.
         home: the Python module that defines what ``name`` stands for.
     """
 

@@ -18,7 +18,6 @@ class ProfileSetting:
 
     Attributes:
         default: its default; a value on the command line gets the type of the default.
-        help: one line.
     """
 
     default: bool | int | float | str
@@ -31,11 +30,8 @@ class CompetitionProfile:
 
     Attributes:
         name: the name that ``--profile`` takes.
-        domain: name of the domain.
-        summary: one line for listings.
         public_task: the domain's task that everybody tries first.
         terms: defaults of ``CompetitionTerms`` by field.
-        settings: what an organizer can set, by name.
         arguments: settings -> arguments of the environment of every task.
         public_tasks: settings -> further public tasks, those with data on this host.
         held_out: (number, seed, settings) -> secret tasks.

@@ -16,7 +16,6 @@ class DataFile(NamedTuple):
     """A data file and its state on this machine.
 
     Attributes:
-        asset: the file.
         path: the verified local file; None if it is missing or damaged.
         problem: why a file in the data folder cannot be used; None if nothing is wrong.
     """

@@ -10,12 +10,8 @@ class DemonstrationRun:
     """One command of the demonstration.
 
     Attributes:
-        title: what the run shows.
         folder: of the run, below the demonstration's folder.
-        submission: name of an example.
         gin_file: name of a packaged gin file below the domain's.
-        bindings: further gin bindings.
-        participant_args: of the submission.
         first_number_s: approximate time to the first number, s; quick runs come first.
         progress: a file of the run; its new lines are shown during the run. Empty for none.
     """

@@ -59,7 +59,6 @@ class PictureWindow:
     """Shows pictures in a window, one after the other.
 
     Args:
-        title: of the window.
         pause_s: time per picture, s.
         size: in inches; by default that of Matplotlib.
 

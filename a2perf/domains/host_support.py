@@ -18,7 +18,6 @@ class Support:
         python: ``(major, minor)`` versions.
         part: a domain's name, or ``"evaluator"`` for running submissions and reporting on them.
         status: ``"tested"`` (the suite runs there), ``"expected"`` (all packages have wheels) or ``"not"``.
-        note: the reason.
     """
 
     system: str
@@ -35,8 +34,6 @@ class Program:
 
     Attributes:
         names: of the executable, in the order in which they are looked for.
-        package: of the system that brings it.
-        purpose: use of the program, in a few words.
     """
 
     names: tuple[str, ...]

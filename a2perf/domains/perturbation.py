@@ -24,7 +24,6 @@ class SeededWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     seed, the perturbed episode starts like the unperturbed one except for the perturbation.
 
     Args:
-        env: the environment to change.
         name: name of the perturbation; perturbations with different names draw different numbers.
     """
 
@@ -49,8 +48,6 @@ def make_perturbed(env_id: str, env_kwargs: Mapping[str, Any], name: str) -> gym
 
     Args:
         env_id: a registered id or alias.
-        env_kwargs: arguments of the environment.
-        name: name of a perturbation of its domain.
 
     Raises:
         ConfigError: unknown id or perturbation, or a wrong argument.

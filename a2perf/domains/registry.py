@@ -39,7 +39,6 @@ class Environment:
         kwargs: default keyword arguments of the entry point.
         aliases: further ids that make the same environment.
         title: name for people, ``"Dog, pace"``.
-        summary: one line for listings.
         requires: importable modules that it needs beside those of its domain.
         install: how to get them, where the extra of the domain does not install them.
         assets: names of the data files that it cannot be made without.
@@ -77,10 +76,7 @@ class Task:
 
     Attributes:
         name: the name that ``--task`` takes.
-        env_id: the environment.
-        kwargs: keyword arguments of the environment.
         title: name for people, ``"Level 2, 10 websites"``; `task_title` falls back to the name.
-        summary: one line for listings.
         view_of: name of the task that this one shows in another form; ``""`` if it is a task itself. The arguments of
             both differ only in ``Domain.views``, so episodes and returns are the same, and results are ranked together.
     """
@@ -98,8 +94,6 @@ class HeldOutTask:
     """A task that an organizer generates and keeps secret until all entries were evaluated on it.
 
     Attributes:
-        name: its name in results.
-        env_id: registered id.
         kwargs: keyword arguments of the environment; must fit into JSON.
         told: keyword arguments of the public task that the participant sees instead, with the same spaces.
     """
@@ -120,7 +114,6 @@ class Perturbation:
         name: the name that ``--perturbations`` takes.
         wrapper: ``"module:function"``: takes a made environment, which it owns from then on, and returns the changed
             one. See ``perturbation.SeededWrapper``.
-        summary: what changes, with the range.
     """
 
     name: str
@@ -134,7 +127,6 @@ class SubmissionForm:
 
     Attributes:
         file: the file that defines the function, ``"placer.py"``.
-        function: its name.
         expected: its signature in messages, ``"place(benchmark)"``.
         adapter: ``"module:function"``, called in the participant process with the function; returns ``load_policy``,
             ``preprocess_observation`` and ``infer_once``.
@@ -157,14 +149,9 @@ class Domain:
 
     Attributes:
         name: the registered name and the name of its folder of gin files.
-        title: name for people.
         summary: one or two sentences.
-        extra: the pip extra that installs its dependencies.
-        environments: its registered ids.
-        tasks: its tasks by name.
         generalization_tasks: names of the tasks that the generalization mode runs by default.
         assets: data files that are not shipped; fetched by name and checksum.
-        requires: importable modules that every environment of it needs.
         data_commands: ``"module:group"`` of a click group shown under ``a2perf data``.
         carries: files outside the package that its environments read: path below the domain's folder ->
             ``"module:function"`` that finds the file. They are copied into isolated Python environments.
@@ -180,8 +167,6 @@ class Domain:
             task, each with the values that it may have.
         path_arguments: keyword arguments of its environments that name files or folders; the participant's process may
             read these.
-        perturbations: changes of its environments for measuring robustness.
-        forms: further forms of submissions.
         competition_profiles: ``"module:attribute"`` of each `competition_profile.CompetitionProfile` by name.
         views: keyword arguments of its environments that only change what a participant observes and how it writes its
             actions, each with its default. Seeds, dynamics and rewards do not depend on them.

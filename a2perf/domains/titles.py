@@ -51,7 +51,6 @@ def view_title(domain: str, view: str) -> str:
     """Returns what a run observed, ``"text"``.
 
     Args:
-        domain: name of its domain.
         view: of the run; ``""`` stands for the default of the domain.
 
     Returns:

@@ -26,7 +26,6 @@ def write_video(
     Args:
         path: of the file; its folder is made.
         pictures: RGB, shape (height, width, 3), all of one size.
-        pictures_per_s: frame rate.
         macro_block_size: sides become multiples of it; 1 keeps the size.
 
     Raises:

@@ -56,12 +56,10 @@ def autotag(
     """Returns the version of the code in a folder. Never fails: unknown parts are left out.
 
     Args:
-        folder: folder of the code.
         environment: variables in which a CI names the pull request.
         outputs: folders that runs write into, in addition to the usual ones; they do not count as changes.
         look_up: ask the code's host for the pull request of the commit, over the network.
         api: address of the code's host.
-        timeout_s: how long to wait for the answer.
     """
     sha = _git(folder, "rev-parse", "HEAD")
     if sha is None:

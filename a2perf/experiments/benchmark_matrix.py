@@ -36,11 +36,7 @@ class MatrixRun:
     """One cell of the matrix.
 
     Attributes:
-        env_id: the environment.
-        seed: the seed.
         commands: its command lines: one, or one per configuration of a submission.
-        folder: its folder in the store.
-        key: its name: the folder, below the store.
     """
 
     env_id: str
@@ -55,7 +51,6 @@ class BenchmarkMatrix:
     """A planned matrix.
 
     Attributes:
-        plan: the settings that all runs share.
         runs: the runs in the order of their start.
     """
 
@@ -92,14 +87,10 @@ def command_matrix(
 
     Args:
         store: the store's folder.
-        command: the command line, split as a shell would.
-        env_ids: the environments.
-        seeds: the seeds.
         tag: returns the version of the code in a folder; None for no automatic tag.
         experiment: name of the experiment; None for ``--exp-name`` of the command or, without it, the script's name.
         cwd: working directory of the command; None for the current one.
         alone: whether only one run executes at a time.
-        environment: environment variables with existing tags.
         resources: resources of each run; other resources make another version.
 
     Raises:
@@ -157,8 +148,6 @@ def submission_matrix(
         submission: the submission's folder.
         gin_configs: gin files, as ``a2perf run`` looks them up.
         env_ids: names of tasks or ids of environments.
-        seeds: root seeds.
-        flags: further flags of the evaluator.
         tag: None for no automatic tag; git is not run in a submission, because its settings can name programs.
         experiment: name of the experiment; None for the folder's name.
         environment: as for ``command_matrix``.
@@ -207,9 +196,6 @@ def run_matrix(
     """Executes the unfinished runs.
 
     Args:
-        matrix: the plan.
-        conductor: executes the runs.
-        resources: resources of each run.
         on_event: called with every event.
         on_kept: called once with the runs that had finished before.
         stop: checked in every turn; once true, running runs are cancelled and waiting ones are not started.
@@ -332,7 +318,6 @@ def tagger(
         store: the store; its files do not count as changes of the code.
         look_up: ask the code's host for the pull request.
         api: address of the code's host.
-        timeout_s: how long to wait for the answer.
     """
     options = {"api": api} if api is not None else {}
     return lambda folder: autotag(folder, os.environ, outputs=[store], look_up=look_up, timeout_s=timeout_s, **options)

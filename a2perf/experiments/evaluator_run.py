@@ -45,16 +45,13 @@ def evaluator_run(
     """Returns the specification of one run of the evaluator.
 
     Args:
-        name: name of the run, unique within the experiment.
         root: run root, absolute.
         mode: name of the bundle's folder in it.
         submission: the submission's folder, absolute.
         gin_file: its configuration.
-        flags: further flags of the evaluator.
         digest: hash of the run's identity; a run with another digest is another run.
         data: description of the run for people and JSON, by name.
         domain: name of the domain; the docker launcher chooses the image by it.
-        env: environment variables of the command.
         resources: resources of the run; ``memory_bytes`` is the participant's.
         readable: files and folders that it reads in addition to the submission.
         writable: folder that it writes; the run root by default.

@@ -30,13 +30,9 @@ class Experiment:
 
     Attributes:
         root: folder of the experiment; each bundle is ``<submission>/<task>/seed_<n>/<mode>`` below it.
-        submissions: folders with different names.
         gin_configs: one file per mode, in the order of execution.
         tasks: names of tasks; empty for the task that the gin files configure.
-        seeds: root seeds.
         domain: name of a domain, as for a single run.
-        bindings: gin bindings for every run.
-        flags: further flags of the evaluator for every run.
         participant_args: participant arguments as on the command line, ``k=v,...``.
         resources: resources of each run; ``memory_bytes`` is the participant's, the evaluator's is added to it.
     """
@@ -70,9 +66,6 @@ def plan(experiment: Experiment) -> list[RunSpec]:
 
     They are sorted by seed: every submission and task finishes its first seed before any starts its second. An
     interrupted experiment therefore still allows comparisons.
-
-    Args:
-        experiment: submissions, gin files, tasks and seeds.
 
     Returns:
         One specification per run, for ``Conductor.run``.

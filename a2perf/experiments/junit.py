@@ -31,7 +31,6 @@ class VerdictCase:
         outcome: ``"skipped"`` for no verdict, ``"error"`` if judging itself failed.
         kind: the verdict in the words of its tool, ``"REGRESSION"``.
         message: the reason in one sentence; empty for a case that passed.
-        text: details over several lines.
         properties: numbers by name; floats are written with all digits.
         output: standard output of the test; empty without.
         group: class name of the test; by default the name of its suite.
@@ -56,7 +55,6 @@ class VerdictSuite:
     Attributes:
         name: of the candidate with its baseline, or of the tool.
         cases: in the order of tables.
-        properties: what holds for all cases.
         timestamp: ISO 8601; empty if unknown.
     """
 

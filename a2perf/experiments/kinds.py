@@ -44,9 +44,7 @@ def plan_kind(name: str, root: Path, options: Mapping[str, str]) -> list[RunSpec
     """Returns the runs of an experiment.
 
     Args:
-        name: name of the kind.
         root: folder of the experiment, absolute.
-        options: arguments of the kind.
 
     Raises:
         ConfigError: the kind or an option is unknown, an option is missing, or two runs have the same key.

@@ -25,7 +25,6 @@ def find_submission(folder: Path, near: Path | None = None) -> Path:
 
     Args:
         folder: ``examples/minimal``; returned as it is if nothing of that name exists.
-        near: the file that names it.
     """
     above = [] if near is None else list(near.absolute().parents)
     places = [Path(), *above, Path(__file__).resolve().parents[2]]

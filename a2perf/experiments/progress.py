@@ -22,7 +22,6 @@ class ExperimentProgress(NamedTuple):
 
     Attributes:
         entries: the runs in the order in which they were added.
-        counts: number of runs by state.
     """
 
     entries: Sequence[QueueEntry]

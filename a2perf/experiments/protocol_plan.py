@@ -37,10 +37,7 @@ class SubmitRequest:
 
     Attributes:
         submission: the submission's folder.
-        protocol: the protocol.
         tasks: names of tasks or of views of them, in the protocol's order.
-        track: the budget of the training runs.
-        quick: use the reduced protocol.
         generalization: evaluate on further tasks if the protocol defines them.
         participant_args: ``k=v,...`` for ``train`` and ``load_policy``.
         bindings: further gin bindings for every run; they cannot set values that the protocol fixes.
@@ -75,7 +72,6 @@ class ProtocolRun:
 
     Attributes:
         task: the protocol's task or a view of it; for generalization the task of the training run.
-        seed: training seed.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``.
         after: key of the run that must finish first; None without training.
         gin_file: path below the packaged files of the task's domain.
@@ -163,13 +159,7 @@ def plan(request: SubmitRequest) -> list[ProtocolRun]:
 
 
 def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path) -> list[RunSpec]:
-    """Returns the runs as specifications; their keys depend on code and configuration.
-
-    Args:
-        request: the request.
-        runs: the planned runs.
-        folder: folder of the whole record.
-    """
+    """Returns the runs as specifications; their keys depend on code and configuration."""
     submission = request.submission.absolute()
     content = identify_submission(submission, root=folder).sha256
     keys: dict[str, str] = {}

@@ -43,9 +43,6 @@ def record_of(
 
     Args:
         folder: output folder of `a2perf submit`.
-        request: the request.
-        identity: identity of the submission.
-        planned: the planned runs.
         queue_reasons: by key, the reason from the queue why a run left no bundle.
     """
     readers = {run.key: BundleReader.of(files_of(folder / run.key)) for run in planned}

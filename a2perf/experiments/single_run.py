@@ -20,14 +20,6 @@ class SingleRun:
         gin_config: gin file: a path, or the name of a packaged file of the domain.
         root: folder of the run, which holds one bundle per mode.
         participant_args: arguments of ``train`` and ``load_policy`` as ``k=v,...``.
-        domain: name of the domain.
-        task: name of the task.
-        seed: root seed.
-        verbosity: level of messages.
-        options: the options of every run.
-        bindings: gin bindings that override the gin file.
-        force: archive an existing bundle and start again.
-        as_json: print the result as JSON.
         resources: what the run may use.
     """
 

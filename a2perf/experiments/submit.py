@@ -39,10 +39,7 @@ def submit(
     """Executes the unfinished runs of a protocol.
 
     Args:
-        request: the request.
-        folder: output folder.
         conductor: executes the runs; concurrent runs disturb each other's times and energies.
-        restart: which failed runs start again.
         stop: see ``Conductor.run``.
 
     Returns:

@@ -37,7 +37,6 @@ class ExperimentResult:
 
     Attributes:
         entries: the runs with their states, in the order in which they were added.
-        summary: what this process did.
     """
 
     entries: Sequence[QueueEntry]
@@ -118,7 +117,6 @@ class Conductor:
         Args:
             specs: the runs; a run follows the one that its ``after`` names.
             queue_file: the durable queue; created if missing. Several processes may share one.
-            restart: which ended runs start again.
             max_retries: how often a run is tried again after a failure of the infrastructure.
             on_ready: called once with the queue, before anything starts.
             on_event: called with every event, in this thread.

@@ -43,8 +43,6 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
     """Executes one command and waits for its end; a signal cancels the job.
 
     Args:
-        launcher: what starts it.
-        command: the command.
         tail: copies its log to standard output, if the launcher's jobs cannot write there.
 
     Returns:

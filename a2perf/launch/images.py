@@ -41,8 +41,6 @@ class Image:
     """A domain's image on the engine.
 
     Attributes:
-        name: its tag.
-        domain: the domain it was built for.
         content: hash of what it was built from.
         size_bytes: its size, layers that it shares with others included.
         created: when it was built, ISO 8601.
@@ -175,8 +173,6 @@ def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
 
     Args:
         client: client of the engine, from ``connect``.
-        domain: name of the domain.
-        checkout: the checkout to build.
 
     Raises:
         UserError: this installation cannot build it.
@@ -209,7 +205,6 @@ def listed(client: Any, checkout: Path = CHECKOUT) -> list[Image]:
 
     Args:
         client: client of the engine, from ``connect``.
-        checkout: the checkout that the images are compared with.
     """
     found = []
     for image in client.images.list(filters={"label": CONTENT_LABEL}):
@@ -230,8 +225,6 @@ def prune(client: Any, *, everything: bool = False, checkout: Path = CHECKOUT) -
 
     Args:
         client: client of the engine, from ``connect``.
-        everything: remove the images of this checkout too.
-        checkout: the checkout that the images are compared with.
 
     Returns:
         The removed images.

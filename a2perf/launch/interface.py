@@ -149,7 +149,6 @@ def get_launcher(name: str, **options: Any) -> Launcher:
 
     Args:
         name: one of ``launcher_names()``; a package cannot replace a built-in launcher.
-        options: arguments of the launcher.
 
     Raises:
         ConfigError: the name or an option is unknown, or the package of the launcher is broken.

@@ -35,7 +35,6 @@ class LiveView:
     """Shows the events of a drive; used as a context manager.
 
     Args:
-        console: the console.
         live: draw a table in place; otherwise every event is a line.
         clock: monotonic time in seconds.
     """

@@ -46,7 +46,6 @@ class LocalLauncher:
         """Starts a command; its output goes to its log, or to this process's own output.
 
         Args:
-            command: the command.
             output: a descriptor for its output, instead of this process's own.
             pass_fds: descriptors that it inherits under the same numbers.
 

@@ -34,9 +34,7 @@ class NodeTask:
 
     Attributes:
         argv: program and arguments; the node has the same interpreter and packages under the same paths.
-        cwd: working directory.
         env: variables added to the node's own.
-        log: file to which stdout and stderr are appended.
         wall_s: wall time in seconds after which the command is ended; ``None`` for no limit.
     """
 
@@ -73,7 +71,6 @@ class NodeEnd:
 
     Attributes:
         job: the engine's name of the job.
-        host: the node.
         exit_code: status of the command; ``None`` when a signal ended it or it never started.
         timed_out: it was ended because its wall time was over.
         reason: one sentence; empty when it ended by itself.
@@ -101,7 +98,6 @@ class NodeEnd:
         """Returns the exit status of the job for the scheduler.
 
         Args:
-            cancelled: this launcher asked for the end.
             engine: the engine's description of the job, part of the reason.
         """
         if self.timed_out:
@@ -118,8 +114,6 @@ def execute(task: NodeTask, status: str, job_variable: str) -> None:
     """Runs a task to its end and records the end; a batch job calls this function.
 
     Args:
-        task: the task.
-        status: path of the file that is written.
         job_variable: environment variable in which the engine names the job.
     """
     job = os.environ.get(job_variable, "")

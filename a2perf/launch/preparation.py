@@ -34,7 +34,6 @@ class Restart:
 
     Attributes:
         force: every run, from scratch; the bundles are archived.
-        failed: every failed run.
         infrastructure: also runs that failed by the infrastructure after their participant had started. The participant
             can have caused that, so the record of the attempt names this option.
         everything: every run of the list, whatever its state in the queue, for a caller that left out finished ones.

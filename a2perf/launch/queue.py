@@ -211,7 +211,6 @@ class Queue(QueueFile):
 
         Args:
             kinds: only failures of these kinds; ``None`` is all of them.
-            final: also those that are final.
 
         Returns:
             Their keys.

@@ -30,18 +30,15 @@ class QueueEntry(RunSpec):
     """A run in the queue: its specification and its state.
 
     Attributes:
-        state: its state.
         kind: of a failed entry, the kind of the failure.
         reason: one sentence about the last change of state.
         exit_code: of a finished or failed entry, the status of its command.
         final: of a failed entry, whether only an option of the user starts it again.
-        attempts: number of leases.
         retries: number of leases that were retries after a failure of the infrastructure.
         worker: identity of the process that holds it, as text.
         heartbeat: when that process last reported, Unix time in seconds.
         job: identity of the launcher's job.
         started: start of the last attempt, Unix time in seconds.
-        ended: its end.
     """
 
     state: State = State.QUEUED
@@ -88,10 +85,7 @@ class Lease:
     """The right to run an entry and to report how it ended.
 
     Attributes:
-        entry: the entry as it was handed out.
-        token: proves the right.
         left_job: job that an earlier, lost lease had started, for ``Launcher.adopt``.
-        lost: the entry as that lease left it.
     """
 
     entry: QueueEntry
@@ -107,7 +101,6 @@ class AttemptOutcome:
     Attributes:
         finished: whether the run is done, with success.
         kind: of a failure, its kind; ``"infrastructure"`` is tried again if it is ``repeatable``.
-        reason: one sentence.
         exit_code: status of the command; ``None`` if it has none.
         repeatable: whether the code of the run cannot have caused the end.
     """

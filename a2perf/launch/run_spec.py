@@ -28,8 +28,6 @@ class Resources:
 
     Attributes:
         cpus: processors; a fraction if the launcher can share one.
-        memory_bytes: memory of the whole run, evaluator included.
-        gpus: graphics processors.
         wall_s: wall time in seconds, after which the launcher ends the run.
     """
 
@@ -46,7 +44,6 @@ class RunCommand:
     Attributes:
         argv: program and arguments; the program is a path on the machine that executes it.
         name: its name in lists and job names; unique among concurrent commands.
-        cwd: working directory.
         env: variables added to those of the launcher's own environment.
         log: file to which stdout and stderr are appended; ``None`` passes them to the launcher's own.
         resources: what it may use.
@@ -79,7 +76,6 @@ class RunCommand:
 
         Args:
             flags: flags of ``a2perf.submission.main_submission``.
-            attributes: the other attributes of the class.
         """
         return cls((sys.executable, "-P", "-m", EVALUATOR, *flags), **attributes)
 
@@ -129,7 +125,6 @@ class RunSpec:
     Attributes:
         key: identifies the run; the same key never counts twice. It contains a hash of the run's identity: the
             submission's content, the configuration, the task, the mode, the seed.
-        command: the command that a launcher executes.
         data: description of the run for people and JSON output. Two names have a meaning here: ``"bundle"`` is the
             folder of the run's bundle, ``"root"`` the folder that holds the bundles of one seed.
         after: key of the run that must finish first.

@@ -51,7 +51,6 @@ class RunEvent:
         entry: the entry as it was leased, with ``state``, ``kind``, ``reason`` and ``exit_code`` of the event.
         counts: how many entries are in each state; filled for ``TICK`` only when something changed.
         running: the entries that this process executes, with the monotonic clock at their start.
-        wall_s: how long the attempt took.
     """
 
     what: EventKind
@@ -67,9 +66,6 @@ class Summary:
 
     Attributes:
         counts: how many entries are in each state at the end.
-        failed: how many entries failed, by kind.
-        wall_s: wall time of the drive.
-        attempts: how many jobs this drive started.
         stopped: whether the caller stopped it before every entry was settled.
     """
 
@@ -113,7 +109,6 @@ def drive(
         workers: how many execute at the same time, at least 1.
         on_event: called with every event, in this thread.
         stop: checked in every turn; once true, jobs are cancelled, their entries released, and the drive returns.
-        heartbeat_s: period of heartbeats.
 
     Returns:
         The result, after waiting for entries that other processes hold as well.

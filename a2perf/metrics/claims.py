@@ -49,7 +49,6 @@ def exact_verdict(claimed: float, measured: float) -> Verdict:
 
     Args:
         claimed: the claimed value; higher is better.
-        measured: the value that the evaluator measured.
 
     Returns:
         REFUTED if the claim is better by more than ``ROUNDING``, else CONFIRMED.
@@ -62,16 +61,13 @@ class ClaimResult:
     """What reruns say about a claim.
 
     Attributes:
-        verdict: the verdict.
         estimate: mean of the reruns, in units of the claim; NaN without any.
         low: lower end of the 95 % interval of that mean. It is valid whenever one stops. For a claimed sample it is
             the interval of the difference of both means, moved by the claimed mean: the claim is refuted if the
             interval does not reach that. Infinite before the first look of a claim without bounds.
         high: upper end.
-        reruns: fresh values used.
         needed: how many more would settle it in about eight of ten cases; None if it is settled or no number can be
             named.
-        reason: one sentence.
     """
 
     verdict: Verdict

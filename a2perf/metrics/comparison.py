@@ -44,8 +44,6 @@ def performance_profile(
     Args:
         scores: shape ``(runs, tasks)``, finite.
         thresholds: increasing, shape ``(k,)``; values of the result belong to them in order.
-        repetitions: resamples.
-        confidence: mass of the interval.
         seed: a seed or a generator.
 
     Raises:
@@ -80,7 +78,6 @@ def probability_of_improvement(
         first: shape ``(runs, tasks)``.
         second: shape ``(other runs, tasks)``, the same tasks.
         repetitions: resamples of both.
-        confidence: mass of the interval.
         seed: a seed or a generator.
 
     Raises:

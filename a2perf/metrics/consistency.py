@@ -144,8 +144,6 @@ def pass_all_k(successes: int, repeats: int, k: int) -> float:
     """Returns the unbiased estimate C(c, k) / C(n, k) of pass^k of one task: all of k repeats succeed.
 
     Args:
-        successes: c, number of successful repeats.
-        repeats: n, number of repeats.
         k: at least 1; NaN if there are fewer repeats.
     """
     return math.nan if k > repeats else math.comb(successes, k) / math.comb(repeats, k)

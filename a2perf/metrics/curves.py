@@ -23,7 +23,6 @@ class Curve:
     Attributes:
         steps: strictly increasing, float64.
         values: finite, as long as ``steps``.
-        notes: changes to the recorded points.
     """
 
     steps: Values

@@ -18,8 +18,6 @@ def with_uncertainty(number: RunNumber, unsure: EnergyUncertainty, kwh: float) -
 
     Args:
         number: the energy itself, a power or a part of it.
-        unsure: of the energy.
-        kwh: the energy.
     """
     expanded = recorded(unsure.expanded_kwh)
     if expanded is None or number.value is None:

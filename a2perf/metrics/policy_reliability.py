@@ -62,7 +62,6 @@ def successes_of(episodes: Sequence[Episode], threshold: float | None) -> Values
     """Returns 1 for a success, 0 for a failure, and NaN if neither is known, shape ``(episodes,)``.
 
     Args:
-        episodes: of one environment.
         threshold: least return of a success in an environment that reports none; None if there is no such return.
     """
 
@@ -105,9 +104,7 @@ def _result(of_runs: Sequence[Values], profile: Profile, reason: str, count: int
 
     Args:
         of_runs: values of the tasks of each run; NaN for a task without one.
-        profile: of the formulas.
         reason: why there is no value, if there is none.
-        count: number of runs that have the data.
     """
     known = [values[~np.isnan(values)] for values in of_runs]
     result = numbers_over_runs([consistency.mean_over_tasks(values) for values in of_runs], profile, "recorded")

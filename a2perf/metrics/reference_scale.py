@@ -20,7 +20,6 @@ class ReferenceScale:
     """The two ends of the scale of one task.
 
     Attributes:
-        floor: mean return of the trivial policy.
         expert: mean return of the expert, different from ``floor``.
         source: file or protocol that stores them.
     """

@@ -95,8 +95,6 @@ def score(
     """Computes metrics of runs that are seeds of one another.
 
     Args:
-        runs: in one mode.
-        profile: of the formulas.
         names: as for ``select``; all when ``None``.
 
     Returns:

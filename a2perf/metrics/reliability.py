@@ -108,7 +108,6 @@ def rollouts(
     """Scores the rollouts of several runs of one algorithm on one task.
 
     Args:
-        returns: one array of episode returns a run.
         profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
         names: the metrics wanted; all when ``None``.
         options: as for ``training``; normalisation by curve range does not apply to rollouts.

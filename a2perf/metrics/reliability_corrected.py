@@ -37,15 +37,11 @@ class Options:
         window: length in steps of the window of dispersion within runs; ``None``: five median step differences.
         evaluation_points: steps at which runs are compared; ``None``: the runs' own steps, thinned to
             ``max_points``, or evenly spaced ones where runs are not aligned.
-        max_points: most evaluation points chosen automatically.
         time_frame: ``(low, high)`` in steps: only this part of training counts (the filter still sees all of it).
         normalise: ``None``: reward units. ``"curve_range"``: divided by the 95th percentile less the start value, of
             each run, or their median for dispersion across runs. ``(low, high)``: reference scores that become 0 and 1.
-        alpha: mass of the tails.
         filtered: whether to low-pass filter curves before runs are compared.
         repetitions: bootstrap resamples; 0 leaves intervals out.
-        confidence: mass of the intervals.
-        seed: of the bootstrap.
     """
 
     window: float | None = None

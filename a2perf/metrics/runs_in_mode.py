@@ -21,7 +21,6 @@ class ScoredRuns:
     """Runs of one seed group in one mode.
 
     Args:
-        runs: seeds of one another.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``; what a run recorded in another mode is left out.
         threshold: return from which on the task counts as learned; None if it has none.
         success_return: least return of a successful episode where the environment reports no success; None if the
@@ -69,7 +68,6 @@ def scored_runs(runs: Sequence[Run], mode: str, *, threshold: float | None = Non
     """Returns runs as metrics take them.
 
     Args:
-        runs: seeds of one another.
         mode: as for ``ScoredRuns``.
         threshold: by default that of the protocol of the runs, or of the newest one that knows the task.
     """

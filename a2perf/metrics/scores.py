@@ -44,8 +44,6 @@ def score_runs(
 
     Args:
         paths: bundles, folders of runs of any known layout, or files of curves.
-        profile: the set of formulas.
-        cached: use and fill the cache of scores.
         processes: how many may share the work when there is much of it; the result is the same. With more than one
             the caller's main module must be importable (``if __name__ == "__main__"``).
 
@@ -71,9 +69,6 @@ def score_found(
     """Scores runs that were found before.
 
     Args:
-        found: runs with unique labels.
-        profile: the set of formulas.
-        cached: use and fill the cache of scores.
         processes: how many may share the work, as for ``score_runs``.
         read: returns a run that the caller may hold in memory; by default every run is read from its files. It is not
             used in other processes.

@@ -64,10 +64,7 @@ class BettingEvidence:
     """Bets on values between known bounds.
 
     Attributes:
-        low: least possible value.
-        high: greatest possible value.
         gap: the difference of the mean from a level that is to be found soonest, in units of the values.
-        alpha: chance that the interval ever misses the mean.
     """
 
     low: float

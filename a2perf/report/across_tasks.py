@@ -35,8 +35,6 @@ class AcrossTasks:
     """Submissions compared over all tasks of a domain that have references.
 
     Attributes:
-        anchor: of its part of the page.
-        domain: the domain.
         tasks: their names; ``task_titles`` are for people.
         table: interquartile mean of each submission with its interval, or the reason why it is missing.
         scores: shape (runs, tasks) of each submission that has a value.
@@ -60,8 +58,6 @@ def across_tasks(
     """Compares submissions over the tasks of each domain with at least two tasks that have references.
 
     Args:
-        settings: of the report.
-        labels: of the submissions.
         new_name: makes a unique name, safe in files, out of words.
     """
     by_domain: dict[str, list[tuple[TaskResults, protocol.ProtocolTask]]] = {}
@@ -118,7 +114,6 @@ def profile_lines(scores: dict[str, Values], labels: Mapping[str, Label]) -> lis
 
     Args:
         scores: shape (runs, tasks) of each.
-        labels: titles and colours of the submissions.
     """
     every = np.concatenate([matrix.ravel() for matrix in scores.values()])
     # scores that only differ by rounding leave no room for a hundred thresholds between them

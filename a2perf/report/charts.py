@@ -69,7 +69,6 @@ def returns_by_group(groups: Mapping[str, Values], value_name: str = "return") -
 
     Args:
         groups: name -> returns, shape (episodes,).
-        value_name: label of the axis.
     """
     figure = new_figure(max(1.5, 0.75 + 0.36 * len(groups)))
     left = _label_room(groups)
@@ -112,7 +111,6 @@ def system_over_time(trace: CsvTable, seconds: Values) -> Figure:
     """Draws power by component, memory and CPU use of the process tree over time, the run's phases shaded.
 
     Args:
-        trace: a system trace.
         seconds: time of each row since the start, shape (rows,), increasing.
     """
     trace = reliable(trace, seconds)
@@ -154,7 +152,6 @@ def reliable(trace: CsvTable, seconds: Values) -> CsvTable:
     The kernel counts processor time in ticks of 10 ms, so a rate over a few milliseconds is chance.
 
     Args:
-        trace: a system trace.
         seconds: time of each row, shape (rows,).
     """
     short = np.diff(seconds, prepend=0.0) < _SHORTEST_INTERVAL_S
@@ -175,7 +172,6 @@ def thinned(x: Values, y: Values, points: int = _POINTS) -> tuple[Values, Values
     Args:
         x: shape (n,).
         y: shape (n,).
-        points: about how many points to keep.
     """
     if x.size <= points:
         return x, y

@@ -51,7 +51,6 @@ class ReferenceLine:
     """A dotted horizontal line with a name at its right end.
 
     Attributes:
-        value: height on the vertical axis.
         place: of the algorithm that it belongs to; None for a reference.
     """
 
@@ -78,14 +77,8 @@ def lines(
     A run of fewer than ``FEWEST_JOINED`` points is drawn as dots that are not joined.
 
     Args:
-        algorithms: what to draw.
-        x_name: label of the horizontal axis.
-        y_name: label of the vertical axis.
         x_unit: added to the label; times in ``"s"`` are scaled.
-        y_unit: added to the label.
         log: logarithmic vertical axis; values must be positive.
-        from_zero: the linear axis begins at zero.
-        levels: dotted lines to compare with.
         stepped: the mean is constant between its points.
         into: a part of a figure, ``lines_height`` inches high; by default a new figure.
     """
@@ -146,7 +139,6 @@ def times(calls: Sequence[tuple[str, int, Values]], *, log: bool = True) -> Draw
 
     Args:
         calls: (name, place, seconds of all calls); positive, shape (calls,).
-        log: logarithmic axis.
     """
     names = [name for name, _, _ in calls]
     figure, axes = _rows_plot(names)
@@ -190,8 +182,6 @@ def dots(
 
     Args:
         groups: (name, place, returns of each run); arrays of shape (episodes,).
-        x_name: label of the axis.
-        bold: larger and darker dots, for few episodes.
         into: a part of a figure, ``rows_height`` inches high; by default a new figure.
     """
     names = [name for name, _, _ in groups]
@@ -226,7 +216,6 @@ def intervals(
 
     Args:
         rows: (name, place, value, interval); the interval is None with one run.
-        x_name: label of the axis.
         into: a part of a figure, ``rows_height`` inches high; by default a new figure.
     """
     figure, axes = _rows_plot([name for name, _, _, _ in rows], into)
@@ -249,7 +238,6 @@ def profiles(algorithms: Sequence[Lines], *, x_name: str) -> Drawing:
 
     Args:
         algorithms: thresholds in ``x``, shares in ``mean``, ``low`` and ``high``.
-        x_name: what the thresholds are.
     """
     drawing = lines(algorithms, x_name=x_name, y_name="share of runs above", stepped=True)
     drawing.axes.set_ylim(-0.02, 1.02)

@@ -33,12 +33,10 @@ class PageResult:
     """The results of one entry on one task.
 
     Attributes:
-        task: name of the task.
         held_out: whether the task was secret.
         returns: mean episode return of each finished run, in the order of the seeds.
         failures: kind and reason of each failed run, including the training run.
         not_run: number of runs that did not start because their training run failed.
-        title: of the task.
     """
 
     task: str
@@ -59,12 +57,10 @@ class EntrantResults:
     """The results of one entry.
 
     Attributes:
-        name: folder of its runs.
         page: relative address of its page on the leaderboard, empty if it has none.
         report: relative address of its report, empty if it has none.
         rank: among the entries that finished every run on the secret tasks; None for the others.
         mean: over the secret tasks.
-        info: how the submission describes itself.
     """
 
     name: str
@@ -88,9 +84,6 @@ class ClaimedReturn:
 
     Attributes:
         entrant: folder of the entry's runs.
-        task: title of the task.
-        claimed: the claimed return.
-        measured: the measured one.
         is_false: whether the claim is better than the measurement by more than rounding.
     """
 
@@ -106,8 +99,6 @@ class FrontPage:
     """Content of the page.
 
     Attributes:
-        title: name of the competition.
-        terms: label and value of each term.
         commitment: hash over terms, code and secrets.
         founded_at: when the hash was computed, by the organizer's clock.
         revealed_at: when the secrets were revealed.
@@ -115,11 +106,8 @@ class FrontPage:
         entrants: their results, best first.
         entrants_sha256: hash of the sealed list of entrants.
         closed_at: when the list was closed.
-        notes: remarks on permitted deviations, such as further attempts.
         organizer: name of the organizer; empty if not given.
         commitment_url: address at which the hash was published before the first entry; empty if not given.
-        domain: title of the domain.
-        claims: what entries claimed.
         references: results of reference entries that the organizer computed, which are not ranked.
     """
 

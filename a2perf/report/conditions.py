@@ -20,8 +20,6 @@ class Condition:
 
     Attributes:
         where: what it is about: a run, or an algorithm in a setting.
-        anchor: of that part of the page.
-        text: the remark.
     """
 
     where: str
@@ -52,9 +50,6 @@ def conditions_of_setting(
 
     Args:
         anchor: of the setting's part of the page.
-        title: of the setting.
-        groups: what was scored.
-        labels: of the submissions.
         table: the rows that are shown first.
     """
     found = []

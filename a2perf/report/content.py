@@ -39,7 +39,6 @@ class SettingSection:
 
     Attributes:
         table: the rows that a paper prints.
-        every_metric: all metrics.
     """
 
     anchor: str
@@ -54,15 +53,11 @@ class Report:
     """The content of a report.
 
     Attributes:
-        overview: one sentence that counts runs, submissions and tasks.
         summary: the first screen.
         profile: set of formulas; ``rules`` is its version.
         settings: one section per task.
         across: submissions over the tasks of a domain, for domains with several tasks that have references.
-        added: sections of other packages.
-        run_table: all runs, one row each.
         sources: where the numbers come from, one row per group.
-        conditions: of all runs and groups.
         own_charts: each run has its own charts; a large report has none.
     """
 
@@ -98,7 +93,6 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     Args:
         runs: ordered by root.
         title: heading; made from the runs when not given.
-        profile: set of formulas.
     """
     names = _Names()
     results = results_by_task(runs, profile)

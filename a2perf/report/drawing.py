@@ -103,7 +103,6 @@ class ChartSeries:
 
     Attributes:
         key: ``series_key(...)``; ids of its artists begin with it.
-        label: name for people.
         colour: a role in ``INK``.
         points: what can be read out: ``(x, y)`` or ``(x, y, low, high)`` in the units of the axes.
         parent: key of the algorithm that a run belongs to.
@@ -141,9 +140,7 @@ class View:
     """One drawing of a chart: linear or logarithmic.
 
     Attributes:
-        name: stem of its files.
         scale: ``"linear"`` or ``"log"``.
-        svg: a complete document.
         pdf: the same for LaTeX; empty where only a page is made.
         frame: where the axes lie in the drawing and what they span; empty for a chart that nothing is read out of.
     """
@@ -160,12 +157,8 @@ class Chart:
     """A drawn chart.
 
     Attributes:
-        name: stem of its files.
-        title: what it shows.
-        caption: how to read it, one sentence.
         description: what a reader who cannot see it needs to know, with numbers.
         views: the drawing, and the same on another scale where that helps; the first is shown.
-        series: what can be hidden and read out.
     """
 
     name: str
@@ -330,7 +323,6 @@ def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
     """Returns a view of a chart as an element of the page: themed, unique ids, an accessible name.
 
     Args:
-        chart: the chart.
         prefix: put before every id, unique in the page.
         view: which of the chart's views.
     """

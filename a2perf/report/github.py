@@ -18,10 +18,6 @@ def annotations_of(suites: Sequence[VerdictSuite], *, skipped: bool = True) -> l
     """Returns one workflow command per case that did not pass: errors for failures, warnings for skipped cases.
 
     GitHub turns lines such as ``::error title=TITLE::MESSAGE`` on standard output into annotations.
-
-    Args:
-        suites: the cases.
-        skipped: include the warnings.
     """
     return [
         f"::{_LEVELS[case.outcome]} title={_property(_title(suite, case))}::{_data(case.message or case.kind)}"

@@ -14,10 +14,8 @@ class Label:
     """How one submission appears.
 
     Attributes:
-        title: unique on the page.
         name: of the submission's folder, as the files have it.
         kind: badge, ``"Pre-trained"``; empty if the submission states no kind.
-        kind_summary: what the kind means, for a tooltip.
         place: position among all submissions of the page, which gives the colour.
     """
 

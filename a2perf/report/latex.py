@@ -49,7 +49,6 @@ def latex_document(tables: Sequence[ScoreTable], title: str) -> str:
 
     Args:
         tables: one per task.
-        title: heading.
     """
     parts = [score_table_latex(table) for table in tables]
     return f"{PREAMBLE}\\section*{{{latex_text(title)}}}\n\n" + "\n\n".join(parts) + "\n\\end{document}\n"

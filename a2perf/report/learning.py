@@ -25,13 +25,7 @@ FEWEST_POINTS = 5
 
 
 def learned(group: SeedGroup, label: Label, axis: Axis) -> Lines | None:
-    """Returns the curves of a group against an axis, or None when no run has one there.
-
-    Args:
-        group: runs of one algorithm in training.
-        label: title and colour of the submission.
-        axis: the horizontal axis.
-    """
+    """Returns the curves of a group against an axis, or None when no run has one there."""
     with_curve = [run for run in group.runs if run.curve is not None]
     names = dict(zip((id(run) for run in group.runs), group.seed_names(), strict=True))
     runs = []

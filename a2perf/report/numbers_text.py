@@ -118,7 +118,6 @@ def written(
 
     Args:
         value: in the unit before scaling, as are the others; NaN and infinities are written as words.
-        scale: of the row.
         spread: None or not finite when there is none.
         interval: ``(low, high)``, None when there is none.
     """

@@ -31,7 +31,6 @@ class ReportSection:
 
     Attributes:
         title: heading, at most a few words.
-        text: one paragraph of plain text below it.
         tables: in order; every text in them is escaped.
         charts: in order, drawn with ``drawing.single`` or ``drawing.interactive``; they are renamed to unique names.
     """
@@ -72,7 +71,6 @@ def added_sections(
     """Calls every section.
 
     Args:
-        results: the scored tasks of the report.
         new_name: makes a unique name, safe in files and anchors, out of words.
 
     Returns:

@@ -21,7 +21,6 @@ class ChartPanel:
     """One chart of a figure.
 
     Attributes:
-        title: the task.
         height_in: height of the chart in inches, without its title.
         draw: draws the chart into a part of the figure.
     """

@@ -31,8 +31,6 @@ def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], 
     """Returns where the numbers of each group come from: seeds, code, environment, host, confinement.
 
     Args:
-        settings: what was compared.
-        labels: of the submissions.
         anchors: of each run's part of the page, by key.
     """
     titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")

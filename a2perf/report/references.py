@@ -20,7 +20,6 @@ class NormalisedScore:
     Attributes:
         low, high: ends of the 95 % interval of the mean; None with one run.
         worst: mean of the worst 5 % of the episodes on the same scale; None without episodes.
-        n: number of runs.
         floor: what has the score 0, in words.
     """
 

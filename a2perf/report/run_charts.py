@@ -27,7 +27,6 @@ def charts_of(anchor: str, run: Run) -> list[Chart]:
 
     Args:
         anchor: stem of the charts' names.
-        run: the run.
     """
     found = []
     for plan in (_returns(run), _rewards(run), _system(run)):

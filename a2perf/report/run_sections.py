@@ -80,11 +80,8 @@ def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile,
     """Returns the section of a run root.
 
     Args:
-        label: name of the root.
         runs: its runs, in the order of the modes.
         new_name: makes a unique name, safe in files and anchors, out of words.
-        profile: set of formulas.
-        own_charts: draw the charts of each run.
     """
     manifest = next((run.manifest for run in runs if run.manifest is not None), None)
     if manifest is None:

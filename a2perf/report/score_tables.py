@@ -86,7 +86,6 @@ class ScoreRow:
 
     Attributes:
         name: the metric's name in the registry.
-        task: the task it is of, in generalization.
         scale: the unit that all cells are written in.
         remark: why no value is bold although a reader would expect one.
     """
@@ -141,7 +140,6 @@ class ScoreTable:
     """A table of scores.
 
     Attributes:
-        caption: one sentence on what is compared.
         algorithms: names of the columns, as the files have them.
         details: a line below each heading: how many runs, by mode.
         titles: headings of the columns; the names if empty.
@@ -175,10 +173,6 @@ def score_table(
     """Makes the table of a setting.
 
     Args:
-        setting: what was scored.
-        name: identity of the table, safe in file names.
-        profile: of the formulas, for the caption.
-        labels: of the submissions.
         headlines: only the rows of ``HEADLINES``, with normalised scores if the task has reference scores.
     """
     metrics = registry.all_metrics()
@@ -219,9 +213,7 @@ def make_row(
     """Makes a row with one unit for all cells; marks the best values if the row can be ranked.
 
     Args:
-        metric: the metric of the values.
         values: by column; None if there is nothing to score.
-        names: of the columns.
         task: the task, if a run has several.
         noisy: names of the columns with runs on a noisy host.
         title: of the task; its name if empty.

@@ -50,8 +50,6 @@ def charts_of_setting(setting: TaskResults, labels: Mapping[str, Label], new_nam
     """Draws the charts of a setting for which there is data.
 
     Args:
-        setting: one task with its algorithms.
-        labels: titles and colours of the submissions.
         new_name: makes a unique name, safe in files, out of words.
     """
     found = []

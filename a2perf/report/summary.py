@@ -34,7 +34,6 @@ class Bar:
 
     Attributes:
         start: where the bar starts: the floor.
-        width: from there to the score.
         low, high: ends of the 95 % interval; None without one.
         beyond: the score lies outside the bar, ``"left"``, ``"right"`` or ``""``.
         text: the bar in words, for people who cannot see it.
@@ -107,7 +106,6 @@ class FirstScreen:
     """The first screen.
 
     Attributes:
-        energy_unit, latency_unit: of their columns.
         noisy: how many of ``runs`` were measured on a noisy host.
         ticks: positions of random and expert on the bars, per cent.
     """
@@ -152,10 +150,7 @@ def summary_of(
     """Makes the first screen of a report.
 
     Args:
-        settings: what was scored.
         anchors: of the settings' parts of the page.
-        labels: of the submissions.
-        runs: all runs of the report.
         run_anchors: of the runs' parts of the page, by key.
     """
     entries = [_entries(setting) for setting in settings]

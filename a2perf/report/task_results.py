@@ -27,10 +27,7 @@ class SeedGroup:
     """The runs of one algorithm in one mode: seeds of one another.
 
     Attributes:
-        algorithm: name, unique in the setting.
         scores: by name, in the order of the registry, without metrics of other modes.
-        tasks: application metrics of each task, in generalization.
-        conditions: what a reader of these scores should know.
     """
 
     algorithm: str
@@ -107,7 +104,6 @@ def results_by_task(runs: Sequence[Run], profile: Profile) -> list[TaskResults]:
 
     Args:
         runs: all runs; unreadable ones belong to no task and are left out.
-        profile: set of formulas.
     """
     known = [run for run in runs if run.state != "unreadable"]
     held = grouped(known, lambda run: seed_key(run.identity, run.folder))

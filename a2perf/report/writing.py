@@ -28,8 +28,6 @@ class ReportFiles:
     Attributes:
         page: ``index.html``.
         record: the content of ``report.json``.
-        overview: one sentence that counts what was reported.
-        sentence: the result in one sentence.
     """
 
     page: Path
@@ -46,8 +44,6 @@ def write_report(
     Args:
         runs: as ``runs.read_runs`` returns them.
         out: folder to write; figures and tables of an earlier report there are replaced.
-        title: heading of the report.
-        profile: set of formulas.
 
     Raises:
         UserError: ``out`` cannot be written.

@@ -23,15 +23,11 @@ class RunQuery:
     """A condition on runs; every part that is given must hold.
 
     Attributes:
-        experiment: name of the experiment.
-        tags: tags that the run has, all of them.
         without_tags: tags of which it has none.
-        user: who started it.
         config: for each configuration key the values of which it has one.
         env_ids: environments of which it is on one; None for any.
         states: states of which it is in one; empty for any.
         legend: what the group is called in a figure.
-        text: the filter as it was written.
     """
 
     experiment: str | None = None

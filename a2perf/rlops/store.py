@@ -25,7 +25,6 @@ class Store(RunStore):
     """A folder of runs with the tags that they were born with and have been given since.
 
     Args:
-        path: the folder.
         create: make it when it is not there.
 
     Raises:

@@ -33,11 +33,6 @@ class TagChange:
     Attributes:
         time: when it was made, with time zone.
         action: ``"add"`` or ``"remove"``.
-        tag: the tag.
-        runs: the runs that it touched.
-        user: who made it.
-        reason: the stated reason.
-        source_tag: the tag that selected the runs.
     """
 
     time: datetime.datetime
@@ -71,11 +66,7 @@ class TagJournal:
         """Adds a tag to runs or removes it; on disk, as a whole, when the call returns.
 
         Args:
-            tag: name of the tag.
-            run_ids: ids of the runs.
             action: ``"add"`` or ``"remove"``.
-            reason: recorded with the change.
-            source_tag: tag that selected the runs.
 
         Returns:
             The recorded change.
@@ -140,11 +131,7 @@ class TagJournal:
                 yield from journal_entries(stream)
 
     def history(self, tag: str) -> list[TagChange]:
-        """Returns the changes of one tag, oldest first.
-
-        Args:
-            tag: name of the tag.
-        """
+        """Returns the changes of one tag, oldest first."""
         return [change for change in self.changes() if change.tag == tag]
 
     def applied(
@@ -154,7 +141,6 @@ class TagJournal:
 
         Args:
             own: by run, the tags that it was born with.
-            as_of: leave later changes out.
         """
         tags = {run: set(given) for run, given in own.items()}
         for change in self.changes(as_of=as_of):

@@ -49,9 +49,7 @@ class Used:
 
     Attributes:
         train_s: wall time of the process trees of training runs.
-        net_kwh: energy above idle.
         gross_kwh: energy; of a killed attempt only the part above idle, because the rest is unknown.
-        wall_s: wall time of the attempts.
     """
 
     train_s: float = 0.0
@@ -98,7 +96,6 @@ def archived(bundle: Path, same_run: Callable[[Manifest], bool]) -> list[Attempt
     """Returns the attempts of a run from its bundles in the attic, oldest first.
 
     Args:
-        bundle: folder of the next bundle.
         same_run: whether a manifest has the same code, configuration, task and seed.
     """
     attempts: list[Attempt] = []
@@ -245,7 +242,6 @@ def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[st
 
     Args:
         report: of the last attempt; changed.
-        attempts: all of them.
     """
     energy, emissions = report.get("energy"), report.get("emissions")
     count = sum(attempt.archived is None for attempt in attempts)

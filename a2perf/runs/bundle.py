@@ -62,7 +62,6 @@ class Bundle:
         path: the folder ``R/<mode>``.
         manifest: the record that ``save`` writes.
         resumed: whether it continues an earlier attempt.
-        clock: counts the usage of this attempt.
     """
 
     path: Path
@@ -136,7 +135,6 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
         path: the folder ``R/<mode>``.
         manifest: the record of the run; its identity is compared with an existing bundle.
         config_text: the gin configuration in force.
-        force: archive an existing bundle and start from scratch.
 
     Returns:
         ``Finished`` if the same run has finished, otherwise an open bundle. A failed run is archived in
@@ -214,7 +212,6 @@ def participant_starts(path: Path, manifest: Manifest) -> None:
     """Records that the participant's code starts now; calling it again changes nothing.
 
     Args:
-        path: folder of the bundle.
         manifest: its manifest. One without attempts belongs to a part of a run; the bundle of the run records it.
 
     Raises:

@@ -150,7 +150,6 @@ class BundleReader:
     Of an ended run it reads only the files that the manifest lists. It follows no links.
 
     Attributes:
-        files: the files of the bundle.
         manifest: its manifest; None if it is missing or unreadable.
         conditions: one sentence per problem.
     """

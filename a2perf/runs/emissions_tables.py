@@ -23,7 +23,6 @@ def read_emissions(files: BundleFiles, names: Sequence[str]) -> tuple[dict[str, 
     """Reads the emissions tables of one run.
 
     Args:
-        files: the files of the run.
         names: one table per writer.
 
     Returns:

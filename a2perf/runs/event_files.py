@@ -55,7 +55,6 @@ def read_event_file(path: Path, *, check: bool = True) -> EventFile:
     """Reads the scalars of an event file.
 
     Args:
-        path: the file.
         check: verify the checksum of every payload that holds a scalar or has at most 4 KiB. The checksums of the
             lengths are always verified.
 
@@ -73,8 +72,6 @@ def read_event_stream(stream: BinaryIO, path: Path, *, check: bool = True, start
     """Reads the scalars of an open event file.
 
     Args:
-        stream: the file.
-        path: its name for messages.
         check: see ``read_event_file``.
         start: byte of a record's beginning to read from, of an earlier result's ``end``.
 

@@ -65,12 +65,10 @@ class EventProblem:
     """A problem of a file.
 
     Attributes:
-        path: the file.
         kind: ``"truncated"`` (the last record is not complete), ``"corrupt"`` (a checksum or a layout is wrong; what
             follows was found again and read), ``"bounded"`` (a bound was met; what follows was not read) or
             ``"unreadable"`` (the file cannot be opened).
         offset: byte of the file where the record begins.
-        detail: what is wrong.
     """
 
     path: Path
@@ -87,9 +85,6 @@ class EventFile:
     """The content of one file, from ``start`` up to ``end``.
 
     Attributes:
-        scalars: the series by tag.
-        problems: its problems, by offset.
-        records: number of complete records.
         end: byte up to which the file was read; a later reading of a file that grew begins there. 0 if a bound was
             reached.
     """

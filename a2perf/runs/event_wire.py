@@ -30,8 +30,6 @@ class Scalar:
     """One value of an event.
 
     Attributes:
-        tag: its name.
-        value: the number.
         offset: where its bytes lie in the event, or None when it has no fixed width (an integer as varint).
         code: ``struct`` format of these bytes.
     """
@@ -53,7 +51,6 @@ class Event:
         step_span: first byte and width of its varint, or None when absent.
         scalars: the single numbers among its summary values, in order; those with a tag beyond ``MAX_TAG_BYTES`` are
             left out.
-        fields: number of fields that were decoded.
     """
 
     wall_time: float = 0.0

@@ -38,7 +38,6 @@ class EventWriter:
         """Appends one value, stored as float32.
 
         Args:
-            tag: name of the series.
             value: the number; NaN and infinities are kept.
             step: position in the training, an integer of at most 63 bits.
             wall_time: seconds since the epoch; now unless given.

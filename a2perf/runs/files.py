@@ -43,10 +43,8 @@ class FileStatus:
     Attributes:
         path: the name; if one of its parents is a link or not a folder, that parent.
         kind: a link is never followed.
-        mode: permission bits.
         size: bytes of a regular file.
         stored: bytes on disk; less than ``size`` for a sparse file.
-        target: text of a link.
         stamp: changes with the content of a regular file, in practice; empty if unknown.
     """
 
@@ -98,7 +96,6 @@ class BundleFiles(Protocol):
 
         Args:
             below: a folder; ``""`` for all files.
-            bounds: limits of the walk.
             on_error: receives the error of a folder that cannot be listed, and the walk continues; by default the error
                 is raised.
 

@@ -176,7 +176,6 @@ def _relative(paths: Sequence[Path], *, above: bool = False) -> list[str]:
     """Returns paths relative to their common folder, as if packed files were unpacked if that is unique.
 
     Args:
-        paths: paths of runs.
         above: take the common folder of the parents, which no path can equal.
     """
     real = [Path(os.path.abspath(path)) for path in paths]

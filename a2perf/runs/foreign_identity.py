@@ -49,7 +49,6 @@ class ForeignIdentity:
         experiment: name of the algorithm; ``""`` if unknown.
         env_id: the environment; ``""`` if unknown.
         seed: the seed, or the number of the run; None if unknown.
-        env_kwargs: arguments of the environment.
         notice: why a configured environment could not be used; ``""`` without a reason.
     """
 

@@ -44,11 +44,8 @@ class ForeignRun:
     """A run that was found.
 
     Attributes:
-        source: its format.
         path: its folder or file.
-        files: the files to copy.
         tables: the tables to write, by file name: header and rows.
-        name: the name from which its identity is guessed.
         config: its configuration, as far as it is recorded.
         started_s: seconds since the epoch, 0 when unknown.
     """
@@ -70,7 +67,6 @@ def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[Foreign
     """Finds the runs at or below folders and files.
 
     Args:
-        paths: folders and files.
         kind: only runs of this format.
 
     Raises:

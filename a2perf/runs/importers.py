@@ -39,10 +39,7 @@ class ImportedRun:
     """The result of importing one run.
 
     Attributes:
-        run_id: path below the store.
-        source: its format.
         new: whether it was imported now; false if the store already had it.
-        metrics: number of metrics that it logged.
         conditions: what could not be read of a new run, one sentence each.
     """
 
@@ -61,11 +58,9 @@ def import_run(
 
     Args:
         store: the store's folder.
-        item: the run.
         experiment: name of the experiment; None takes it from the run.
         env_id: the environment; None takes it from the run.
         seed: the seed; None takes it from the run.
-        tags: further tags.
 
     Returns:
         The run in the store.

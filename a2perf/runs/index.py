@@ -62,7 +62,6 @@ class Index:
     """The index of one store.
 
     Args:
-        store: the folder of runs.
         folder: folder of the index; None keeps it in memory.
     """
 

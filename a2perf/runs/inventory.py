@@ -117,7 +117,6 @@ def problems(files: BundleFiles, manifest: Manifest, *, unpublished: Iterable[st
     """Compares the bundle of an ended run with its manifest.
 
     Args:
-        files: of the bundle.
         manifest: its manifest, as ``read_manifest`` returns it.
         unpublished: folders at the top of the bundle that may be missing or incomplete; nothing may be added to them.
 

@@ -64,7 +64,6 @@ class LogFiles:
     """The log files of one bundle.
 
     Attributes:
-        files: the files of their run.
         found: the status of each file by kind, sorted by name.
         notes: files that were not read, with the reason.
         is_chosen: whether the user named the files; a table then needs no column of steps.
@@ -93,9 +92,7 @@ def find_logs(
     """Finds the log files in and below a folder; links are noted, not followed.
 
     Args:
-        files: of the run.
         below: the folder; ``""`` for all of the run.
-        kinds: which kinds count.
         is_listed: whether a file may be read.
     """
     result = LogFiles(files)

@@ -52,7 +52,6 @@ def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = Fals
     Args:
         runs: folders with different names; each keeps its name in the packed file.
         target: the file; by default ``<name>.zip`` beside a single folder.
-        force: replace an existing file.
 
     Returns:
         The packed file.
@@ -101,7 +100,6 @@ def unpack(file: Path, folder: Path) -> list[Path]:
     The content is written to a temporary folder first and then renamed: an interrupted call leaves nothing behind.
 
     Args:
-        file: a packed file.
         folder: created if it does not exist.
 
     Returns:

@@ -35,12 +35,10 @@ class PackedArchive:
     Reads use ``pread`` and never move the descriptor's position: threads and forked processes share one archive.
 
     Args:
-        path: the packed file.
         descriptor: the same file, open for reading; the archive closes it.
 
     Attributes:
         members: every file, folder and link by name, in the order of a walk, without the marker.
-        stamp: a text that changes with the packed file.
 
     Raises:
         PackedFileError: it is not in the form that ``a2perf pack`` writes, or exceeds a limit.

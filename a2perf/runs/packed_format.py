@@ -53,9 +53,7 @@ class Member(NamedTuple):
 
     Attributes:
         name: path below the top, with ``/`` between names and none at the end.
-        mode: permission bits.
         size: bytes of the content.
-        target: text of a link.
     """
 
     name: str

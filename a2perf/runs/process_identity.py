@@ -26,9 +26,7 @@ class ProcessIdentity:
     """One process of one boot of one host.
 
     Attributes:
-        host: name of the host.
         boot: boot id of its kernel and, after ``/``, the PID namespace; either is empty if it was not recorded.
-        pid: process id in that namespace.
         started: start of the process in clock ticks after the boot; None if it was not recorded.
     """
 

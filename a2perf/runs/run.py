@@ -92,9 +92,7 @@ class MediaFile:
     """A picture or film of an episode.
 
     Attributes:
-        name: path below the bundle.
         size: bytes.
-        folder: folder of its run.
     """
 
     name: str
@@ -117,11 +115,9 @@ class RunDetails:
     Attributes:
         trace: samples of the process tree; None without samples.
         train: the evaluator's record of a training run.
-        task_failures: failures of the tasks of a generalization run.
         media: pictures and films of the first episodes.
         final_states: files in which environments keep the final state of an episode, such as a placement.
         log_tail: the last lines of the log that a failure names.
-        conditions: problems of these files.
     """
 
     trace: CsvTable | None = None
@@ -155,7 +151,6 @@ class Run:
     """One recorded run, independent of its layout on disk.
 
     Attributes:
-        identity: its identity.
         folder: its folder; ``IN_MEMORY`` for a run that was not read from files.
         curve: training returns; None if none were logged.
         returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
@@ -165,7 +160,6 @@ class Run:
         latency_first_s: seconds of the very first call, by call.
         tracking: costs measured by the trackers; for several tasks, their totals. Missing values are NaN.
         tracking_by_task: costs of each task in a run of several tasks.
-        emissions: columns of the emissions table by mode.
         wall_clock_s: seconds of the participant's phase, by the evaluator's clock.
         manifest: of a bundle; None in other layouts and if it cannot be read.
         episodes: the records behind ``returns`` by task; only bundles have them.

@@ -54,7 +54,6 @@ class Series:
 
     Attributes:
         name: the metric; its writer chose the name.
-        source: kind of file and name.
         steps: float64, shape ``(n,)``, not decreasing; the same step may repeat.
         values: float64, shape ``(n,)``; may hold NaN.
         times_s: float64, shape ``(n,)``: when each value was logged by the writer's clock, in seconds; None if the
@@ -62,7 +61,6 @@ class Series:
         times_since: ``"epoch"`` or ``"start"`` of the run.
         began_s: for ``"epoch"``, when the run logged its first value.
         restarts: for each restart, the step before it and the step at which it resumed.
-        notes: remarks for people.
     """
 
     name: str
@@ -119,12 +117,8 @@ class SeriesReader:
     """Reads the series of one bundle; each file is opened when it is first needed.
 
     Args:
-        logs: its log files.
         cache: of log files; None reads them directly.
         mode: mode of the bundle, a prefix of the names of the evaluator's rollouts.
-
-    Attributes:
-        notes: remarks about the opened files.
     """
 
     def __init__(self, logs: LogFiles, cache: SeriesCache | None = None, mode: str = "") -> None:
@@ -381,7 +375,6 @@ def _of_writers(name: str, source: str, pieces: Sequence[tuple[str, Columns]]) -
     """Joins the files of several writers; files of one folder that follow one another in time have one writer.
 
     Args:
-        name: the metric.
         source: as of ``Series``.
         pieces: folder, and steps, values and times, of each file.
     """

@@ -48,8 +48,6 @@ class LogContent:
     Attributes:
         columns: float64 arrays of shape ``(width, points)`` by name: steps, values and times of a series, or one column
             of a table.
-        problems: problems of the file.
-        start: byte at which the reading began.
         end: byte up to which it read; a later reading may begin there. 0 if it may not.
         ends: the first bytes of the file and those before ``end``, to recognise a file that only grew.
     """
@@ -81,7 +79,6 @@ class CachedLog:
     """One log file; its series are read on demand.
 
     Attributes:
-        problems: its problems.
         began_s: earliest time of a series in it; None for a table.
     """
 
@@ -168,7 +165,6 @@ class SeriesCache:
 
         Args:
             files: the run's files.
-            status: of the log file.
         """
         target = self._target(files, status.path)
         segments = _load(target) if status.stamp else []
@@ -179,9 +175,6 @@ class SeriesCache:
 
         Args:
             files: the run's files.
-            status: of the log file.
-            reader: reads it.
-            again: ignore the cache file because it is damaged.
 
         Raises:
             StrangerFileError: the log file cannot be opened.

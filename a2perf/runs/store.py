@@ -41,7 +41,6 @@ class RunCurve:
     """One metric of one run.
 
     Attributes:
-        metric: its name.
         steps: float64, shape ``(n,)``; values of the axis asked for.
         values: float64, shape ``(n,)``.
         times: float64, shape ``(n,)``: seconds since the first value that the run logged, NaN where unknown.
@@ -108,7 +107,6 @@ class RunStore:
         """Reads one metric of a run.
 
         Args:
-            run: the run.
             metric: its name; None stands for the training return.
 
         Returns:
@@ -126,7 +124,6 @@ class RunStore:
         """Reads one metric of many runs, by ``run_id``; runs without it are absent.
 
         Args:
-            runs: the runs.
             metric: as for ``curve``.
             processes: number of processes that read files missing in the cache; None for one per processor.
         """

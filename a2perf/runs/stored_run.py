@@ -16,31 +16,20 @@ class StoredRun:
     """One run of a store.
 
     Attributes:
-        run_id: path below the store.
         path: the run's folder.
-        experiment: name of the experiment.
-        env_id: the environment.
         seed: the seed; None for an imported run with an unknown seed.
-        version: of the code.
         tags: the tags at creation or, in a store with a journal, the current ones.
-        user: the user who started it.
         state: ``"queued"`` before the first bundle, then the state of its bundles taken together: ``"running"``,
             ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"`` (its writer has died), ``"unreadable"``.
         config: its configuration.
         started_at: ISO 8601 in UTC.
         wall_s: wall time in seconds.
         source: ``"command"``, ``"submission"``, or what it was imported from.
-        autotag: version of the code.
-        energy_kwh: gross energy of the run.
         energy_quality: ``"measured"`` or ``"estimated"``.
-        memory_bytes: peak resident memory.
         fingerprint: hash of the environment's behaviour, empty when unknown.
         host: the host where it ran, empty when unknown.
         python: implementation and version of the Python that recorded it, empty when unknown.
         packages: versions of the packages it ran with, by lower-case name; empty when unknown.
-        modes: the modes that have a bundle.
-        exit_code: exit status.
-        failure: the failure, in one sentence.
         problems: one sentence per record that could not be read.
         env_kwargs: arguments of the environment without those of the view, as JSON with sorted keys; empty when
             unknown.

@@ -52,9 +52,7 @@ def info_of(
     """Returns the description of a run's submission, and why a ``submissions.toml`` could not be read.
 
     Args:
-        folder: of the run.
         recorded: the description in the run's manifest, which counts first.
-        name: of the submission.
         models: language models that it might use; they become part of its title.
     """
     info, problems = (bounded(recorded), []) if recorded is not None else _described_above(folder, name)

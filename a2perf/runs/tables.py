@@ -34,8 +34,6 @@ class CsvTable:
 
     Attributes:
         columns: float64 with NaN for empty and non-numeric cells; a list of text if hardly any cell is a number.
-        rows: number of rows.
-        conditions: problems, one sentence each.
     """
 
     columns: dict[str, Column] = field(default_factory=dict)
@@ -57,8 +55,6 @@ def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, need
     """Reads a CSV file with a header line.
 
     Args:
-        files: the files of the run.
-        name: name of the file.
         skip_comments: skip leading lines that begin with ``#``, as in Monitor files.
         needs: columns that become a condition if they are missing.
 

@@ -21,13 +21,7 @@ _PEEK_BYTES = 256 << 10
 
 
 def writer_children(folder: Path, names: Iterable[str], files: Sequence[str]) -> dict[str, list[str]]:
-    """Returns the event files of each folder below one with event files that its writer created.
-
-    Args:
-        folder: the folder.
-        names: of the folders in it.
-        files: names of the files in it.
-    """
+    """Returns the event files of each folder below one with event files that its writer created."""
     if not any(log_kind(file) is LogKind.EVENTS for file in files):
         return {}
     found = {}

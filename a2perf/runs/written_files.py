@@ -39,9 +39,6 @@ class WrittenFiles:
     """The files below a folder before a run, and the observed processes and open files of the run.
 
     Args:
-        folder: the working directory of the run.
-        env_id: environment of the run.
-        seed: its seed.
         alone: whether no other run executed at the same time.
     """
 

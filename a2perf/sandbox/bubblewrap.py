@@ -240,8 +240,6 @@ def arguments(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None,
     """Returns bubblewrap's options; descriptors that they refer to are appended to ``opened``.
 
     Args:
-        spec: the program and its bounds.
-        shown: the places that it sees.
         uid: its id on the host, ``None`` for the evaluator's.
         opened: list that receives the descriptors; the caller closes them.
     """

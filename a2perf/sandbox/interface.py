@@ -42,7 +42,6 @@ class Limits:
         cpus: how many processors' worth of time the tree gets; needs a control group.
         memory_bytes: memory of the tree, and private memory of each process unless ``memory_of_tree_only``.
         memory_of_tree_only: whether processes may reserve more private memory than they use, as numeric libraries do.
-        processes: number of processes in the tree.
         file_size_bytes: size of one file that the tree writes; by default ``artifact_bytes``.
         artifact_bytes: total size of the files in the writable folders. Each file counts with its length or its disk
             space, whichever is larger.
@@ -71,7 +70,6 @@ class SandboxSpec:
 
     Attributes:
         argv: program (an absolute path) and arguments.
-        cwd: working directory.
         env: the complete environment; nothing is inherited.
         readable: paths it must be able to read, at levels that hide the rest. The program's own installation is
             derived from ``argv``.
@@ -79,7 +77,6 @@ class SandboxSpec:
         hidden: paths it must not see, even inside a readable folder, at levels that can hide files.
         devices: device files it may use, at levels that hide the rest.
         network: whether it may use the network, at levels that can prevent it.
-        limits: bounds on the tree.
         fds: open descriptors it keeps under the same numbers; all others are closed.
         stdout: file that captures its standard output; ``None`` drops it.
         stderr: file that captures its standard error; ``None`` drops it.
@@ -111,7 +108,6 @@ class Ending:
         signal: number of the signal that ended it, else ``None``.
         limit: name of the bound in ``Limits`` that the tree broke, ``"artifact_depth"`` or ``"artifact_unreadable"``,
             else ``None``. Bounds on files are checked once more after the end.
-        limit_value: the value that broke the bound.
         killed: whether the caller ended the tree.
         wall_s: wall time from the start of the program to the end of the last process, in seconds; ``None`` if the
             guard was killed.
@@ -220,9 +216,7 @@ class Level:
     """A registered level.
 
     Attributes:
-        make: builds the sandbox.
         unavailable: returns why this host cannot offer it, or ``None`` if it can.
-        hint: how to make it available.
         above: the built-in level that this one is stronger than. Lists sort it behind that level, and
             ``allow_weaker`` falls back to it. A built-in level takes its place from ``LADDER``.
         hides_files: whether the program sees only the host's files that ``SandboxSpec`` names. Links out of a
@@ -335,7 +329,6 @@ def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) ->
 
     Args:
         asked: a level, or ``"strongest"``.
-        limits: the bounds that have to hold.
         allow_weaker: whether a weaker level, or the level without some limits, is acceptable.
 
     Returns:

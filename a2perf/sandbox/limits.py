@@ -154,7 +154,6 @@ class ControlGroup:
     """One group for one process tree.
 
     Args:
-        where: folders to create it in.
         limits: the bounds; those without a controller in ``where`` are not set.
 
     Raises:

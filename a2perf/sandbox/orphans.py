@@ -21,7 +21,6 @@ def clear(cgroups: Iterable[Path], temporary: Sequence[Path]) -> None:
 
     Args:
         cgroups: folders of the control group that holds exactly this tree.
-        temporary: folders created for this tree.
     """
     folders = tuple(cgroups)
     deadline = time.monotonic() + PATIENCE_S

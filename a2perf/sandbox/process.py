@@ -127,7 +127,6 @@ class ProcessSandbox:
         """Starts the program and returns once its process id is known.
 
         Args:
-            spec: the program and its bounds.
             entry: argument of ``guard.entry.enter``, called before the program runs; ``None`` skips the call.
 
         Raises:

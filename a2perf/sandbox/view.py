@@ -42,7 +42,6 @@ class VisiblePath:
     """One path that the program sees.
 
     Attributes:
-        path: the path inside.
         kind: ``"read"``, ``"write"`` or ``"device"``: ``source`` of the host; ``"folder"``: an empty folder in the
             scratch space; ``"link"``: a symbolic link to ``source``; ``"tmpfs"``: an empty file system of ``size``
             bytes; ``"nothing"``: an empty file; ``"text"``: a file with the content ``source``.

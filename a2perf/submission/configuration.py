@@ -48,7 +48,6 @@ def load(
     they choose an environment, the file's arguments of another task are dropped.
 
     Args:
-        file: the file.
         bindings: the organizer's bindings, ``Name.parameter = value``.
         trusted: whether gin evaluates a participant's file, and files that others include from its folder.
         task: the bindings of a task that was chosen by name; ``bindings`` override them.
@@ -149,10 +148,6 @@ def restore(text: str) -> None:
 
 def finalise(source: str = "the configuration", text: str = "") -> None:
     """Checks that every macro (``%Name``) in a binding exists.
-
-    Args:
-        source: name of the gin file, for errors.
-        text: its content.
 
     Raises:
         ConfigError: an unknown macro, with the nearest known one.

@@ -25,8 +25,6 @@ class GinFile:
     """A gin file that was found.
 
     Attributes:
-        path: resolved path.
-        origin: who wrote it.
         submission: the submission's resolved folder; None if no submission was given.
     """
 

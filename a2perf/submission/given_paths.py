@@ -20,7 +20,6 @@ def settled(given: str | Path, submission: Path | None, what: str) -> Path:
     Args:
         given: relative to the working directory; ``~`` is the home.
         submission: the submission's folder, or ``None``.
-        what: name of the setting for the error.
 
     Raises:
         ConfigError: the path goes through a link inside the submission, or its links form a loop.

@@ -149,8 +149,6 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     """Runs the configured mode to its bundle.
 
     Args:
-        settings: the settings of the run.
-        force: archive an existing bundle and start again.
         progress: receives progress; by default it is printed to standard error.
 
     Returns:

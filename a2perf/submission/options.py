@@ -29,9 +29,7 @@ class UnitOption(click.ParamType[float]):
     """A number with a unit, such as ``4G`` or ``90m``, in the unit without a letter.
 
     Args:
-        name: name of the kind of quantity.
         units: factors by letter; the empty letter is the unit of the value.
-        example: valid values, for errors.
         whole: whether the value is an integer.
     """
 

@@ -65,7 +65,6 @@ def parse(content: bytes, source: str) -> list[Binding]:
     """Returns the bindings of a gin file in their order.
 
     Args:
-        content: content of the file.
         source: name of the file for messages; safe to print.
 
     Raises:

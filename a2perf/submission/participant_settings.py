@@ -39,7 +39,6 @@ class Rule:
 
     Attributes:
         fits: returns whether a literal is valid.
-        valid: description of the valid values.
     """
 
     fits: Callable[[Any], bool]
@@ -145,10 +144,6 @@ ALLOWED: dict[str, Rule] = {
 
 def permitted(bindings: Sequence[Binding], source: str) -> dict[str, Any]:
     """Returns the values of a participant's gin file by canonical name; a later line overrides an earlier one.
-
-    Args:
-        bindings: the bindings of the file.
-        source: name of the file for messages.
 
     Raises:
         ConfigError: a name or value that a participant may not set; with file, line, what is valid and the fix.

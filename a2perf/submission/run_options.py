@@ -131,7 +131,6 @@ def run_options(
 
     Args:
         names: names of the options; all by default.
-        without: options to leave out.
         one_run: whether to include the options of a single run.
         changes: by option name, arguments of ``click.option`` for this command.
     """
@@ -147,11 +146,7 @@ def run_options(
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options given for a run or for every run of an experiment; the gin file decides about the others.
-
-    Attributes:
-        given: values by option name.
-    """
+    """The options given for a run or for every run of an experiment; the gin file decides about the others."""
 
     given: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -41,12 +41,10 @@ class ServedRun:
     Attributes:
         submission: the submission's folder; a path may not go through its links, see ``given_paths.settled``.
         folder: gets the service's files; for a recorded run the bundle, which lists and hashes them.
-        logs: folder for the output of its processes.
         attempt: number of the attempt: a resumed run opens its services again.
         is_recorded: whether the run is recorded; a trial of `a2perf check` is not.
         passed_variables: environment variables that the organizer passes on to the participant.
         warn: adds a warning to the record of the run.
-        say: shows a line to the organizer.
     """
 
     submission: Path
@@ -65,7 +63,6 @@ class ServiceSession:
     It has to be picklable for a child process of the evaluator.
 
     Attributes:
-        variables: environment variables of the participant.
         address: variable with the address of the socket, ``"ECHO_ADDRESS=127.0.0.1:{port}"``. The worker fills in the
             port and sets it before any code of the participant runs.
     """
@@ -101,11 +98,7 @@ class ServiceSession:
 
 @dataclass(frozen=True, kw_only=True)
 class RunService:
-    """A service and its settings; a subclass is a frozen dataclass with a default for each field.
-
-    Attributes:
-        name: of the service, for messages.
-    """
+    """A service and its settings; a subclass is a frozen dataclass with a default for each field."""
 
     name: ClassVar[str] = ""
 

@@ -25,7 +25,6 @@ class RoutingRules:
 
     Attributes:
         canvas: width and height, um.
-        grid: columns and rows of the congestion grid.
         routes_per_micron: horizontal and vertical tracks per um.
         macro_allocation: tracks per um that a hard macro takes, horizontally and vertically.
         smooth_range: cells to either side over which the nets' usage is spread.

@@ -32,7 +32,6 @@ def rent_nets(
     """Draws the sinks of nets.
 
     Args:
-        generator: of random numbers.
         leaves: number of leaves of the hierarchy, at least 2.
         drivers: leaf of each net's driver, shape (nets,).
         fan_outs: number of sinks of each net, shape (nets,).

@@ -30,7 +30,6 @@ def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> flo
 
     Args:
         rest: the values; overwritten.
-        missing: number of values to add up.
         bins: scratch, shape (bins + 1,).
     """
     count, size = missing, rest.size
@@ -153,7 +152,6 @@ class Density:
 
         Args:
             canvas: width and height, um.
-            grid: columns and rows.
             blockages: low x, low y, high x, high y (um) and rate of each, shape (n, 5).
         """
         placement = self._placement

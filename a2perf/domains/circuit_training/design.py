@@ -23,7 +23,6 @@ class NetlistNode(NamedTuple):
     Attributes:
         name: unique; soft macros start with ``Grp_``.
         kind: ``MACRO``, ``MACRO_PIN``, ``STDCELL`` or ``PORT``.
-        attributes: numbers (um) and words by name.
         drives: names of the nodes at the other end of its net.
     """
 
@@ -49,11 +48,8 @@ class Design:
 
     Attributes:
         name: the block's name.
-        comment: lines for the head of the netlist file.
         canvas: width and height, um.
-        grid: columns and rows of the placement grid.
         nodes: in file order.
-        placement: the initial placement.
         digits: significant digits of positions and of the canvas in the files.
         settings: further lines for the head of the placement file, such as the routes.
     """

@@ -18,7 +18,6 @@ class InfeasibleActionError(SubmissionError, ValueError):
     """An action outside the mask.
 
     Attributes:
-        action: the given action.
         mask: the padded mask that it breaks, shape (max_grid_size^2,).
     """
 

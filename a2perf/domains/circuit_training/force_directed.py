@@ -26,7 +26,6 @@ class ForcePhase:
     """One phase of a schedule.
 
     Attributes:
-        steps: number of steps.
         max_move: um that the node with the largest force moves along an axis in one step.
         attract: pull per um and unit of net weight.
         repel: push between two overlapping macros.
@@ -67,7 +66,6 @@ class _Edges:
     Attributes:
         slot_node: the node (a pin where fixed) of each slot; movable nodes first.
         drivers, start, sinks: nets with edges: driver's slot, first edge, sinks' slots.
-        weight: net weight of each edge.
         at_port: whether an end of it is a port.
     """
 
@@ -147,14 +145,8 @@ def place_by_forces(
     """Moves the movable nodes; all of them are placed afterwards.
 
     Args:
-        placement: changed in place.
         canvas: width and height, um.
-        grid: columns and rows of the placement grid.
-        phases: the schedule.
         use_current_location: start from where placed nodes are instead of from the canvas's centre.
-        move_standard_cells: move soft macros and standard cells.
-        move_macros: move hard macros too.
-        io_factor: factor on the pull of nets at ports.
         skip_fixed: keep fixed nodes in place instead of refusing them.
 
     Raises:

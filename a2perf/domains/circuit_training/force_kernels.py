@@ -258,7 +258,6 @@ def run_phase(
     """Runs the steps of one phase; the last seven arguments are scratch, from `scratch`.
 
     Args:
-        steps: number of steps.
         max_move: um that the node with the largest force moves along an axis.
         attract: strength of the pull along nets; 0 switches it off.
         repel: strength of the push between macros; 0 switches it off.
@@ -272,12 +271,8 @@ def run_phase(
         macro_slots: slots of all macros in index order.
         canvas: width and height, um, shape (2,).
         columns: of the placement grid; cells are visited in its order, which the result depends on.
-        rows: of that grid.
-        force: on each slot.
-        cells: of each macro.
         start: of each cell in ``order``, of movable and of fixed macros.
         order: movable and fixed macros, sorted by cell.
-        touching: macros in contact with one.
         boxes: centre and half size of each macro in ``order``.
         largest_half: of movable and of fixed macros, along both axes.
     """

@@ -29,11 +29,7 @@ _DECIMALS = 4  # of lengths in um; processors differ in much later digits
 
 
 def generate(spec: DesignSpec) -> Design:
-    """Returns the design of a specification.
-
-    Args:
-        spec: size, seed and proportions of the design.
-    """
+    """Returns the design of a specification."""
     generator = np.random.default_rng([VERSION, spec.seed, spec.num_macros])
     plan = plan_of(spec, generator)
     kind = f"{spec.num_macros} macros, seed {spec.seed}, utilization {spec.utilization:g}"

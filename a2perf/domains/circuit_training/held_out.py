@@ -18,7 +18,6 @@ def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
     """Generates tasks of increasing size.
 
     Args:
-        count: number of tasks.
         seed: seed of all random choices, not negative.
     """
     random = np.random.default_rng(seed)

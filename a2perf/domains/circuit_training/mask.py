@@ -51,12 +51,7 @@ def macro_mask(
         is_hard: hard macros keep the spacing and stay off blockages.
         spacing_x: wanted horizontal distance between hard macros, um; half of it also to the canvas's edge.
         spacing_y: wanted vertical distance, um.
-        canvas_width: um.
-        canvas_height: um.
-        columns: of the placement grid.
-        rows: of the placement grid.
         density: of each cell, shape (rows * columns,).
-        hard: indices of the hard macros.
         x: centre of each node, um.
         y: centre of each node, um.
         box_width: of each node as it lies, um.

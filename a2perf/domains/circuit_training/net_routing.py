@@ -146,16 +146,13 @@ def route(
     """Marks the routes of some nets.
 
     Args:
-        nets: the nets.
         sign: 1 to add the routes, -1 to take them out.
         net_start: where each net starts in ``net_pins``.
         net_pins: the nets' pins, the driver first.
-        weights: weight of the net that a node drives.
         cells: packed cell of each node, from `find_cells`.
         horizontal: usage differences along columns, shape (rows, columns + 1).
         vertical: usage differences along rows, shape (rows + 1, columns).
         stamps: scratch, shape (rows * columns + 1,): the last used stamp behind the cells' stamps.
-        distinct: scratch, as long as the largest net.
     """
     columns = vertical.shape[1]
     last = stamps.size - 1

@@ -77,7 +77,6 @@ class Netlist:
 
     Attributes:
         source: the path or comma list it was read from, empty for a generated one.
-        names: name of each node.
         kind: ``KIND_...`` of each node, int8.
         soft: 1 for soft macros (clusters of standard cells), uint8.
         owner: macro of each macro pin, -1 for other nodes, int32.

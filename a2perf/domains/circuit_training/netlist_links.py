@@ -27,7 +27,6 @@ def resolve(blob: Bytes, names: Ints, wanted: Ints, table: NDArray[np.int32], fo
     """Finds the node of each wanted name.
 
     Args:
-        blob: all strings.
         names: offset and length of each node's name, shape (nodes, 2).
         wanted: offset and length of each name to find, shape (n, 2); a negative length stands for no name.
         table: hash table, a power of two above twice the nodes, filled with -1.
@@ -75,7 +74,6 @@ def build_nets(
     Args:
         kind: kind of each node; 0 is a macro.
         sinks: the node that each input names, in the order of the file.
-        sink_owner: the node that drives it, ascending.
         seen: scratch, shape (nodes,), filled with -1.
         net_start: result, shape (nets + 1,) or longer.
         net_pins: result, shape (inputs + nets,) or longer.

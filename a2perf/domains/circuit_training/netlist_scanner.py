@@ -186,10 +186,7 @@ def scan(
         codes: shape (nodes, 3): kind, side, orientation; -1 where a kind is missing.
         strings: shape (nodes, 2, 2): offset into the blob and length of the name and the macro's name.
         inputs: shape (inputs, 2): offset and length of each sink's name.
-        input_owner: node that each input belongs to.
         slow: shape (n, 4): node, column, offset and length of each number that is left to the caller.
-        blob: all strings.
-        offsets: position of each node in the text.
     """
     size = text.size
     at = 0

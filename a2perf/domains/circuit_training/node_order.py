@@ -17,10 +17,8 @@ def node_order(plc: PlacementCost, order: str, generator: np.random.Generator, r
     """Returns all macros that are not fixed, in the order of placing: hard ones first.
 
     Args:
-        plc: the engine.
         order: one of ``NODE_ORDERS``.
         generator: for random orders.
-        rules: what differs in the earlier environment.
 
     Raises:
         ArgumentError: no such order.

@@ -31,7 +31,6 @@ class Similarity(NamedTuple):
 
     Attributes:
         matrix: of the map without its factor; entries -1, 0 and 1.
-        scale: factor of lengths.
     """
 
     matrix: tuple[tuple[int, int], tuple[int, int]]

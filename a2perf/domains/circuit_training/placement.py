@@ -84,16 +84,12 @@ class Placement:
     """The state of one placement.
 
     Attributes:
-        netlist: the netlist.
         x, y: centre of each node, float64; pins included; meaningless where not placed.
         placed, fixed: 1 where it holds, uint8.
         orientation: index into ``ORIENTATIONS``, int8; -1 where never given.
         width, height: unrotated sizes, float64.
         box_width, box_height: sizes as the node lies, float64.
         offset_x, offset_y: pin positions relative to the centre as the macro lies, float64.
-        macros: indices of all macros.
-        hard, soft: indices of hard and soft macros.
-        standard_cells, ports: indices of those.
     """
 
     def __init__(self, netlist: Netlist) -> None:

@@ -39,8 +39,6 @@ class Header:
 
     Attributes:
         width, height: canvas, um.
-        columns, rows: placement grid.
-        block: name of the block.
         blockages: low x, low y, high x, high y (um) and rate of each.
         routes: horizontal and vertical tracks per um.
         macro_routes: tracks per um that hard macros take, horizontally and vertically.
@@ -81,7 +79,6 @@ class PlcRow(NamedTuple):
     """One line of a placement.
 
     Attributes:
-        line: line number in its file.
         node: index of the node.
         x, y: centre, um.
         orientation: index into ``ORIENTATIONS``, or -1 for ``-``.
@@ -218,8 +215,6 @@ def format_placement(comments: Iterable[str], rows: Iterable[PlcRow], *, exact: 
     """Returns the text of a placement file.
 
     Args:
-        comments: lines of the header.
-        rows: the lines.
         exact: write every digit of the positions; otherwise six, as the earlier program did.
     """
     digits = ".17g" if exact else "g"

@@ -34,7 +34,6 @@ class PlacementPicture:
 
     Args:
         overlays: some of ``OVERLAYS``.
-        size: width and height of the pictures, px.
     """
 
     def __init__(self, overlays: Sequence[str] = (), size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
@@ -45,7 +44,6 @@ class PlacementPicture:
         """Returns a picture, RGB, uint8, shape (height, width, 3).
 
         Args:
-            plc: the engine with the placement.
             order: hard macros in the order of placing; they are numbered "k / n".
         """
         frame = _Frame(plc, self._size)

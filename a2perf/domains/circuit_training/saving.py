@@ -25,7 +25,6 @@ class Saver:
         snapshots: also write each one under a separate name, next to ``output``.
         refined: file of the placement that coordinate descent makes of it; None for no descent.
         train_step: object with a method ``numpy()`` that returns the training step, for the comment of the file.
-        best_cost: least cost written so far.
     """
 
     output: Path
@@ -39,8 +38,6 @@ class Saver:
         """Writes a placement.
 
         Args:
-            plc: the engine with the placement.
-            cost: its cost.
             refine: runs coordinate descent on the engine and returns the cost after it.
         """
         if self.best_only:

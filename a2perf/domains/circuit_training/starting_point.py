@@ -49,7 +49,6 @@ def place_soft_macros(plc: PlacementCost, *, use_current_loc: bool = False) -> N
     """Places soft macros and standard cells by forces and keeps hard macros in place.
 
     Args:
-        plc: the engine.
         use_current_loc: start where the nodes are instead of at the centre.
     """
     _run(plc, _SOFT_ONLY, move_macros=False, use_current_loc=use_current_loc)
@@ -59,7 +58,6 @@ def place_everything(plc: PlacementCost, *, fixed_macros_stay: bool = True) -> N
     """Places all nodes but ports by forces, from the centre; overlaps remain.
 
     Args:
-        plc: the engine.
         fixed_macros_stay: keep fixed macros in place; otherwise the engine refuses them.
 
     Raises:
@@ -75,7 +73,6 @@ def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> StartingPo
     cells from it.
 
     Args:
-        plc: the engine, set up.
         fixed_macros_stay: leave fixed hard macros out of the run; otherwise the engine refuses them.
     """
 

@@ -32,9 +32,7 @@ class PhysicsBackend(Protocol):
         """Runs a control step of the task: ``before_physics``, 33 sub-steps, ``after_physics``, contacts.
 
         Args:
-            task: of the robot.
             latency: of measurements, s.
-            steps: control steps that the episode has had.
             warm_up: whether the episode began with a warm-up.
         """
 

@@ -34,10 +34,8 @@ class Gait:
     """Parameters of a gait; legs in the order FR, FL, RR, RL.
 
     Attributes:
-        name: for messages and clips.
         phases: fraction of the cycle at which each foot touches down.
         duty_factor: fraction of the cycle for which a foot stands, in (0, 1).
-        cycle_time: s.
         speed: forward, m/s.
         heading_rate: to the left, rad/s.
         body_height: of the chassis' centre of mass, m.
@@ -251,9 +249,7 @@ def varied(gait: Gait, generator: np.random.Generator, name: str) -> Gait:
     """Draws a gait near another one that stays within the joint limits.
 
     Args:
-        gait: to start from.
         generator: draws speed, heading rate, cycle time, duty factor and heights.
-        name: of the new gait.
 
     Raises:
         ConfigError: none of a hundred draws is possible.

@@ -14,7 +14,6 @@ def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
     """Generates tasks, cycling through the gaits; test mode draws other variants than training.
 
     Args:
-        count: number of tasks.
         seed: seed of all random choices, not negative.
     """
     random = np.random.default_rng(seed)

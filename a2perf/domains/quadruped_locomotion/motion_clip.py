@@ -46,8 +46,6 @@ class ClipData(NamedTuple):
     Attributes:
         frames: poses, shape (n, 19).
         velocities: per frame, world axes: linear (3, m/s), angular (3, rad/s), joints (12, rad/s), shape (n, 18).
-        frame_duration: s.
-        duration: s, of one cycle.
         wrap: whether the motion repeats (otherwise it is held at its ends).
         offset_position: whether each cycle starts where the last one ended.
         offset_rotation: whether each cycle starts at the heading where the last one ended.
@@ -132,7 +130,6 @@ def clip_from_content(content: Any, name: str) -> MotionClip:
     """Builds a clip from the decoded content of a clip file.
 
     Args:
-        content: the decoded JSON object.
         name: where it comes from, for messages.
 
     Raises:
@@ -185,10 +182,8 @@ def make_clip(
 
     Args:
         frames: shape (n, 19), n >= 2.
-        frame_duration: s.
         wrap: whether the motion repeats.
         offset: whether position and heading carry over from cycle to cycle.
-        name: for messages.
     """
     frames = np.array(frames, dtype=np.float64)
     frames[:, :2] -= frames[0, :2]

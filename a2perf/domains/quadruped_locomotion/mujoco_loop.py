@@ -22,14 +22,11 @@ class Simulation(NamedTuple):
 
     Attributes:
         step: address of ``mj_step``.
-        model: address of the model.
-        data: address of the data.
         qpos: position (3), quaternion wxyz (4), joint angles (12).
         qvel: velocity in world axes (3), angular velocity in body axes (3), joint velocities (12).
         ctrl: joint torques (12).
         body_points: see ``mujoco_model.body_points``.
         body_radii: see ``mujoco_model.body_points``.
-        substeps: of a control step.
         implicit_damping: whether the model contains the derivative gain of the motors.
         start_scale: factor on the latency with which the action filter reads its first angles.
     """

@@ -54,9 +54,6 @@ class TwinPhysics:
             sub-steps. The motors' strength does not scale that part.
         contact: time constant (s) and damping ratio of contacts (``solref``).
         impedance: of contacts (``solimp``); empty: MuJoCo's.
-        friction: of the feet on the ground.
-        elliptic: exact friction cones instead of pyramids.
-        iterations: limit of the solver.
         exact_start: start the action filter of an episode from the default pose, as in PyBullet, where the latency of
             2 ms spans two sub-steps. With longer sub-steps it would start from a blend with the start state.
         fused: merge the toes, which do not move, with the lower legs: fewer bodies, the same dynamics. Contacts differ

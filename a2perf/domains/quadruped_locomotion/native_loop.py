@@ -37,12 +37,8 @@ class Handles(NamedTuple):
 
     Attributes:
         calls: addresses of the C functions, shape (11,).
-        client: address of the client.
-        robot: body number of the robot.
-        ground: body number of the ground.
         counts: memory for three C ints, shape (4,).
         pointers: memory for four C pointers, shape (4,).
-        link_state: memory for one link state.
         contact_info: memory for a count and a pointer, shape (2,).
         feet: links counted as feet, shape (8,).
     """

@@ -69,8 +69,6 @@ class ChangedDynamics(SeededWrapper):
     """Gives each episode dynamics that it draws.
 
     Args:
-        env: the environment.
-        name: name of the perturbation.
         draw: returns parameters in [-1, 1], as the reset option ``randomize`` takes them.
     """
 

@@ -36,7 +36,6 @@ class Actuation(NamedTuple):
         filter: past inputs (u1, u2) and outputs (y1, y2) of the action filter, rad, shape (4, 12).
         commands: filtered target of the previous and the current step, rad, shape (2, 12).
         strength: torque multipliers, shape (12,).
-        history: delayed measurements.
         scratch: delayed motor angles, overwritten, shape (12,).
         torques: newest joint torques in URDF direction, N m, shape (12,).
         joints: newest URDF joint angles (rad) and velocities (rad/s), shape (2, 12).
@@ -100,7 +99,6 @@ def pd_torques(actuation: Actuation, latency: float, fraction: float) -> None:
     """Writes the joint torques of a sub-step from the newest joint state.
 
     Args:
-        actuation: state of the action path.
         latency: of the angles to which targets are clipped, s.
         fraction: position of the sub-step between the last target and this one, in (0, 1].
     """

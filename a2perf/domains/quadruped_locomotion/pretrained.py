@@ -29,9 +29,6 @@ Actor = Callable[[NDArray[Any]], NDArray[np.float32]]
 def load_actor(path: str | Path) -> Actor:
     """Reads a policy file.
 
-    Args:
-        path: of the zip archive.
-
     Returns:
         A function from an observation of shape (160,), or a batch of shape (n, 160), to actions (rad, float32) of shape
         (12,) or (n, 12).

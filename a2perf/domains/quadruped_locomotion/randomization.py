@@ -112,9 +112,6 @@ def apply(
     """Applies scaled parameters to a physics backend; one that is not given takes its nominal value.
 
     Args:
-        physics: to change.
-        nominal: its dynamics as loaded.
-        parameters: scaled values by name.
         inertia_from_shape: let the engine derive the inertia of a changed mass from the collision shape, which makes
             the inertia parameter void (the behaviour of the earlier implementation).
 

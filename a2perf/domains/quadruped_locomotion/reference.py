@@ -103,7 +103,6 @@ def advance(
     """Moves the reference to a motion time, putting it under the robot again where a cycle (or the warm-up) has ended.
 
     Args:
-        clip: the clip.
         placement: of the episode; its position is rewritten at the end of a cycle.
         warm_up: whether the episode has a warm-up.
         time: motion time, s.
@@ -148,8 +147,6 @@ def target_frames(
     """Writes the poses that the robot should reach next, as seen from its own heading.
 
     Args:
-        clip: the clip.
-        placement: of the episode.
         warm_up: whether the episode has a warm-up.
         time: motion time, s.
         yaw: heading of the robot as its sensors see it, rad.
@@ -193,7 +190,6 @@ def begin_reference(
 
     Args:
         clip: the clip to follow.
-        placement: written.
         offset: motion time at the start, s; a warm-up shifts it back by ``WARM_UP_TIME``.
         warm_up: whether to stand before the motion starts.
         position: of the robot's base, m, shape (3,).
@@ -240,7 +236,6 @@ class ReferenceMotion:
         clip: the clip that is followed.
         pose: reference pose in the world now, shape (19,).
         velocity: reference velocity in the world now, shape (18,).
-        placement: placement of the clip in the world.
         clock: motion time, phase, offset and start of the clip's time (s), see ``CLOCK_*``, shape (4,).
         warm_up: whether the episode began with a warm-up.
     """

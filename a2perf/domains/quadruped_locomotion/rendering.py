@@ -28,9 +28,6 @@ _REFERENCE_COLOUR = (0.35, 0.6, 0.95, 0.6)
 class Camera:
     """A scene with the robot and, on demand, the reference beside it.
 
-    Args:
-        window: open a window instead of drawing off screen.
-
     Raises:
         ConfigError: a window is requested on a machine without a display.
         MissingDependency: PyBullet is not installed.
@@ -92,8 +89,6 @@ class Camera:
 
         Args:
             target: point in the middle of the picture, m, shape (3,).
-            width: px.
-            height: px.
             distance: of the camera from the target, m.
             yaw: of the camera, degrees.
             pitch: of the camera, degrees.

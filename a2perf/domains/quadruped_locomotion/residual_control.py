@@ -137,10 +137,6 @@ def _motor_angles(joints: NDArray[np.float64]) -> NDArray[np.float64]:
 class ResidualControlWrapper(gymnasium.Wrapper[NDArray[Any], NDArray[np.float32], NDArray[Any], NDArray[Any]]):
     """Makes actions deviations from the reference: 12 numbers in [-1, 1].
 
-    Args:
-        env: a quadruped environment.
-        control: conversion of actions and observations.
-
     Raises:
         ConfigError: the observations are not those of a quadruped.
     """

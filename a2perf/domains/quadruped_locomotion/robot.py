@@ -152,7 +152,6 @@ def link_frames(
     """Forward kinematics: writes the URDF frame of every link.
 
     Args:
-        tree: geometry.
         position: centre of mass of the chassis, m, shape (3,).
         orientation: of the chassis, shape (4,).
         joints: URDF joint angles, rad, shape (12,).

@@ -37,9 +37,6 @@ def curriculum_limit(total_steps: int, parallel_environments: int, shortest: int
 
     Args:
         total_steps: control steps so far that did not end an episode.
-        parallel_environments: number of environments in the training run.
-        shortest: limit at the start.
-        longest: limit at the end.
     """
     progress = min(max(total_steps / math.ceil(CURRICULUM_STEPS / parallel_environments), 0.0), 1.0) ** 3
     return int((1.0 - progress) * shortest + progress * longest)
@@ -108,9 +105,6 @@ def observation_bounds(
     """Returns lower and upper bounds of the observation, shape (160,).
 
     Args:
-        rules: of the environment.
-        clips: its clips.
-        dtype: of the bounds.
         any_gait: whether gaits beyond the clips can be shown, which keep the joint limits.
     """
     high = np.empty(OBSERVATION_SIZE)

@@ -162,8 +162,6 @@ def update_sensors(
     """Moves the stacked blocks one step back and writes the newest measurements in front.
 
     Args:
-        history: of measurements.
-        latency: s.
         action: last motor target before filtering, rad, shape (12,).
         scratch: overwritten, shape (12,).
         observation: updated, shape (160,).

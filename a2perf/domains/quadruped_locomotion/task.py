@@ -45,11 +45,7 @@ class ImitationTask(NamedTuple):
     """Everything that a control step reads and writes; the arrays are written in place.
 
     Attributes:
-        clip: the clip of the episode.
-        placement: its placement in the world.
         clock: see ``reference``, shape (4,).
-        actuation: state of the action path.
-        tree: geometry of the robot.
         action: motor target before filtering, rad, shape (12,).
         state: true state of the robot, layout of ``robot``, shape (37,).
         feet: centres of mass of its foot links, m, shape (8, 3).

@@ -29,11 +29,9 @@ class ThreadedVectorEnv(SyncVectorEnv):
     """Quadruped environments that step in threads.
 
     Args:
-        num_envs: number of members.
         threads: number of threads; by default one for each processor that this process may use, at most ``num_envs``.
         autoreset_mode: when a member that ended is reset, as in Gymnasium.
         make: makes one member; takes ``kwargs``.
-        **kwargs: given to each member.
 
     Raises:
         ConfigError: ``num_envs`` or ``threads`` is not positive.

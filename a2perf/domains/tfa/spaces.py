@@ -34,7 +34,6 @@ class ArraySpec:
 
     Attributes:
         shape: its shape.
-        dtype: its type.
         minimum: the smallest value, inclusive; of shape ``()`` or ``shape``. ``None`` when nothing is known.
         maximum: the largest value, inclusive.
         name: path in the nest, ``"observation/mask"``.
@@ -57,7 +56,6 @@ def specs_of(space: spaces.Space[Any], dtype_map: DtypeMap | None = None, name: 
     Args:
         space: any nesting of ``Dict``, ``Tuple``, ``Box``, ``Discrete``, ``MultiDiscrete`` and ``MultiBinary``.
         dtype_map: by kind of space (the class or its name), the dtype that replaces the default one.
-        name: name of the root.
 
     Raises:
         SpaceMismatch: a space that is not an array of fixed shape.
@@ -230,8 +228,6 @@ def differences(theirs: SpecNest, ours: SpecNest, *, bounds: bool, name: str = "
     """Returns the differences between the nests of a policy and an environment, one line each.
 
     Args:
-        theirs: nest of the policy.
-        ours: nest of the environment.
         bounds: whether the limits have to agree as well: they do for actions, where they carry the meaning, and not
             for observations, where two tasks of one kind may differ in them.
         name: name of the root, where the nests hold no array.

@@ -76,10 +76,6 @@ def choose_designs(
 
     Args:
         num_websites: number of websites; by default the environment variable ``NUM_WEBSITES``.
-        difficulty: level to draw from.
-        designs: list to draw from instead.
-        data_dir: folder with other files of the levels.
-        seed: of the draw.
 
     Raises:
         ConfigError: both or neither of ``difficulty`` and ``designs`` are given, or the number is out of range.

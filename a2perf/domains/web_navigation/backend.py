@@ -26,14 +26,6 @@ class PageRow(NamedTuple):
         value: checked state, typed string or selected option; None for everything else.
         text: text of a leaf; None if it contains elements.
         placeholder: None for none.
-        classes: class attribute.
-        html_id: id attribute.
-        focused: has the keyboard focus.
-        tampered: was clicked in this episode.
-        left: px, from the left edge of the page.
-        top: px, from the top of the page.
-        width: px.
-        height: px.
     """
 
     node: int
@@ -87,13 +79,7 @@ class Backend(Protocol):
     """A page on which an environment acts."""
 
     def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
-        """Shows the first page of a site with untouched controls.
-
-        Args:
-            site: what to show.
-            profile: gold value of each field of the site.
-            texts: text of each slot of the site.
-        """
+        """Shows the first page of a site with untouched controls."""
 
     def act(self, row: int, value: Value) -> ActionOutcome:
         """Acts on a row of the page as it is now.

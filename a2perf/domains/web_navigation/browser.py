@@ -102,7 +102,6 @@ class Browser:
         flags: command-line flags of Chromium besides ``FLAGS``.
 
     Attributes:
-        round_trips: evaluations so far.
         folder: profile and temporary files; removed at the end.
         lost: the browser ended; every further call raises ``BackendLost``.
 
@@ -343,7 +342,6 @@ def shared_browser(pages: Callable[[], dict[str, str]], flags: frozenset[str] = 
 
     Args:
         pages: makes the pages that tabs show, see ``Browser``.
-        flags: further command-line flags of Chromium.
     """
     with _shared_lock:
         browser = _shared.get(flags)

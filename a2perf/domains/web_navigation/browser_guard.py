@@ -114,9 +114,7 @@ def main(control: int, folder: str, parent: int, argv: list[str]) -> None:
 
     Args:
         control: descriptor; its end of file is the signal to end.
-        folder: removed at the end.
         parent: process id of the Python process that uses the browser.
-        argv: ChromeDriver and its arguments.
     """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)

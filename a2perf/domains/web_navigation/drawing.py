@@ -53,11 +53,6 @@ def _look(row: PageRow) -> tuple[str | None, str | None, str]:
 def draw(rows: Sequence[PageRow], site: Site, height: int = WINDOW[1]) -> NDArray[np.uint8]:
     """Draws the listed elements.
 
-    Args:
-        rows: of the page.
-        site: describes the nodes of the rows.
-        height: how much of the page, px.
-
     Returns:
         RGB, shape (height, 375, 3).
     """

@@ -21,21 +21,13 @@ class WebEpisode:
     """An episode and the arrays that show it.
 
     Args:
-        backend: the page.
-        frame: the arrays.
-        encoder: of texts.
-        sizes: of the arrays.
-        reward: of a step.
         rules: those of version 0 or the older ones.
         step_limit: steps until the episode is cut off.
         conceptual: actions name an element only.
 
     Attributes:
         site: the site that is shown; None before the first start.
-        gold: gold values of the episode.
-        profile: rows of the profile as observed.
         end: whether and how the episode ended.
-        steps: steps taken.
         running: an episode was started and is not over.
         step_limit: steps until the episode is cut off.
     """
@@ -102,9 +94,6 @@ class WebEpisode:
         """Begins an episode and writes its first observation.
 
         Args:
-            site: what to show.
-            profile: gold values.
-            texts: text of each slot of the site.
             rows: the profile as observed; by default sorted by key.
         """
         # Stays so if the browser is lost in the reset.
@@ -152,7 +141,6 @@ class WebEpisode:
 
         Args:
             row: of an element; any other number stands for an invalid action.
-            value: for the element.
 
         Returns:
             Reward, terminated, truncated.
@@ -215,7 +203,6 @@ class ActionMasks:
     """Masks of valid actions, each made once.
 
     Args:
-        sizes: of the action space.
         conceptual: actions name an element only.
     """
 

@@ -47,10 +47,5 @@ def _advance(character: str) -> float:
 
 @functools.cache
 def text_width(text: str, size: float) -> float:
-    """Width of a text in one line, px.
-
-    Args:
-        text: one line.
-        size: font size, px.
-    """
+    """Width of a text in one line, px."""
     return sum(_advance(character) for character in text) * size / _UNITS_PER_EM

@@ -39,7 +39,6 @@ class LevelRecipe:
 
     Attributes:
         success: least and largest share of episodes that the random agent solves.
-        length: least and largest length of the shortest solution.
         fields: least and largest number of fields of a candidate.
         pages: least and largest number of pages of a candidate.
         passive: least and largest number of other parts of a candidate.
@@ -64,9 +63,6 @@ class Measured(NamedTuple):
 
     Attributes:
         candidate: number of the candidate, its seed together with that of the set.
-        design: the design.
-        success: share of episodes that the random agent solved.
-        length: actions of the shortest solution.
     """
 
     candidate: int
@@ -76,13 +72,7 @@ class Measured(NamedTuple):
 
 
 def random_success(site: Site, random: np.random.Generator, episodes: int) -> float:
-    """Returns the share of episodes that a uniform choice among valid actions solves.
-
-    Args:
-        site: the site.
-        random: draws profiles and actions.
-        episodes: how many.
-    """
+    """Returns the share of episodes that a uniform choice among valid actions solves."""
     elements = Sizes().elements
     model = PageModel(elements)
     draws = random.random((episodes, STEP_LIMIT, 2)).tolist()
@@ -104,8 +94,6 @@ def draw_candidate(level: int, seed: int, candidate: int) -> Measured | None:
 
     Args:
         level: 1 to 3.
-        seed: of the set.
-        candidate: its number.
 
     Returns:
         The website with its measured difficulty, or None.
@@ -138,8 +126,6 @@ def training_designs(level: int, seed: int, count: int) -> list[WebsiteDesign]:
 
     Args:
         level: 1 to 3.
-        seed: of the designs.
-        count: how many.
     """
     rule, found = LEVEL_RULES[level], dict[WebsiteDesign, None]()
     # The last number must not be 0: NumPy pads seeds with zeros, and this one would be that of a candidate.
@@ -185,8 +171,6 @@ def generate(
 
     Args:
         level: 1 to 3.
-        seed: of the set.
-        count: how many.
         journal: file that remembers every kept design; an interrupted run continues from it.
         measure: maps (level, seed, candidate) to measured candidates in order, in other processes perhaps.
     """
@@ -231,9 +215,6 @@ def _entry(measured: Measured) -> dict[str, Any]:
 
 def summary(sets: Mapping[int, Sequence[Measured]]) -> list[tuple[str, ...]]:
     """Rows of the table of measured difficulty: per level 5th, 50th and 95th percentile of success and length.
-
-    Args:
-        sets: measured websites by level.
 
     Returns:
         The rows, cells as text.

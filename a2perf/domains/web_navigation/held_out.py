@@ -15,7 +15,6 @@ def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
     """Generates tasks, cycling through the levels.
 
     Args:
-        count: number of tasks.
         seed: seed of the designs, not negative.
     """
     tasks = []
@@ -37,7 +36,6 @@ def held_out_compositions(count: int, seed: int) -> list[HeldOutTask]:
     """Generates compositions of unseen websites, cycling through the composed environments.
 
     Args:
-        count: number of tasks.
         seed: seed of the designs, not negative.
     """
     tasks = []

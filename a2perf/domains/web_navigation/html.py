@@ -87,7 +87,6 @@ def element(node: PageNode, texts: Mapping[str, str] | None = None) -> str:
     """Returns a node and all that is in it as HTML.
 
     Args:
-        node: an element.
         texts: text of each slot; slots that are not named stay empty.
     """
     pairs = "".join(f' {name}="{html.escape(value)}"' for name, value in _attributes(node).items())

@@ -57,10 +57,7 @@ class ArrayInterface:
     """Observations are arrays, actions are numbers.
 
     Args:
-        episode: what is shown.
-        sizes: of the arrays.
         conceptual: actions name an element only.
-        words: size of the vocabulary.
     """
 
     def __init__(self, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int) -> None:
@@ -95,10 +92,8 @@ class TextInterface:
     """Observations are texts (``instruction`` and ``page``) and perhaps a picture (``screenshot``), actions are texts.
 
     Args:
-        episode: what is shown.
         sizes: of the arrays; elements beyond them are not listed.
         full: list every element with its tag, classes and box.
-        picture: show the page as a picture, too.
     """
 
     def __init__(self, episode: WebEpisode, sizes: Sizes, *, full: bool = False, picture: bool = False) -> None:

@@ -26,11 +26,6 @@ class Box(NamedTuple):
 def listed_boxes(site: Site, page: int, open_menus: Container[int]) -> list[tuple[PageNode, Box]]:
     """Lays a page out.
 
-    Args:
-        site: the site.
-        page: number of the page that is shown.
-        open_menus: indices of the menus that are shown.
-
     Returns:
         The elements with a box of some size, in document order, with their boxes.
     """

@@ -40,29 +40,15 @@ class PageNode:
     """One element of a page.
 
     Attributes:
-        tag: HTML tag.
-        id: HTML id.
-        classes: class attribute.
-        text: text of a leaf.
-        role: effect of an action on it.
         w: width, px; None is the parent's width in the flow, the width of the text elsewhere.
         h: height, px; None is the sum of the visible children, in the flow only.
         x: left edge in the parent's box, px, outside the flow.
         y: top edge in the parent's box, px, outside the flow.
-        pad: padding left and right, px.
-        font: font size, px.
-        min_h: least height, px.
         flow: a block in the normal flow, else absolutely positioned.
         hidden: not displayed at first.
-        type: type of an input.
-        placeholder: placeholder of an input.
         options: of a select; the first one is preselected.
-        choice: value of a radio button.
-        field: profile key of a control.
-        control: id of the control of a label.
         slot: name of a text that is drawn again for each episode.
         preconditions: ids that must be visited before a next or submit button works.
-        children: elements inside.
         index: position in document order over the whole site.
         page: number of its page, -1 for the shell.
         parent: index of the parent, -1 for the body.

@@ -32,9 +32,6 @@ class Sizes(NamedTuple):
     """Sizes of the arrays.
 
     Attributes:
-        elements: rows for elements.
-        fields: rows for profile keys.
-        words: tokens of an attribute.
         profile_words: tokens of a profile key or value.
         action_types: factor of the action space; only the first of them does something.
     """
@@ -79,12 +76,7 @@ def observation_space(sizes: Sizes, vocabulary_size: int, step_limit: int) -> gy
 
 
 class Encoder:
-    """Texts to padded token numbers and masks, each computed once.
-
-    Args:
-        vocabulary: gives the numbers.
-        words: tokens of an attribute.
-    """
+    """Texts to padded token numbers and masks, each computed once."""
 
     def __init__(self, vocabulary: DistributedVocabulary, words: int) -> None:
         self.vocabulary = vocabulary
@@ -115,7 +107,6 @@ class Frame:
 
     Args:
         arrays: one array for each key of ``array_specs``.
-        padding: number of the padding token.
     """
 
     __slots__ = (
@@ -198,7 +189,6 @@ def encode(frame: Frame, rows: Sequence[PageRow], previous: frozenset[int] | Non
         frame: where to.
         rows: all listed elements; what does not fit is dropped.
         previous: the nodes of the previous observation, None for none.
-        encoder: of texts.
     """
     kept = rows[: len(frame.tokens)]
     frame.set_listed(len(kept), encoder.padding)

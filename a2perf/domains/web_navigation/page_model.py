@@ -46,12 +46,7 @@ def _running(changed: bool, matched: int) -> ActionOutcome:
 
 
 class PageModel:
-    """The state of a page without a browser.
-
-    Args:
-        elements: rows of the observation.
-        conceptual: touching a field is enough, whatever its value.
-    """
+    """The state of a page without a browser."""
 
     def __init__(self, elements: int = 250, *, conceptual: bool = False) -> None:
         self._elements = elements

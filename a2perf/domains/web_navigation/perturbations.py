@@ -61,13 +61,7 @@ _ATTEMPTS = 8
 
 
 class ChangedPages(SeededWrapper):
-    """Shows websites that are drawn by a change of their pages.
-
-    Args:
-        env: a web environment.
-        name: name of the perturbation.
-        change: the change.
-    """
+    """Shows websites that are drawn by a change of their pages."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], name: str, change: Change) -> None:
         super().__init__(env, name)

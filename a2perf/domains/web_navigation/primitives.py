@@ -15,12 +15,7 @@ class Primitive:
     """One entry of the catalogue.
 
     Attributes:
-        name: the name in designs.
         concept: what it stands for; the profile key of a core primitive.
-        core: has a profile field.
-        in_form: stands in the form, else above it.
-        gold: values that its field takes.
-        build: makes its nodes for a page.
     """
 
     name: str

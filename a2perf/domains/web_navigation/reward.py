@@ -27,7 +27,6 @@ class Reward:
         timestep_penalty: cost of every step that does not end the episode, in [0, 1].
         exact_wob_reward: only the page's own reward at its end counts.
         final_reward_bias: added where the page ends the episode.
-        use_potential_based_reward: progress of the form counts.
     """
 
     cyclic_action_penalty: float = 0.5
@@ -48,7 +47,6 @@ class Reward:
         Args:
             end: whether and how the page ended.
             gain: potential after the step less that before it.
-            changed: something on the page changed.
         """
         raw = RAW[end]
         if self.exact_wob_reward:

@@ -29,12 +29,7 @@ _ViewKey = tuple[int, tuple[int, ...]]
 
 
 class PageView:
-    """The listed elements of a page with certain menus open.
-
-    Args:
-        listed: elements with their boxes.
-        elements: rows of the observation.
-    """
+    """The listed elements of a page with certain menus open."""
 
     __slots__ = ("_new", "boxes", "count", "features", "key", "known", "nodes", "order", "row_of")
 
@@ -65,12 +60,7 @@ class PageView:
 
 
 class SiteTables:
-    """What is the same in every episode on a site.
-
-    Args:
-        site: the site.
-        elements: rows of the observation.
-    """
+    """What is the same in every episode on a site."""
 
     def __init__(self, site: Site, elements: int) -> None:
         self.site = site

@@ -24,9 +24,6 @@ def solve(
     """Returns the actions of a perfect episode: each field once, where it stands first, and the buttons.
 
     Args:
-        site: what to solve.
-        profile: gold value of each field.
-        sizes: of the action space.
         rows: the profile as observed, with keys of other sites perhaps; by default sorted by key.
 
     Raises:

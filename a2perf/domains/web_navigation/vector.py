@@ -129,10 +129,8 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
     """Many web environments on the page model.
 
     Args:
-        num_envs: number of members.
         workers: processes, this one included; by default one for every 64 members, at most one per processor.
         autoreset_mode: a member with an ended episode is reset at the next step, or by the caller.
-        **kwargs: arguments of the members.
 
     Raises:
         ConfigError: an argument is out of its range.
@@ -199,7 +197,6 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
 
         Args:
             seed: of the first member, the others follow; or one for each.
-            options: as of a single environment, for every member.
 
         Returns:
             Observations and ``info`` (``action_mask``, ``raw_reward``); rewritten by the next call.

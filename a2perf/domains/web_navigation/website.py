@@ -38,7 +38,6 @@ class WebsiteDesign(NamedTuple):
     """A checked design.
 
     Attributes:
-        pages: number of pages.
         parts: pairs of primitive and page, each once, in order.
         preconditions: per page the profile keys that must be touched before its button works.
     """
@@ -135,8 +134,6 @@ class Site:
     """The tree of a design, numbered in document order.
 
     Attributes:
-        design: what it was built from.
-        root: the body.
         nodes: all nodes in document order.
         page_nodes: index of the root of each page.
         fields: profile keys, sorted.
@@ -189,7 +186,6 @@ def build_site(design: WebsiteDesign, compat: bool = False) -> Site:
     """Builds the tree of a design.
 
     Args:
-        design: what to build.
         compat: the earlier rules: of several elements with one id only the first works, and a radio group with an
             underscore in its key cannot be chosen.
     """
@@ -202,7 +198,6 @@ def assembled_site(
     """Builds the tree of a design without keeping it.
 
     Args:
-        design: what to build.
         compat: as for ``build_site``.
         change: called with the roots of the pages before their nodes are numbered; it may change texts and boxes and
             reorder children, and must keep every control and button.

@@ -40,7 +40,6 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     """Creates a competition in an empty or new folder.
 
     Args:
-        folder: its folder.
         terms: the public terms; ``founded_at`` is filled in.
         held_out: generates the secret tasks from their number and a seed; the domain's generator by default.
 

@@ -29,8 +29,6 @@ def reveal(
     Args:
         competition: the competition; loading it has verified its secrets.
         folder: output folder; an earlier reveal in it is replaced.
-        outcomes: the outcome of every run.
-        standing: the standing computed from the bundles.
     """
     listed = close(competition) if read_entrants(competition).rounds else read_entrants(competition)
     listed.sha256 = listed.expected_sha256()

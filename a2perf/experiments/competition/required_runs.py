@@ -16,14 +16,10 @@ class RequiredRun:
     """One run of an entrant.
 
     Attributes:
-        task: its name.
         mode: ``"train"`` or ``"inference"``.
-        seed: the root seed.
         place: folder of the bundle, below the entrant's.
-        gin_file: name of the gin file.
         is_secret: whether the task was secret.
         is_further: whether it is a public task besides the first one.
-        trained: place of the training run of its policy.
     """
 
     task: str
@@ -71,8 +67,6 @@ def bindings_of(run: RequiredRun, competition: Path, home: Path) -> dict[str, An
     """Returns the parameters that a run gets in addition to its gin file.
 
     Args:
-        run: the run.
-        competition: its folder.
         home: folder of the entrant's runs.
     """
     found: dict[str, Any] = {"Submission.hidden_paths": [str(competition)]}

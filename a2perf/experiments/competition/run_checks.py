@@ -42,10 +42,7 @@ class Promise:
     """The committed inputs that all runs are checked against.
 
     Attributes:
-        terms: the terms.
         secret: the revealed secrets.
-        evaluator: the committed code.
-        gin: the content of each gin file by name.
         seed_secret: the secret from which the seeds derive.
     """
 
@@ -89,12 +86,6 @@ def check_run(
     """Compares one run with the commitment.
 
     Args:
-        bundle: its folder.
-        manifest: its manifest.
-        run: the required run.
-        entrant: its entrant.
-        sealed: the round in which the entrant entered.
-        promise: the committed inputs.
         published: whether the folders of ``UNPUBLISHED`` were left out.
 
     Returns:

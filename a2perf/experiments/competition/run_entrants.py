@@ -29,9 +29,7 @@ class Entrants:
     """The entrants to run, and how to run them.
 
     Attributes:
-        submissions: folders with different names.
         python_env: one of ``PYTHON_ENVS``.
-        find_links: folders of wheels for separate environments.
         sandbox: replaces the level of the terms; a level that cannot hide the competition needs ``allow_weaker``.
         allow_weaker: whether guarantees that this host cannot enforce may be missing; the record contains it.
     """
@@ -49,9 +47,6 @@ def run(
     """Enters the entrants, closes the list, and executes their unfinished runs: the seeds depend on all entrants.
 
     Args:
-        competition: the competition.
-        entrants: the entrants and their settings.
-        conductor: executes the runs.
         restart: which failed runs start again; the published record counts the attempts.
 
     Returns:

@@ -56,7 +56,6 @@ class Checked:
     Attributes:
         problems: one sentence per problem.
         notes: remarks on allowed facts: further attempts, runs without a bundle.
-        standing: the standing recomputed from the bundles.
     """
 
     problems: list[str] = field(default_factory=list)
@@ -76,12 +75,7 @@ class _Runs:
 
 
 def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> Checked:
-    """Checks the runs of a competition before publication.
-
-    Args:
-        competition: the competition.
-        outcomes: the outcome of every run, from the queue.
-    """
+    """Checks the runs of a competition before publication."""
     listed = _read(competition.public, ENTRANTS, EntrantList)
     gin = {name: _bytes(competition.public, name) for name in gin_hashes(competition.public)}
     secret = competition.secret.seed_secret(listed.folders())

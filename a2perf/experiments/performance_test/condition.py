@@ -32,13 +32,10 @@ class PassCondition:
     """The block ``performance_testing_conditions``.
 
     Attributes:
-        total_runs: number of independent runs.
         succ_runs: number of runs that must meet the condition.
         columns: the judged metrics; a run meets the condition if all of them do.
-        values: the threshold of each.
         direction: ``">="`` when higher is better.
         statistic: ``"last"`` value, ``"best"`` value, or ``"mean_last_n"``: the mean of the last ``last_n``.
-        last_n: number of values in that mean.
         max_steps: budget of a run; the first value at or after it is the last that counts. None for no limit.
     """
 
@@ -127,7 +124,6 @@ class PassCondition:
         """Returns the verdict after some runs.
 
         Args:
-            met: runs that met the condition.
             missed: runs that did not, including crashed ones.
             out_of_time: whether the time for further runs is over.
         """

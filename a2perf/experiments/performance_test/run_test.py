@@ -51,13 +51,10 @@ class RunOutcome:
     """The result of one run of a test.
 
     Attributes:
-        seed: its seed.
-        run: its folder below the store.
         state: ``"met"``, ``"missed"``, ``"crashed"``, ``"infrastructure"``, ``"not run"``.
         values: the judged number of every column; None if it was never logged, NaN if it was not finite.
         steps: the last logged step.
         reason: remark on the end of the run; empty for a normal end.
-        wall_s: wall time.
     """
 
     seed: int
@@ -74,14 +71,10 @@ class TestOutcome:
     """The result of a test.
 
     Attributes:
-        test: the test.
         verdict: the verdict; ``OPEN`` if the test was interrupted or the infrastructure failed.
         runs: one per seed, in the order of the seeds.
-        message: the line for people.
         started_at: ISO 8601 in UTC.
-        wall_s: wall time.
         exit_code: 0 passed, 1 failed or out of time, 3 infrastructure, 130 interrupted.
-        version: the version of the code.
     """
 
     test: PerformanceTest
@@ -173,12 +166,6 @@ def run_test(
     say: Callable[[str], None] = print,
 ) -> TestOutcome:
     """Runs a test.
-
-    Args:
-        test: the test.
-        store: the experiment store.
-        conductor: executes the runs.
-        say: prints a line for people.
 
     Returns:
         The returns of the runs, and whether enough of them reach the value.

@@ -35,7 +35,6 @@ class ClaimQuantity:
     """A quantity of an evaluation.
 
     Attributes:
-        name: name in a claim.
         unit: unit of its values; ``""`` for a return.
         units: accepted units and their factors to ``unit``.
         values: returns the values of a run: one per episode, or a single one for a cost. Empty if not recorded.
@@ -95,8 +94,6 @@ class Claim:
     """A parsed claim.
 
     Attributes:
-        text: as it was given.
-        quantity: what it is about.
         comparison: how the mean of the repetitions compares with the claimed value.
         threshold: claimed value in the quantity's unit; None for the recorded values.
     """

@@ -41,9 +41,7 @@ class EpisodeComparison:
     """The result of comparing the episodes of two runs.
 
     Attributes:
-        episodes: number of recorded episodes.
         equal: number of those that were repeated bit for bit.
-        values: names of the compared values.
         first: the first difference; None without one.
     """
 
@@ -84,8 +82,6 @@ def paired_differences(recorded: Run, repeated: Run, quantity: str) -> NDArray[n
     """Returns repeated minus recorded per episode of the same seed, meaned over the tasks.
 
     Args:
-        recorded: the recorded run.
-        repeated: its repetition.
         quantity: ``"return"`` or ``"success"``.
     """
     by_task = []
@@ -103,11 +99,9 @@ def changed_conditions(
     """Returns what differs between the record and a repetition, the most important first.
 
     Args:
-        recorded: the recorded manifest.
         repeated: ``"host"``, ``"python"``, ``"packages"``, ``"a2perf"``, ``"sandbox"`` and ``"config"`` of the
             repetition.
         submission_sha256: hash of the submission that is run now.
-        fingerprint: of the environment that is run now.
     """
     pairs: list[tuple[str, Any, Any]] = [
         ("submission", _submission_hash(recorded), submission_sha256[:12]),

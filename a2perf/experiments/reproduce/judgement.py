@@ -35,8 +35,6 @@ class BundleJudgement:
     """The claims of one bundle and what the repetitions so far say about them.
 
     Attributes:
-        recorded: the recorded run.
-        claims: the claims.
         max_runs: number of repetitions after which a claim stays open.
         trained: whether each repetition trains its own policy.
         same_host: whether the repetitions run on the recorded host; None if unknown.

@@ -70,9 +70,6 @@ class RebuildOptions:
         submissions: folders that are submissions or hold some; the recorded path is tried too.
         allow_changed: accept a submission of ``submissions`` with the same name and other files.
         trust_bundle: accept arguments of an environment that no registered task has; they can name files of the host.
-        train: repeat the training run too.
-        options: options of every run: sandbox, interpreter, datasets.
-        resources: resources of each run.
     """
 
     submissions: tuple[Path, ...] = ()
@@ -88,11 +85,8 @@ class RebuiltRun:
     """A recorded run that can be executed again.
 
     Attributes:
-        recorded: the bundle.
-        submission: folder of its submission.
         work: folder of its repetitions, absolute.
         notes: differences to the recorded run that follow from its record.
-        options: how it is rebuilt.
     """
 
     recorded: RecordedBundle
@@ -166,11 +160,6 @@ class RebuiltRun:
 
 def rebuild(recorded: RecordedBundle, work: Path, options: RebuildOptions) -> tuple[RebuiltRun | None, list[str]]:
     """Rebuilds a recorded evaluation.
-
-    Args:
-        recorded: the bundle.
-        work: folder of its repetitions.
-        options: how it is rebuilt.
 
     Returns:
         The run, or None and what is missing, one sentence each.

@@ -63,14 +63,10 @@ class ReproduceRequest:
         output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
             bundles that lie in a folder.
         claims: the claims; empty for those of each bundle.
-        rebuild: how runs are rebuilt.
         submission: name of the only submission; ``""`` for all.
         task: name of its only task; ``""`` for all.
         sample: share or number of bundles; None for all.
-        sample_seed: seed of the sample.
         max_runs: repetitions of one bundle after which its claims stay open.
-        key: private key that signs the verdicts.
-        force: repeat bundles that have a verdict.
     """
 
     paths: tuple[Path, ...]
@@ -100,7 +96,6 @@ class Reproductions:
 
     Attributes:
         verdicts: one per bundle that has a verdict, in the order of the bundles.
-        bundles: number of evaluations found.
         kept: number of verdicts that existed before.
         interrupted: whether the call was stopped before every bundle had a verdict.
         infrastructure: whether the host failed a repetition.
@@ -151,8 +146,6 @@ def reproduce(
     """Repeats the evaluations of a request and writes the verdicts.
 
     Args:
-        request: what to repeat.
-        conductor: executes the repetitions.
         on_verdict: called with each new verdict.
 
     Raises:

@@ -29,8 +29,6 @@ class RecordedBundle:
     """One bundle.
 
     Attributes:
-        folder: its folder.
-        manifest: its manifest.
         trained: the training run beside it; None without one.
     """
 
@@ -118,9 +116,7 @@ def sample(
     If none can, the sample is of all bundles.
 
     Args:
-        found: all bundles.
         size: a share such as ``"10%"``, or a number of bundles; None for all.
-        seed: of the generator.
         repeatable: whether a bundle can be repeated here.
 
     Raises:

@@ -56,8 +56,6 @@ def train(
         training: fields of ``TrainingSpec``.
         env_id: the environment; if it is not installed, the nearest version is used, with a notice.
         seed: seed of the algorithm and both environments.
-        folder: folder for event files and models.
-        restore: a saved model to resume from.
 
     Returns:
         Every evaluated column, one value per epoch.
@@ -118,7 +116,6 @@ def evaluate(model: Any, env: Any, episodes: int, *, seed: int) -> dict[str, flo
     Args:
         model: model of Stable-Baselines3.
         env: a Gymnasium environment, separate from that of the training.
-        episodes: number of episodes.
         seed: seed of the first reset; the others follow from it.
 
     Returns:

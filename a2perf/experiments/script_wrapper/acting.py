@@ -83,8 +83,6 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
     """Runs one episode in an environment with the interface of Gymnasium or the older gym.
 
     Args:
-        env: the environment.
-        acting: the policy.
         seed: seed of the reset; None for no seed.
         on_frame: called with the environment after the reset and after every step.
 

@@ -36,13 +36,7 @@ class Captured:
     Attributes:
         names: its global variables, overridden by the variables of ``main``.
         env_name: the environment's name that ``main`` got.
-        seed: the seed.
-        folder: output folder of the collectors.
-        values: receives further scalars.
-        episodes: number of test episodes.
-        videos: number of videos.
         complete: whether ``main`` ended without an exception.
-        say: prints a line for people.
         watching: sums the environments' original rewards.
         summary: results of collectors for ``wrap.json``.
     """

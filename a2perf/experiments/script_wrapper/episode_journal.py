@@ -77,11 +77,7 @@ class OwnSteps:
 
 
 class EpisodeJournal:
-    """Appends to the journal of a run.
-
-    Args:
-        folder: folder of the run.
-    """
+    """Appends to the journal of a run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -103,11 +99,8 @@ class EpisodeCurve:
     Attributes:
         number: position in the order of the first steps, from 1.
         name: id or class.
-        place: the place in the script that created it.
         workers: whether worker processes stepped it.
-        born: steps of its process at its creation.
         returns: sum of the environment's original rewards of each episode.
-        lengths: steps of each episode.
         at: environment steps of this curve at the end of each episode.
         ends: steps of its process at the end of each episode.
     """
@@ -197,10 +190,6 @@ def choose(curves: list[EpisodeCurve]) -> tuple[EpisodeCurve, str] | None:
 
 def log_curves(folder: Path, log: Callable[[str, float, int], Any]) -> tuple[EpisodeCurve | None, list[str]]:
     """Logs the training curve under the usual names, and the other curves under the numbers of their environments.
-
-    Args:
-        folder: folder of the run.
-        log: receives name, value and step.
 
     Returns:
         The training curve, and lines for people: which curve it is and why, and the other curves.

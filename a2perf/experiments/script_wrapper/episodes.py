@@ -53,12 +53,7 @@ class _Counted:
 
 @dataclass
 class Watch:
-    """Original rewards of the environment during test episodes.
-
-    Attributes:
-        total: their sum.
-        steps: their number.
-    """
+    """Original rewards of the environment during test episodes."""
 
     total: float = 0.0
     steps: int = 0
@@ -69,7 +64,6 @@ class Episodes:
 
     Args:
         folder: folder of the script; stack frames in it give the place where an environment was created.
-        journal: receives the episodes.
         worker: whether this is a process that the script started.
 
     Attributes:

@@ -36,7 +36,6 @@ class Instrumented:
     """A script that is ready to be executed.
 
     Attributes:
-        code: its compiled module.
         captures: whether the variables of ``main`` are visible; not if ``main`` is imported or created by a call.
     """
 
@@ -48,7 +47,6 @@ def instrument(path: Path, *, captures: bool = True) -> Instrumented:
     """Reads a script, wraps the body of its ``main``, replaces its SEED and patches its environments.
 
     Args:
-        path: the script.
         captures: whether ``main`` hands over its variables; false in a worker process.
 
     Raises:

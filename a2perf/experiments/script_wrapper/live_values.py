@@ -28,11 +28,7 @@ class Mirror(Protocol):
 class LiveValues:
     """Writes scalars.
 
-    Args:
-        folder: folder of the event file.
-
     Attributes:
-        counts: values written by tag.
         refused: values by tag that were not a single number.
         failures: one sentence per failed mirror.
         training: whether the script is training.
@@ -55,7 +51,6 @@ class LiveValues:
         """Writes one value.
 
         Args:
-            tag: its name.
             value: a number, an array or tensor of one element, or anything else, which is only counted.
             step: step of the training; by default the number of values of this tag so far.
         """

@@ -47,16 +47,11 @@ class Wrapping:
     """The request to run a script.
 
     Attributes:
-        script: its path.
         env: name of the environment for its ``main``.
-        seed: the seed.
-        arguments: its command line.
-        sandbox: sandbox level.
         test_episodes: episodes after the training.
         videos: rollout videos after the training.
         time_limit_s: wall time of the child; None for no limit.
         mirror: project of Weights & Biases to mirror to; empty for none.
-        mirror_entity: its entity.
     """
 
     script: Path
@@ -84,10 +79,7 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
     """Runs the script into its bundle.
 
     Args:
-        wanted: the request.
         root: folder of the run; the bundle is ``root/command``.
-        progress: receives phases and failures.
-        force: archive an existing bundle and start from scratch.
         echo: receives the script's standard output without delay.
 
     Returns:

@@ -27,7 +27,6 @@ class SmokePhase:
 
     Attributes:
         result: ``"passed"``, ``"failed"``, ``"not possible"`` or ``"not run"``.
-        reason: the reason.
         seconds: its duration.
     """
 
@@ -41,9 +40,7 @@ class PairOutcome:
     """The result of a pair.
 
     Attributes:
-        pair: the pair.
         phases: results by name, in order; empty if the pair is excluded.
-        log: file with its output.
     """
 
     pair: SmokePair
@@ -71,11 +68,8 @@ def try_pairs(
     Args:
         pairs: the pairs; excluded ones are only reported.
         folder: output folder; each pair gets a folder in it for models, videos and the log.
-        conductor: executes the pairs.
-        steps: environment steps of a training run.
         time_limit_s: wall time of a pair (of each command, for a submission).
         fail_fast: start nothing more after the first failure.
-        say: prints a line for people.
 
     Returns:
         One outcome per pair.

@@ -29,9 +29,7 @@ class Source:
 
     Attributes:
         poll: reads once; returns whether the value has changed.
-        due_s: time of the next reading.
         period_s: time between two readings.
-        readings: how often it was read.
     """
 
     poll: Callable[[], bool]
@@ -46,8 +44,6 @@ class Source:
         """Chooses the time of the next reading.
 
         Args:
-            now_s: time of this one.
-            cost_s: processor time that it took.
             changed: whether the value was a new one.
         """
         self.readings += 1

@@ -81,11 +81,9 @@ def find_factor(
     """Finds the carbon intensity for a place.
 
     Args:
-        country_iso_code: three letters, any case.
         region: a state, province or electricity zone of that country, any case.
         cloud_provider: ``"gcp"``, ``"aws"``, ``"azure"``; counts only together with ``cloud_region``.
         cloud_region: the provider's name of it.
-        force_g_per_kwh: overrides all data, in grams.
         data: codecarbon's data folder; the installed one by default.
 
     Returns:

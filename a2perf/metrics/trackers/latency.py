@@ -87,9 +87,7 @@ def summarize_latency(
     Args:
         values_s: durations after the warm-up, in seconds.
         first_s: the first call of all.
-        warmup_count: how many calls were counted apart.
         includes: what one duration covers.
-        clock: the clock that measured it.
 
     Returns:
         Mean, standard deviation of the sample (ddof 1; 0 for one value), and percentiles with linear interpolation;

@@ -27,9 +27,7 @@ class GpuSample:
 
     Attributes:
         joules: energy since opening.
-        power_w: draw now, by the sensors.
         memory_bytes: device memory held by the tree's processes.
-        memory_used_bytes: device memory in use by anyone.
         utilization_percent: mean over devices of the share of time that a kernel ran, 0..100.
         tree_utilization_percent: the part of it by the tree's processes, ``None`` where not known.
         tree_share: part of the devices' work since the last sample that the tree did, 0..1; ``None`` where not known.
@@ -148,9 +146,6 @@ class Nvml:
 
     def sample(self, pids: Iterable[int]) -> GpuSample:
         """Reads the devices.
-
-        Args:
-            pids: processes of the tree.
 
         Raises:
             pynvml.NVMLError: a device has gone.

@@ -65,7 +65,6 @@ class PowerDomains:
     """The counters below one powercap folder.
 
     Args:
-        powercap: the folder.
         clock: seconds; that of the caller's account.
         reads: ``"processor"`` or ``"memory"`` reads the counters of that component alone; by default those of both.
     """

@@ -109,8 +109,6 @@ def choose_cpu_power(
     """Chooses the power model of a processor.
 
     Args:
-        model: its name as the system gives it.
-        threads: hardware threads that this system sees.
         family: CPU family and model number, for names that a hypervisor has cut short.
         force_watts: power of all visible threads together at full load, as configured.
     """

@@ -36,7 +36,6 @@ class Zone:
     """One counter, made monotonic.
 
     Attributes:
-        path: its folder.
         range_uj: value after which the counter starts over, in microjoules.
         value_uj: the last reading; None while it cannot be read.
     """

@@ -25,7 +25,6 @@ class TreeSample:
     """The tree at one moment; counters run from the start of its processes.
 
     Attributes:
-        pids: living processes of the tree, zombies excluded.
         cpu_seconds: processor time of all processes that are or were in the tree.
         cpu_method: ``"cgroup_v1"``, ``"cgroup_v2"`` (a control group's account), ``"task_clock"`` (the kernel's clock,
             inherited by every descendant), ``"proc_stat"`` or ``"psutil"`` (sampling of the process tree).
@@ -35,7 +34,6 @@ class TreeSample:
         memory_method: ``"cgroup"`` where that peak is the control group's (with file cache, shared memory and
             buffers), else ``"resident sets"``.
         io_read_bytes: fetched from storage (not from the page cache).
-        io_write_bytes: sent to storage.
         root_alive: whether the root still runs (not gone, not a zombie).
     """
 

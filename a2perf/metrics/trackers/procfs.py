@@ -26,7 +26,6 @@ class ProcessStat:
         start_ticks: start time since boot; with ``pid`` it names a process for good, since a pid alone is reused.
         own_ticks: user and system time of the process with all its threads, living and dead.
         reaped_ticks: the same of all children that it has waited for, and of theirs.
-        rss_bytes: resident set size.
     """
 
     pid: int

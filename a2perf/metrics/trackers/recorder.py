@@ -42,8 +42,6 @@ class Recorder:
 
     Args:
         directory: where the files go; ``None`` writes none.
-        mode: names the emissions file.
-        settings: what the gin file says about emissions.
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         columns: of the system trace, beside a2perf's own.
         own_process: as for ``Sampler``.
@@ -114,9 +112,7 @@ class Recorder:
         """Begins a sample.
 
         Args:
-            tree: the tree now.
             elapsed_s: since ``attach``.
-            phase: at the start of the interval.
             root_cpu_s: processor time of the root with its reaped descendants, if the kernel reported it.
         """
         last = self._last
@@ -136,9 +132,7 @@ class Recorder:
         """Adds a sample that all trackers have seen.
 
         Args:
-            tick: the sample.
             shares: the phases of its interval with their seconds.
-            timestamp: for the rows.
             reporting: whether the emissions file gets a row.
         """
         report, tree = self._report, tick.tree

@@ -24,12 +24,8 @@ class Tick:
     Attributes:
         elapsed_s: since ``attach``.
         interval_s: since the sample before.
-        phase: what the run was doing in the interval.
         tree: the process tree, ``None`` when its tracker has failed.
-        cpu_seconds: processor time of the tree so far.
-        cpu_interval_s: processor time of the tree in the interval.
         machine_busy_s: processor time of the whole machine in the interval, ``None`` when not known.
-        values: columns of the system trace that trackers add.
     """
 
     elapsed_s: float

@@ -33,7 +33,6 @@ class TreeSum:
         """Removes a tree that has ended; what it used stays in the sum.
 
         Args:
-            root: process id of its root.
             cpu_s: processor time until its end, as its guard counted it; the last sample may be older.
             memory_peak_bytes: its peak memory from its control group, if it had one.
         """

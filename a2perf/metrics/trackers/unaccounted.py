@@ -32,11 +32,7 @@ _SECONDS = 1.0
 
 @dataclass(frozen=True)
 class _Machine:
-    """Processor time since boot: all of it, that of each process by pid and start, and how many were ever started.
-
-    Attributes:
-        parents: of each process.
-    """
+    """Processor time since boot: all of it, that of each process by pid and start, and how many were ever started."""
 
     busy_s: float
     started: int
@@ -66,7 +62,6 @@ class Unaccounted:
 
         Args:
             cpu_seconds: of the tree, since this was made.
-            cpu_method: how it was counted.
         """
         before, now = self._before, self._machine()
         if before is None or now is None:

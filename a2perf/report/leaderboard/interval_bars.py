@@ -16,8 +16,6 @@ def interval_bar(score: Score, least: float, most: float) -> Markup:
 
     Args:
         score: normalised; without a value the drawing is empty.
-        least: left end of the scale.
-        most: right end of the scale.
     """
     if score.value is None or not score.normalised:
         return Markup("")

@@ -60,10 +60,6 @@ def protocol_page(
     """Renders the page of one protocol: one ranked table per domain.
 
     Args:
-        title: of the site.
-        page: the protocol.
-        pages: all protocols, for the tabs.
-        broken: invalid bundles.
         others: recorded runs without a manifest.
         home: address of the page that the site belongs to, ``""`` if there is none.
     """
@@ -103,10 +99,6 @@ def task_page(
     """Renders the page of one task.
 
     Args:
-        title: of the site.
-        page: the task.
-        home: page of its protocol.
-        columns: of all boards.
         views: charts by the position of their board on the page.
     """
     boards = page.boards

@@ -46,9 +46,7 @@ class Point:
     Attributes:
         cost: in the unit of the metric.
         cost_interval: ends of its interval; the cost itself if no uncertainty was recorded.
-        gain: the score.
         low, high: ends of the interval of the score; the score itself without an interval.
-        text: cost and score as the table prints them.
         front: whether it is on the Pareto front.
         chance: whether it is no better than the floor; such points are dimmed and never on the front.
     """
@@ -91,7 +89,6 @@ class ParetoView:
         """Returns the drawing for a page; each point is a link.
 
         Args:
-            prefix: of the ids in the drawing.
             top: relative path from the page to the site.
         """
         drawn = str(inline_svg(self.chart, prefix)).replace('role="img"', 'role="group"', 1)
@@ -112,7 +109,6 @@ def pareto_views(board: Board, name: str) -> list[ParetoView]:
     """Returns one chart per cost that at least two ranked entries recorded.
 
     Args:
-        board: the entries.
         name: stem of the charts' files.
     """
     views = []

@@ -51,9 +51,6 @@ class DomainRow:
         view: what it observed; ``""`` for the default of the domain.
         rank: ``"1–2"``, or ``""`` without a rank over all tasks.
         leads: whether its rank range contains 1, unless all entries are tied.
-        reason: why it has no rank.
-        by_task: its entry on each task.
-        leads_on: tasks on which it leads.
     """
 
     name: str
@@ -105,9 +102,7 @@ class ProtocolPage:
 
     Attributes:
         name: of the protocol, ``""`` for runs under none.
-        file: name of the page.
         tables: one per domain, more where tracks or provenances differ.
-        tasks: pages of its tasks.
     """
 
     name: str

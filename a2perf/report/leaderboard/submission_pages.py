@@ -42,13 +42,9 @@ def submission_page(
     """Renders the page of one submission.
 
     Args:
-        name: of the submission.
         version: hash of its files.
-        standings: its entries with their boards.
-        pages: of all protocols.
         report: address of its report, ``""`` if there is none.
         problem: why its report could not be written.
-        site_title: title of the site.
     """
     entries = _entries(standings, pages)
     found = [item["entry"] for item in entries]

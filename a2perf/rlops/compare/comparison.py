@@ -44,7 +44,6 @@ class OverallDifference:
 
     Attributes:
         found: the difference with its interval and sign, one test over all environments.
-        environments: number of environments in it.
         unit: of the difference; ``"SD"`` for standard deviations of all scores of an environment.
         reason: why it is not separated although the interval excludes 0; else empty.
     """
@@ -60,12 +59,7 @@ class Candidate:
     """The result of one group against the baseline.
 
     Attributes:
-        place: of the group.
-        verdict: overall.
-        panels: those that it is judged on.
-        judgements: by panel.
         improvement: by panel, the probability that one of its runs beats one of the baseline's; None without runs.
-        overall: by metric, the difference over all environments.
         p_together: chance of so low a difference over all panels together (``pooled_chance``).
     """
 
@@ -84,14 +78,9 @@ class ComparedGroups:
 
     Attributes:
         store: folder of the store; empty for runs that were given one by one.
-        request: the request.
-        panels: by environment and metric.
         candidates: the groups that are judged, in their order; empty for one group alone.
-        references: stored reference scores by panel.
         normalised: by group, normalised scores of shape ``(runs, panels)``, trimmed to the smallest number of runs;
             empty where a panel has no reference or no run.
-        aggregates: by group and name of the aggregate.
-        notices: warnings about the selected runs.
         made_at: ISO 8601 in UTC.
     """
 
@@ -128,10 +117,7 @@ def compare(
     """Compares groups of runs of an experiment store.
 
     Args:
-        store: the experiment store.
-        request: groups, environments, metrics and tolerance.
         references: the user's reference scores by environment, before those of the protocol.
-        repetitions: resamples for the intervals of aggregates.
 
     Raises:
         UserError: nothing to compare; the message lists what exists.
@@ -155,11 +141,8 @@ def compare_panels(
 
     Args:
         panels: by environment and metric; their cells are in the order of the groups of the request.
-        request: groups, baseline, tolerance and confidence.
-        notices: warnings about the selected runs.
         store: where the runs are from.
         references: reference scores by environment, before those of the protocol.
-        repetitions: resamples for the intervals of aggregates.
     """
     found = references_of(panels, references or {})
     normalised, trimmed = _normalised(request, panels, found)

@@ -22,9 +22,7 @@ class Line:
 
     Attributes:
         x: steps, or minutes; shape ``(points,)``.
-        mean: over the runs that reach so far.
         std: the same, ddof 0.
-        runs: (x, y) of each run.
     """
 
     x: Values
@@ -34,12 +32,7 @@ class Line:
 
 
 def line_of(cell: GroupRuns, *, time: bool = False) -> Line | None:
-    """Returns the line of a cell, over the range that all its runs share; None if there is nothing to draw.
-
-    Args:
-        cell: runs of one group on one environment.
-        time: draw against time instead of steps.
-    """
+    """Returns the line of a cell, over the range that all its runs share; None if there is nothing to draw."""
     runs = [drawn for curve in cell.curves if (drawn := _drawn(curve, time=time)) is not None]
     if not runs:
         return None

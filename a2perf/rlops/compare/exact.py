@@ -45,7 +45,6 @@ def chances(candidate: int, baseline: int, margin: float) -> tuple[Values, Value
     """Returns the chances of an outcome as low and as high if the candidate's success rate is lower by ``margin``.
 
     Args:
-        candidate: runs of the candidate.
         baseline: runs of the baseline; the product with ``candidate`` is at most ``MOST_TABLES``.
         margin: difference of the success rates that is tolerated, at least 0.
 

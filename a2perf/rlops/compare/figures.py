@@ -34,9 +34,7 @@ def grid(comparison: ComparedGroups, lines: Lines, *, time: bool = False) -> Fig
     """Draws all panels; within ``drawing.pictures`` only.
 
     Args:
-        comparison: what is compared.
         lines: as from ``lines_of``; a panel without any is left out.
-        time: the horizontal axis is time.
     """
     drawn = [(panel, row) for panel, row in zip(comparison.panels, lines, strict=True) if any(row)]
     drawn = drawn or list(zip(comparison.panels, lines, strict=True))

@@ -34,7 +34,6 @@ def seeds_to_settle(
         candidate: scores so far, shape ``(n,)``, at least three.
         baseline: scores so far, shape ``(m,)``, at least three.
         distance: from the tolerance to the difference of the means, positive when better.
-        confidence: mass of the interval.
         needed: seeds of the candidate without which it does not pass.
 
     Returns:

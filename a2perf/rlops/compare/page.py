@@ -36,9 +36,7 @@ def to_page(comparison: ComparedGroups, steps: Lines, times: Lines) -> str:
     """Renders a comparison as one HTML document.
 
     Args:
-        comparison: what is compared.
         steps: lines against steps; empty for a page without charts.
-        times: lines against time.
     """
     energy = energy_grid(comparison)
     return render(

@@ -41,7 +41,6 @@ def choose_mode(groups: Mapping[str, Sequence[RecordedRun]], given: str | None) 
     """Returns the mode to compare, and a notice if runs of other modes are left out.
 
     Args:
-        groups: runs by name of the group.
         given: the mode; None for the first of ``MODE_ORDER`` that every group has.
 
     Raises:
@@ -78,7 +77,6 @@ def panels_of(
     Args:
         request: groups, baseline and the number of last values of a curve.
         members: runs of each group of the request, in its order.
-        mode: the mode to compare.
         metrics: the metrics, at least one.
         tasks: names of tasks that the baseline and a candidate have; None for all of these.
 

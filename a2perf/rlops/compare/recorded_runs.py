@@ -25,12 +25,7 @@ _MOST_NAMES = 12
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run with its record as a store would list it.
-
-    Attributes:
-        run: the run with its data.
-        stored: identity, conditions and tags.
-    """
+    """A run with its record as a store would list it."""
 
     run: Run
     stored: StoredRun
@@ -66,9 +61,7 @@ class NamedRuns:
     """Runs that a name stands for.
 
     Attributes:
-        name: of the group.
         text: what the name is: ``"submission minimal"``.
-        runs: the runs.
     """
 
     name: str

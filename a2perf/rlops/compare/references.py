@@ -50,7 +50,6 @@ def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> 
     """Returns the references of panels by name; those without any are absent.
 
     Args:
-        panels: what is compared.
         given: by environment, from the user's file; they come first.
     """
     found = {}

@@ -24,7 +24,6 @@ class Group:
 
     Attributes:
         name: what it is called, unique in its comparison.
-        query: which runs.
     """
 
     name: str
@@ -40,15 +39,10 @@ class Request:
         baseline: place of the group that the others are judged against; None when there is only one.
         env_ids: the environments; None for all.
         metrics: names of the metrics; empty for the usual name of the return.
-        axis: what curves run over.
         last: a run's score is the mean of so many last logged values.
         tolerance: what a candidate may lose.
-        confidence: mass of the intervals.
-        lower_is_better: metrics of which less is better.
-        as_of: tags are taken as they were then.
         only_shared: judge a candidate only on the environments that it has runs on; else it is inconclusive there.
         score: how the score of a run is computed, in words; empty for the mean of its last values.
-        gate: show the verdicts of the regression gate.
     """
 
     groups: tuple[Group, ...]

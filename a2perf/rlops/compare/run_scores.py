@@ -53,11 +53,8 @@ def score_of(one: RecordedRun, metric: Metric, mode: str, task: str, last: int) 
     """Returns the score of a run on a task; None if the run did not record the metric.
 
     Args:
-        one: the run, with the data of the mode.
         metric: ``returns`` is the mean episode return of an evaluation, and of a training run the mean of its last
             returns; any other metric is that of one run.
-        mode: of the run.
-        task: one of its tasks.
         last: number of last values of a training curve.
     """
     if is_curve(metric, mode):

@@ -55,9 +55,7 @@ class Panel:
 
     Attributes:
         name: the environment, with the metric if several are compared.
-        env: the environment.
         metric: the metric's name.
-        cells: by group.
         unit: of the scores; empty for the unit of the reward.
     """
 
@@ -79,10 +77,6 @@ class Panel:
 
 def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
     """Reads what a comparison needs.
-
-    Args:
-        store: the experiment store.
-        request: what is asked for.
 
     Returns:
         The panels, by environment and then by metric, and notices.

@@ -61,7 +61,6 @@ def reasons(candidate: Candidate, *, gate: bool = True) -> list[str]:
     """Returns why the sides are not separated although their scores differ, and the reasons of the regression gate.
 
     Args:
-        candidate: the candidate.
         gate: whether to add why environments did not pass the gate, and what would settle them.
     """
     found = [f"{item.env}: {item.sign_reason}" for item in candidate.judgements if item.sign_reason]
@@ -87,7 +86,6 @@ def terminal_text(comparison: ComparedGroups, width: int | None = None) -> str:
     """Returns the output of the command: scores, verdicts, notices.
 
     Args:
-        comparison: the comparison.
         width: characters of a line; tables leave columns out and sentences are wrapped to fit. None for no limit.
     """
     parts = []

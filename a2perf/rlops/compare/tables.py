@@ -28,7 +28,6 @@ class Grid:
     """Text in rows and columns; the first column names the row.
 
     Attributes:
-        title: title of the table.
         heads: one heading per column.
         rows: each as long as ``heads``.
         right: index of the first column of numbers; they are aligned to the right.
@@ -126,7 +125,6 @@ class JudgementNumbers:
 
     Args:
         panel: what was judged; its unit is scaled as in reports, and estimates are marked.
-        judgement: the numbers.
     """
 
     def __init__(self, panel: Panel, judgement: Judgement) -> None:

@@ -74,7 +74,6 @@ class Side:
     """Summary of the scores of one side.
 
     Attributes:
-        seeds: number of finite scores.
         mean: their mean; None without any.
         variance: their sample variance (ddof 1); None with fewer than two.
         lost: runs without a finite score: diverged, failed.
@@ -93,20 +92,15 @@ class Judgement:
     """The verdict on one environment with its numbers.
 
     Attributes:
-        env: the environment.
-        verdict: the verdict.
         difference: mean of the candidate's scores less that of the baseline's; positive is better.
         low: lower end of its confidence interval; None with fewer than two seeds on a side.
         high: upper end.
         tolerance: in units of the score.
-        candidate: its scores.
-        baseline: its scores.
         p_regression: chance of so low a difference if the true one were just at the tolerance, or, where neither side
             has a spread, if there were none; None as for ``low``.
         further_seeds: how many more seeds on each side settle an inconclusive verdict in eight of ten simulations;
             None if it is settled or no number can be given (see ``reason``).
         further_seeds_low: the same in half of them; None as for ``further_seeds``.
-        reason: one sentence.
         sign: whether the candidate is better or worse, without the tolerance.
         sign_reason: why it is not separated although the interval excludes 0; else empty.
     """
@@ -143,13 +137,10 @@ def judge(
     """Judges one environment by itself.
 
     Args:
-        env: its name.
         candidate: one score per seed. One that is not finite is a lost run: the others may be the lucky part, and the
             candidate does not pass.
         baseline: the same of the baseline, where lost runs are left out.
-        tolerance: largest acceptable loss.
         higher_is_better: whether more of the score is better.
-        confidence: mass of the two-sided interval.
         failed: further runs of the candidate that ended without a score. With lost runs a side is never the better one.
         baseline_failed: the same of the baseline.
         identical: the runs of both sides are equal bit for bit, seed by seed, and differ between seeds.
@@ -334,7 +325,6 @@ def overall(judgements: Sequence[Judgement], *, confidence: float = CONFIDENCE, 
 
     Args:
         judgements: one per environment, corrected.
-        confidence: that of the intervals.
         candidates: how many candidates are judged together; the level is divided by it.
 
     Returns:

@@ -22,7 +22,6 @@ def suites_of(groups: ComparedGroups, fail_on: str = "regression") -> list[Verdi
     """Returns one suite per candidate. A verdict that is not a failure and not a PASS is a skipped case.
 
     Args:
-        groups: the comparison.
         fail_on: a key of ``FAIL_ON``.
 
     Raises:

@@ -41,12 +41,6 @@ def write(
 ) -> list[Path]:
     """Writes a comparison and returns the files, the record first.
 
-    Args:
-        comparison: what is compared.
-        stem: what file names begin with.
-        with_figures: draw curves.
-        with_page: write the HTML report.
-
     Raises:
         UserError: a file cannot be written.
     """

@@ -28,8 +28,6 @@ class Collection:
     """Collects folders and counts what it did.
 
     Args:
-        uid: user id that everything gets.
-        gid: group id that everything gets.
         beat: called about once per second of work, as a sign of life.
 
     Attributes:

@@ -28,7 +28,6 @@ class Held:
         nameless: bytes of each deleted regular file, by file system and inode.
         anonymous: bytes of each file of anonymous shared memory (``memfd_create``), by file system and inode.
         buffers: bytes of pipes and sockets; 0 unless requested.
-        in_flight: descriptors in flight through sockets.
         hidden: threads that could not be inspected, and mappings of deleted files with unknown size.
     """
 
@@ -53,7 +52,6 @@ def look(pids: list[int], devices: set[int], *, buffers: bool) -> Held:
     """Inspects every descriptor and mapping of some processes.
 
     Args:
-        pids: the processes.
         devices: file systems on which deleted files are looked up.
         buffers: whether to measure pipes and sockets, which requires a copy of each descriptor.
     """

@@ -31,8 +31,6 @@ class Disk:
 
     Args:
         folders: what it may write.
-        most_bytes: bound on their content together.
-        most_entries: bound on the number of names in them.
     """
 
     def __init__(self, folders: list[str], most_bytes: float, most_entries: float) -> None:

@@ -28,15 +28,9 @@ class Walk:
 
     Args:
         folders: where to start.
-        most_bytes: bound on the sum.
-        most_entries: bound on the number of names.
 
     Attributes:
-        bytes: sum of the sizes.
-        entries: number of names.
-        depth: depth of the deepest folder.
         unreadable: folders that could not be read.
-        devices: file systems of the folders.
     """
 
     def __init__(self, folders: list[str], most_bytes: float, most_entries: float) -> None:

@@ -352,11 +352,7 @@ class _Guard:
 
 
 def main(control: int) -> None:
-    """Reads the specification from the control socket and guards until the tree is gone.
-
-    Args:
-        control: descriptor of the socket.
-    """
+    """Reads the specification from the control socket and guards until the tree is gone."""
     # Their default actions would end the guard before its tree.
     for number in (signals.SIGINT, signals.SIGHUP, signals.SIGPIPE):
         signals.signal(number, signals.SIG_IGN)

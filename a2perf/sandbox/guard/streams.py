@@ -15,7 +15,6 @@ class Log:
     """A pipe and the file that its content is copied to.
 
     Args:
-        name: name of the stream.
         target: path or open descriptor of the file; ``None`` drops everything.
         cap: number of bytes that are kept.
     """

@@ -105,11 +105,6 @@ class _Trial:
 
     Args:
         folder: the submission, or the view that completes it.
-        original: the submission.
-        task: task of the trial.
-        work: folder for all output.
-        configured: settings of the gin files, by mode.
-        given: settings of the command line.
     """
 
     def __init__(

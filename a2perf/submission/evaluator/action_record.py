@@ -30,11 +30,7 @@ _HASH_BYTES = 6  # below 2^53, up to which every reader of JSON keeps integers e
 
 
 class ActionRecorder:
-    """Records the actions of one episode.
-
-    Args:
-        space: the action space.
-    """
+    """Records the actions of one episode."""
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self._space = space

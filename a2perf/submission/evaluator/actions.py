@@ -26,12 +26,7 @@ class ActionChecker:
     """Turns a participant's answer into an element of one action space.
 
     Args:
-        space: a Gymnasium space.
         clip: clip finite numbers into a box; otherwise they are refused.
-        where: name of the call for failures.
-
-    Attributes:
-        clipped: number of clipped boxes so far.
     """
 
     def __init__(self, space: spaces.Space[Any], *, clip: bool = True, where: str = "infer_once") -> None:
@@ -191,7 +186,6 @@ def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, whe
         space: the environment's action space.
         value: the participant's answer.
         clip: clip finite numbers into a box; otherwise they are refused.
-        where: name of the call for failures.
 
     Raises:
         ParticipantFailure: of kind ``bad_output``; the message contains the answer and the space.

@@ -53,7 +53,6 @@ def single(reply: tuple[Any, ...], elapsed_ns: int) -> Answer:
     """Returns the answer in a reply ``("ok", action, preprocess_ns, infer_ns)``.
 
     Args:
-        reply: the received message.
         elapsed_ns: the round trip by the evaluator's clock; no time within it can be longer.
 
     Raises:

@@ -17,12 +17,7 @@ MOST_BYTES = 2**40
 
 @dataclass(frozen=True)
 class Left:
-    """The regular files of an artifacts folder.
-
-    Attributes:
-        size_bytes: their total apparent size.
-        files: their number.
-    """
+    """The regular files of an artifacts folder."""
 
     size_bytes: int
     files: int
@@ -32,9 +27,7 @@ def count(folder: Path, where: str, limit_bytes: int | None) -> Left:
     """Counts the regular files in an artifacts folder; links are not followed.
 
     Args:
-        folder: the folder.
         where: call or phase to name in a failure.
-        limit_bytes: bound on the apparent size.
 
     Raises:
         ParticipantFailure: of kind ``output_limit`` if a bound is exceeded, ``bad_output`` if the folder cannot be

@@ -30,8 +30,6 @@ class Confinement:
     """How a participant process is confined.
 
     Attributes:
-        sandbox: the sandbox in use.
-        limits: the bounds on the process tree.
         readable: paths that the participant may read in addition to its submission, its interpreter and a2perf.
         hidden: paths that it must not see, even inside a readable folder.
         devices: device files that it may use.
@@ -68,7 +66,6 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
     """Chooses the confinement of a run.
 
     Args:
-        settings: the settings of the run.
         environment: the participant's variables of the contract; folders in them become readable.
 
     Raises:

@@ -25,8 +25,6 @@ class DiskSpace:
 
     Attributes:
         folder: folder that it may write to.
-        free_bytes: free space of the file system.
-        held_bytes: size of the files in the folder.
     """
 
     folder: Path

@@ -21,7 +21,6 @@ class PlannedEpisode:
     """An episode to play.
 
     Attributes:
-        index: its number in the run.
         seed: seed of ``env.reset``.
         task_index: position of the seed among the seeds of the run.
         repeat: number of the repetition, from 0.
@@ -57,12 +56,7 @@ def studies_reliability(settings: Submission) -> bool:
 
 
 class PerturbedEnvironments:
-    """The environment of a run and its perturbed variants; at most one of these is open.
-
-    Args:
-        task: the task of the run.
-        env: its environment, which stays open.
-    """
+    """The environment of a run and its perturbed variants; at most one of these is open."""
 
     def __init__(self, task: RunTask, env: Any) -> None:
         self._task, self._env = task, env

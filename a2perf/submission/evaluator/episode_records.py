@@ -25,12 +25,7 @@ from a2perf.submission.evaluator.progress import RunProgress
 
 
 class EpisodeRecords:
-    """The episodes of one task.
-
-    Args:
-        journal: keeps every ended episode at once.
-        progress: shows the number of episodes.
-    """
+    """The episodes of one task."""
 
     def __init__(self, journal: Journal, progress: RunProgress) -> None:
         self._journal, self._progress = journal, progress
@@ -63,8 +58,6 @@ class EpisodeRecords:
         """Writes ``rollouts.json`` and ``rollout_steps.npz``.
 
         Args:
-            folder: gets the files.
-            task: the task.
             costs: mean costs of the scored steps; gets a flag if they exceed those of the timed calls.
 
         Returns:

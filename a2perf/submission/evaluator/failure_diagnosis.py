@@ -103,10 +103,6 @@ def ended(ending: Ending, where: str, limits: Limits, stderr: str, *, oom_killed
     """Returns the failure of a process that ended before it answered.
 
     Args:
-        ending: how it ended.
-        where: the call that was waiting.
-        limits: the bounds of the process tree.
-        stderr: the end of its standard error.
         oom_killed: whether the kernel killed any process of the host during the run because memory ran out.
     """
     trace = stderr if "Traceback (most recent call last)" in stderr or "Fatal Python error" in stderr else None

@@ -9,11 +9,7 @@ from a2perf.records import Failure, FailureKind
 
 
 class ParticipantFailure(Exception):
-    """The participant, not a2perf and not the host, ended the run.
-
-    Args:
-        failure: the entry of the manifest.
-    """
+    """The participant, not a2perf and not the host, ended the run."""
 
     def __init__(self, failure: Failure | ParticipantFailure) -> None:
         self.failure: Failure = failure.failure if isinstance(failure, ParticipantFailure) else failure

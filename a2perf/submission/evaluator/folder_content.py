@@ -101,7 +101,6 @@ def bundle_folder(folder: Path, root: Path | None) -> str | None:
     The whole folder counts as the evaluator's: it also contains the bundles of other seeds and tasks of an experiment.
 
     Args:
-        folder: the submission, resolved.
         root: where bundles are written.
 
     Raises:

@@ -23,8 +23,6 @@ class Problem:
     Attributes:
         file: the file's name within the folder, or the folder.
         line: line number, if known.
-        message: what is wrong.
-        hint: how to fix it.
     """
 
     file: str
@@ -41,7 +39,6 @@ def problems(folder: Path, mode: str | None = None) -> list[Problem]:
     """Returns every problem of a submission that can be found without running it.
 
     Args:
-        folder: the submission.
         mode: ``"train"`` checks only train.py, other modes only inference.py, ``None`` both. All four files must exist
             in every mode.
     """

@@ -43,9 +43,6 @@ class RunTask:
     """The task of a run: an environment id with its arguments.
 
     Attributes:
-        domain: name of the domain.
-        name: name of the task.
-        env_id: registered id.
         env_kwargs: arguments of the evaluator's environment.
         public_kwargs: arguments that are passed to the participant; ``None`` for the same.
     """

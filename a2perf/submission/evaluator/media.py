@@ -33,10 +33,7 @@ def write_strip(path: Path, task: RunTask, seed: int, actions: Sequence[Any], fr
     An environment with a method ``final_state()`` that returns a suffix and bytes gets a further file beside it.
 
     Args:
-        path: the PNG file.
-        task: the environment.
         seed: seed of the episode's reset.
-        actions: every action of the episode.
         frames: number of frames, at most one per step.
     """
     from PIL import Image

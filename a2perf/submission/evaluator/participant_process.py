@@ -51,16 +51,12 @@ class ParticipantProcess:
     """A submission that runs in a separate process.
 
     Args:
-        spec: what to run.
-        confinement: how to confine it.
         before_code: called before the participant's code can run for the first time: before the first request, and
             before the start of an interpreter with packages of the participant.
         on_full_disk: called if the participant failed because the disk is full, before the failure is recorded.
 
     Attributes:
-        confinement: as given.
         first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
-        warnings: warnings for the record of the run.
         ending: how the process ended; ``None`` while it runs.
         reached_time_limit: whether a limit on its time ended it.
         exceeded_run_limit: whether the limit on the whole run ended it.

@@ -41,7 +41,6 @@ class ParticipantPython:
     Attributes:
         python: its path; ``None`` for the evaluator's.
         readable: paths that the process must be able to read to run it.
-        record: the entry of the manifest.
     """
 
     python: Path | None
@@ -56,7 +55,6 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
     An environment is built here, before the participant starts, in a separate sandbox; see ``installer``.
 
     Args:
-        settings: the settings of the run.
         logs: folder for ``python_env.log``, if an environment is built or reused.
 
     Raises:

@@ -24,7 +24,6 @@ class RunLimit:
     """The limit on the wall time of a whole run.
 
     Attributes:
-        seconds: the limit.
         ends_at: when it is reached, on the clock of ``time.monotonic``, which all processes of the host share.
     """
 
@@ -51,7 +50,6 @@ class ParticipantSpec:
         log_base: folder to which a failure's log path is relative; by default the parent of ``logs``.
         has_own_packages: whether the interpreter loads packages that the submission chose: their code can run while the
             interpreter starts.
-        run_limit: the limit on the whole run.
     """
 
     submission: Path
@@ -77,8 +75,6 @@ class ParticipantSpec:
         """Returns what a sandbox starts.
 
         Args:
-            confinement: how the process is confined.
-            home: its temporary home.
             fds: descriptors that it inherits: the socket to the evaluator, the shared memory, and one socket per
                 service.
         """

@@ -65,18 +65,13 @@ class Participants:
     As a context manager it prepares the first process and then enters the trackers: the preparation is not measured.
 
     Args:
-        settings: the settings of the run.
-        task: the task of the run.
         manifest: receives the records of sandbox and Python, warnings and loading times.
-        folders: folders of the processes.
         mode: ``"train"`` imports train.py, any other mode inference.py.
         tracker: yields the trackers to attach to the processes; none by default.
         services: the services of installed packages that the run uses; none by default.
         run_limit: the limit on the whole run; by default it counts from now.
 
     Attributes:
-        settings: as given.
-        process: the current process.
         sampler: the trackers, or ``None``.
 
     Raises:
@@ -212,7 +207,6 @@ class Participants:
         """Returns the process for an episode, a new one if ``fresh_policy`` is ``'episode'``.
 
         Args:
-            index: number of the episode.
             repeat: number of the repetition; a new process gets another ``SEED`` in each.
 
         Raises:

@@ -39,14 +39,9 @@ def play(
     """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
 
     Args:
-        settings: the settings of the run.
-        task: the task.
         env: its environment; concurrent episodes have their own.
         participants: starts the participant processes; the first one has its policy loaded.
-        seeds: seeds of the scored episodes.
         journal: gets each episode when it ends.
-        metrics: folder for the files.
-        progress: shows the number of episodes.
         pictures: whether to keep the actions of the episodes to render.
 
     Returns:
@@ -74,11 +69,7 @@ def play(
 
 
 class _Rollouts:
-    """What the episodes of a task have in common.
-
-    Attributes:
-        totals: costs of the scored steps so far.
-    """
+    """What the episodes of a task have in common."""
 
     def __init__(
         self, settings: Submission, task: RunTask, records: EpisodeRecords, actions: dict[int, list[Any]]

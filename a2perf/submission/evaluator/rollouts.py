@@ -33,7 +33,6 @@ class ParticipantPolicy:
     """The loaded policy of a participant process, with a limit on each call.
 
     Args:
-        process: the process.
         timeout_s: limit of one call in seconds; None for no limit.
     """
 
@@ -58,13 +57,9 @@ def rollout(
     """Plays one episode.
 
     Args:
-        env: a Gymnasium environment.
-        policy: chooses the actions.
-        index: number of the episode in the run.
         seed: seed of ``env.reset``.
         clip_actions: clip finite actions into a box instead of refusing them.
         on_step: called with observation and checked action before each step of the environment.
-        trace: records every step.
 
     Returns:
         The episode's record.

@@ -54,7 +54,6 @@ class RunSeeds:
 
         Args:
             secret: the evaluator's secret.
-            root_seed: root seed of the run.
             domain: name of the domain; the participant's seed is the same in all its modes.
             env_id: the evaluated environment; empty for all tasks of a domain.
             evaluates: whether the run has scored episodes. A training run gets no key for them, so its bundle reveals
@@ -104,7 +103,6 @@ class RunSeeds:
         Args:
             purpose: ``"participant"``, ``"latency"``, ``"episodes"`` or ``"sampled_observations"``.
             count: number of seeds; under scheme 2 they are distinct.
-            stream: number of the task in a generalization run.
 
         Raises:
             ConfigError: the record has no key for that purpose.
@@ -148,8 +146,6 @@ def spawn_seeds(root_seed: int, purpose: str, count: int, *, stream: int = 0) ->
     Args:
         root_seed: the run's root seed, not negative.
         purpose: ``"participant"``, ``"latency"``, ``"episodes"`` or ``"sampled_observations"``.
-        count: number of seeds.
-        stream: number of the task in a generalization run.
     """
     sequence = np.random.SeedSequence(root_seed, spawn_key=(_PURPOSE_KEYS[purpose], stream))
     generator = np.random.Generator(np.random.PCG64(sequence))

@@ -34,11 +34,7 @@ def run_mode(
     """Runs one mode and writes its bundle. If the bundle is already finished, nothing runs and the status is success.
 
     Args:
-        settings: the settings of the run.
-        manifest: the manifest of the new run.
-        progress: shows phases and failures.
         body: the run; returns the exit reason of a success.
-        force: archive an existing bundle and start again.
 
     Returns:
         The exit status, see ``supervise``.
@@ -61,7 +57,6 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
 
     Args:
         bundle: the open bundle; it is complete when this returns.
-        progress: shows a failure.
         body: the run; returns the exit reason of a success.
 
     Returns:

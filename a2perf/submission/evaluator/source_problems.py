@@ -44,7 +44,6 @@ def findings(name: str, source: bytes) -> list[Finding]:
 
     Args:
         name: the file's name, such as ``train.py``.
-        source: its content.
     """
     package = str(Path(__file__).resolve().parents[3])
     command = [sys.executable, "-I", "-c", _START, package, name]

@@ -42,7 +42,6 @@ class StepAccount:
     """The policy of a participant process, which records the cost of every answer.
 
     Args:
-        participant: the process, with its policy loaded.
         timeout_s: limit of one call in seconds.
     """
 

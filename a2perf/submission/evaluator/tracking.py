@@ -67,8 +67,6 @@ def tracker_of(
     """Tracks a participant's process tree under a run's configuration; see ``tracker``.
 
     Args:
-        settings: the settings of the run.
-        directory: folder for the files.
         mode: mode of the run, part of the emissions file's name.
         attempts: attempts of the run; time, energy and emissions of the report are sums over them.
     """
@@ -92,10 +90,7 @@ def tracker(
     """Tracks the process tree attached inside the context; always writes the report to ``tracking.json``.
 
     Args:
-        directory: folder for the files.
         mode: mode of the run, part of the emissions file's name.
-        interval_s: longest period of the samples.
-        emissions: settings of the emissions.
         with_codecarbon: whether codecarbon writes the files that the settings ask for.
         attempts: attempts of the run; time, energy and emissions of the report are sums over them.
     """

@@ -16,11 +16,7 @@ _ORDINARY = "inference.py"
 
 
 def form_of(folder: Path) -> SubmissionForm | None:
-    """Returns the form of a submission; None for the ordinary one with train.py and inference.py.
-
-    Args:
-        folder: the submission.
-    """
+    """Returns the form of a submission; None for the ordinary one with train.py and inference.py."""
     if os.path.lexists(folder / _ORDINARY):
         return None
     from a2perf.domains.registry import domains  # loading it delays the start of a process

@@ -18,10 +18,6 @@ class LazyEnvironment:
     """Proxy of ``gymnasium.make(env_id, **kwargs)``; any attribute access except ``repr`` builds the environment.
 
     ``isinstance(env, gymnasium.Env)`` is true; gymnasium is imported only when ``__class__`` is read.
-
-    Args:
-        env_id: a registered id.
-        kwargs: keyword arguments of the task.
     """
 
     def __init__(self, env_id: str | None, kwargs: Mapping[str, Any]) -> None:

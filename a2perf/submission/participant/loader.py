@@ -113,12 +113,7 @@ class _AliasLoader(Loader):
 
 
 class SubmissionFinder(MetaPathFinder):
-    """Finds the folder's package and its top-level files; other finders handle everything else.
-
-    Args:
-        folder: the submission.
-        package: its name as a package.
-    """
+    """Finds the folder's package and its top-level files; other finders handle everything else."""
 
     def __init__(self, folder: Path, package: str) -> None:
         self.folder = folder

@@ -35,7 +35,6 @@ class ContractError(Exception):
 
     Args:
         message: what is wrong, with the expected signature and the given one.
-        hint: what to write instead.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
@@ -52,9 +51,7 @@ class Role:
     """One function of the contract.
 
     Attributes:
-        file: file that defines it.
         names: its name, followed by older names that are accepted too.
-        expected: the signature in messages.
         check: raises ``ContractError`` if a signature cannot be called as the contract requires.
     """
 
@@ -79,7 +76,6 @@ def accepted_args(
 
     Args:
         name: the function's name, for the message.
-        signature: its signature.
         given: the run's participant arguments.
         env: whether a2perf passes one argument itself, as the first parameter or as ``env``.
 
@@ -277,7 +273,6 @@ def require_done(name: str, result: object) -> None:
 
     Args:
         name: the function that was called.
-        result: what it returned.
 
     Raises:
         ContractError: the result is awaitable, lazy (an iterator, a partial), or still has work to do.

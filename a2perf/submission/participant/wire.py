@@ -142,7 +142,6 @@ def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> A
     """Returns the value of a frame.
 
     Args:
-        body: the msgpack value.
         tail: the large arrays; the returned arrays share its memory.
 
     Raises:
@@ -234,8 +233,6 @@ class Connection:
         stream: a connected stream socket; the connection owns it from now on.
         watched: the process at the other end; its death ends every wait. Without it the connection blocks, which saves
             one system call but ignores deadlines.
-        outgoing: shared memory for large arrays that are sent.
-        incoming: shared memory for large arrays that are received.
     """
 
     def __init__(
@@ -292,7 +289,6 @@ class Connection:
         Args:
             value: see the module's docstring.
             deadline: ``time.monotonic()`` at which to give up, or ``None``.
-            max_bytes: largest size of the value.
 
         Raises:
             Unsendable: the value's type or size is not supported; nothing was sent.

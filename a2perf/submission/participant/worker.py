@@ -44,12 +44,7 @@ _PLATFORM_FOLDER = str(Path(__file__).parent)
 
 
 class Worker:
-    """Serves one submission.
-
-    Args:
-        connection: the wire to the evaluator.
-        folder: the submission.
-    """
+    """Serves one submission."""
 
     def __init__(self, connection: Connection, folder: Path) -> None:
         self._connection = connection

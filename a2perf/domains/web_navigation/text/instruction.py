@@ -68,7 +68,6 @@ def write_instruction(profile: Mapping[str, str | bool], phrasing: int = 0) -> s
     """Returns the instruction for one website.
 
     Args:
-        profile: gold values by profile key.
         phrasing: selects the wording and the order of the values; any integer.
 
     Returns:

@@ -23,8 +23,6 @@ def text_solution(
     """Returns the text actions of a perfect episode on one website.
 
     Args:
-        site: what to solve.
-        profile: gold value of each field.
         sizes: of the arrays; elements beyond them are not listed.
         rows: the profile as observed; by default sorted by key.
 

@@ -35,12 +35,7 @@ class ShownText(spaces.Text):
 
 
 class ActionText(spaces.Text):
-    """Any text of at most ``max_length`` characters.
-
-    Args:
-        elements: samples name elements below this number.
-        max_length: most characters.
-    """
+    """Any text of at most ``max_length`` characters."""
 
     def __init__(self, elements: int = 250, max_length: int = MOST_RECEIVED) -> None:
         super().__init__(max_length, min_length=0, charset=string.printable)

@@ -66,10 +66,7 @@ class _PageLines:
     """The lines of a page with certain menus open.
 
     Args:
-        site: the site.
-        nodes: the listed elements.
         text: text of a listed element by its number, as ``PageRow.text``.
-        placeholder: placeholder of a listed element by its number.
     """
 
     def __init__(

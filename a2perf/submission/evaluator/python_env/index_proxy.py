@@ -46,7 +46,6 @@ class IndexProxy:
         upstream: the organizer's proxy, an ``http://`` address.
 
     Attributes:
-        channel: the descriptor for the relay.
         refused: refused targets, ``"host:port"``.
     """
 

@@ -54,7 +54,6 @@ class IndexSettings:
 
     Attributes:
         uv: settings by key of ``uv.toml``.
-        variables: certificates, proxies and timeouts.
     """
 
     uv: Mapping[str, Value] = field(default_factory=dict)

@@ -50,7 +50,6 @@ class Sources:
         find_links: folders of wheels, in addition to the index.
         offline: whether the network must not be used.
         allow_builds: whether source archives and folders may be built, which runs their code in the sandbox.
-        size_bytes: size of the largest environment.
         settings: index, links, certificates and proxies.
     """
 
@@ -71,7 +70,6 @@ class Installer:
 
     Args:
         home: an existing empty folder for all files; the environment is ``home/work/environment``.
-        interpreter: the base interpreter.
         sources: where packages come from.
         log: file to which the output of all commands is appended.
     """

@@ -25,7 +25,6 @@ class Interpreter:
     """A Python installation (not a virtual environment).
 
     Attributes:
-        executable: the program.
         version: ``"3.11.7"``.
         tag: implementation and version of its byte code, ``"cpython-311"``.
         platform: ``"linux-x86_64"``.

@@ -64,7 +64,6 @@ class RequirementLine:
         builds: whether installing it runs its code (a folder or a source archive).
         folder: the submission's folder, if the line refers to a file or folder in it.
         local: that file or folder, relative to ``folder``.
-        extras: the extras of a local package, with brackets.
     """
 
     text: str

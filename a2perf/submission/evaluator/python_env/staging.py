@@ -32,7 +32,6 @@ def write_requirements(lines: Sequence[RequirementLine], path: Path, sources: Pa
         lines: requirements; options among them are skipped.
         path: the file, in a folder that is read-only for the installer.
         sources: folder for packages that are built, which is writable for the installer.
-        max_bytes: largest unpacked size of one wheel.
 
     Raises:
         SubmissionError: a wheel is broken or too large, or a file has changed since it was read.

@@ -46,7 +46,6 @@ def find(name: str | Path, what: str, root_dir: str | None = None) -> Path:
 
     Args:
         name: its path, relative to one of ``folders``.
-        what: description for the message.
         root_dir: see ``folders``.
 
     Raises:
@@ -87,7 +86,6 @@ def require_fit(what: str, lines: list[str]) -> None:
     """Raises an error if a policy does not match the environment.
 
     Args:
-        what: description of the policy for the message.
         lines: its differences from the environment; see ``spaces.differences``.
 
     Raises:

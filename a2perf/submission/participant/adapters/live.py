@@ -52,7 +52,6 @@ def read(file: str, python: str) -> Any:
 
     Args:
         file: its path, relative to the submission.
-        python: version of the Python that wrote it.
 
     Raises:
         ContractError: this is another Python, or a package or module of the policy is not installed here.

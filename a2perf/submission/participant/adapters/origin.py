@@ -43,7 +43,6 @@ def require_origin(policy: Path, what: str) -> None:
 
     Args:
         policy: the policy's file or folder; the record may be in it, next to it, or one folder further up.
-        what: description of the policy for the message.
 
     Raises:
         ContractError: the policy is from another domain, or the record cannot be read.

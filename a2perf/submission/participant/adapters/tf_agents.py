@@ -49,7 +49,6 @@ def contract(
 
     Args:
         folder: folder of the policies, relative to ``ROOT_DIR`` or to the submission; or a SavedModel.
-        policy_name: name of the SavedModel in the folder.
         checkpoint: variables to load: a training step, ``"latest"``, or a path; by default those of the SavedModel.
         observation: converts an observation of the environment for the policy, if they differ.
         action: converts an action of the policy for the environment, if they differ.
@@ -98,16 +97,13 @@ class SavedPolicy:
     """A policy of TF-Agents, without its environment.
 
     Args:
-        path: the SavedModel.
         stateful: whether the caller knows when an episode starts.
-        action: converts an action for the environment.
 
     Raises:
         ContractError: TensorFlow or TF-Agents is not installed, the folder does not contain such a policy, or the
             policy has a state but the caller does not know when an episode starts.
 
     Attributes:
-        time_step_spec: input of the policy as a TF-Agents spec.
         state: state of a recurrent policy in the current episode.
     """
 
@@ -147,7 +143,6 @@ class SavedPolicy:
         """Raises an error if the specs of the policy and of the environment differ.
 
         Args:
-            env: the environment of the run.
             translated: whether observations are converted, and whether actions are; converted ones are not compared.
 
         Raises:

@@ -21,7 +21,6 @@ def policy_of(module: Any, env: Any) -> Callable[[Any], Any]:
 
     Args:
         module: the ``torch.nn.Module``; it is set to evaluation mode.
-        env: the environment of the run.
     """
     import torch
 

@@ -44,9 +44,7 @@ class ModelCall:
     """One call to a model.
 
     Attributes:
-        call: the request.
         answer: how it ended; None if that is unknown, because the relay was killed.
-        retries: its repeated tries.
     """
 
     call: CallEntry

@@ -62,7 +62,6 @@ def successes_in(run: Run, success_return: float | None) -> float | None:
     """Returns the number of successful episodes of a run; None if that is unknown.
 
     Args:
-        run: in one mode.
         success_return: least return of a success where the environment reports none.
     """
     episodes = [episode for kept in (run.episodes, run.further) for of_task in kept.values() for episode in of_task]

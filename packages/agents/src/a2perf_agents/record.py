@@ -45,7 +45,6 @@ class CallScope(msgspec.Struct, kw_only=True, frozen=True):
     """The part of a run in which a call was made.
 
     Attributes:
-        task: name of the task.
         phase: ``"train"``, ``"load"``, ``"latency"``, ``"episode"`` or ``"end"``.
         episode: number of the episode, None outside of episodes.
     """
@@ -59,8 +58,6 @@ class TokenUsage(msgspec.Struct, kw_only=True, frozen=True):
     """Tokens of one call as the server counted them.
 
     Attributes:
-        tokens_in: tokens of the prompt, cached ones included.
-        tokens_out: tokens of the answer, hidden reasoning included.
         cached: tokens of the prompt that the server had cached.
     """
 
@@ -70,13 +67,7 @@ class TokenUsage(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Amounts(msgspec.Struct, kw_only=True, frozen=True):
-    """Amounts that count towards the budgets.
-
-    Attributes:
-        calls: calls that were sent to the model.
-        tokens: tokens of prompts and answers.
-        cost: in the currency of the price table.
-    """
+    """Amounts that count towards the budgets."""
 
     calls: int = 0
     tokens: int = 0
@@ -96,17 +87,12 @@ class CallEntry(Record, kw_only=True, tag=CALL, tag_field="kind"):
 
     Attributes:
         call: number of the call in the run, from 1.
-        attempt: number of the attempt of the run.
         scope: where in the run it was made.
         path: path below the endpoint, ``"chat/completions"``.
-        model: name of the model.
         stream: whether the answer is streamed.
         sha256: hash of path and request; equal requests have equal hashes.
         at: start in seconds since the epoch.
-        reserved: the largest amounts that it can use.
         request: the participant's request; None if it was redacted.
-        changes: fields that the relay set in the request.
-        request_bytes: size of the request.
     """
 
     call: int
@@ -127,22 +113,16 @@ class AnswerEntry(Record, kw_only=True, tag=ANSWER, tag_field="kind"):
     """The end of a call, on disk before the participant gets the answer.
 
     Attributes:
-        call: number of the call.
         outcome: a value of ``CallOutcome``.
-        status: HTTP status that the participant got.
         usage: None if the server did not report it.
         charged: amounts counted towards the budgets; the reserved ones if the usage is unknown.
         cost: cost by the price table; None without a price or usage.
         first_s: time until the first token of a stream, in seconds; None otherwise.
         total_s: time until the end of the answer, retries included, in seconds.
-        tries: number of requests to the server.
         chunks: the bytes of the answer as text, in the pieces in which the participant got them; empty if redacted.
         chunks_s: time of each piece since the start of the call, in seconds.
         sha256: hash of the bytes of the answer.
-        response_bytes: size of the answer.
-        content_type: its media type.
         invalid_tool_calls: tool calls with arguments that are not JSON.
-        message: reason of an error.
     """
 
     call: int
@@ -167,7 +147,6 @@ class RetryEntry(Record, kw_only=True, tag=RETRY, tag_field="kind"):
     """A try that failed and is repeated.
 
     Attributes:
-        call: number of the call.
         reason: status of the server, or the error of the connection.
         wait_s: pause before the next try.
         charged: the reserved amounts if the server may have answered the lost request, else zero.
@@ -183,8 +162,6 @@ class ServedEntry(Record, kw_only=True, tag=SERVED, tag_field="kind"):
     """A request that was answered from a record, without a call.
 
     Attributes:
-        call: number of the recorded call.
-        attempt: number of the attempt.
         scope: where in the run the request was made.
         replayed: whether the record is that of another run (``--model BUNDLE``).
     """
@@ -201,7 +178,6 @@ class RefusedEntry(Record, kw_only=True, tag=REFUSED, tag_field="kind"):
     Attributes:
         scope: where in the run it was made.
         outcome: a value of ``CallOutcome``.
-        message: the reason.
         budget: name of the exhausted budget; empty for other reasons.
         sha256: hash of the request, if it was read.
     """
@@ -217,7 +193,6 @@ class OpenedEntry(Record, kw_only=True, tag=OPENED, tag_field="kind"):
     """The start of a relay.
 
     Attributes:
-        attempt: number of the attempt of the run.
         endpoint: address of the server, without user, password and query.
         models: names of the models that may be used.
     """
@@ -244,13 +219,7 @@ class UsageCounts(Record, kw_only=True):
     """Calls and their costs.
 
     Attributes:
-        calls: calls that were sent to the model.
         answered: calls with the outcome ``"ok"``.
-        served: requests that were answered from a record.
-        refused: requests that the relay refused.
-        retries: failed tries that were repeated.
-        tokens_in: tokens of prompts of calls with usage.
-        tokens_out: tokens of answers of calls with usage.
         calls_without_usage: answered calls for which the server reported no tokens. If it is above 0, the sums of
             tokens and cost are lower bounds.
         cost: cost of the calls with usage; None without a price table.
@@ -290,9 +259,7 @@ class BudgetUse(Record, kw_only=True):
     """One budget of a run.
 
     Attributes:
-        limit: the limit.
         used: the amount counted so far; calls with unknown usage count at their reserved maximum.
-        refused: requests that were refused because of it.
     """
 
     limit: float
@@ -306,10 +273,8 @@ class ModelUsage(Record, kw_only=True):
     Attributes:
         endpoint: address of the server, without user, password and query; empty in a replay.
         replay_of: SHA-256 of the journal that answered the requests in a replay; empty otherwise.
-        models: names of the models that could be used.
         currency: unit of costs; empty without a price table.
         energy: where the energy of the model is: always ``"unknown"``; the run's own energy is in ``tracking.json``.
-        total: usage of the whole run.
         scopes: usage per episode and per phase.
         budgets: those with a limit, by name: ``"tokens"``, ``"calls"``, ``"seconds"``, ``"joules"``, ``"cost"``; and
             ``"record_bytes"``, if the journal reached its largest size.

@@ -15,9 +15,6 @@ from a2perf_agents.calls import redact_journal
 def redact_bundle(bundle: Path) -> int:
     """Redacts the journal of a bundle and records its new hash in the manifest; a signature has to be made again.
 
-    Args:
-        bundle: the folder of an ended run.
-
     Returns:
         The number of calls.
 

@@ -42,15 +42,11 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The TOML file; its paths are relative to its folder.
 
     Attributes:
-        endpoint: base address of an OpenAI-compatible server.
         models: names of the models that the submission may use; the first is the default.
         key_variable: name of the evaluator's environment variable that holds the server's key.
         key_file: file that holds the server's key.
         replay: a bundle; its recorded answers are used instead of a server.
-        output_tokens: most tokens of one answer.
         call_timeout_s: limit of one call in seconds, retries included.
-        budget: bounds on the run.
-        prices: prices of the models.
     """
 
     endpoint: str | None = None

@@ -37,14 +37,7 @@ class ShownMessage:
 
 @dataclasses.dataclass(frozen=True)
 class ShownStep:
-    """One exchange on the page.
-
-    Attributes:
-        title: number and outcome.
-        summary: the answer in a line.
-        facts: tokens and time.
-        texts: questions, then the answer.
-    """
+    """One exchange on the page."""
 
     title: str
     summary: str
@@ -57,13 +50,9 @@ class ShownEpisode:
     """One episode on the page.
 
     Attributes:
-        title: task and number.
-        facts: return, length and how it ended.
         failed: whether it failed, or a call in it.
         panels: the answers in a row: what the agent did, call by call.
         strip_note: states where pictures of the pages are.
-        steps: its exchanges.
-        note: what is left out.
     """
 
     title: str
@@ -107,12 +96,7 @@ def transcript_page(runs: Sequence[Run]) -> str:
 
 
 def shown_transcript(run: Run, budget: TranscriptBudget) -> ShownTranscript | None:
-    """Returns the transcripts of a run; None if it recorded none.
-
-    Args:
-        run: read from files.
-        budget: of the page.
-    """
+    """Returns the transcripts of a run; None if it recorded none."""
     use = use_of(run)
     if use is None:
         return None

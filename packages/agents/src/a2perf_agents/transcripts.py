@@ -33,7 +33,6 @@ class SpokenText:
 
     Attributes:
         role: ``"system"``, ``"user"``, ``"assistant"``, ``"tool"``, or another name that the participant gave.
-        text: its beginning.
         left_out: number of characters after it.
     """
 
@@ -47,17 +46,13 @@ class Exchange:
     """One question and its answer.
 
     Attributes:
-        number: of the call in the run.
         asked: messages of the request that the previous one of the episode did not have.
         repeated: number of messages that the previous request had, too.
         answer: None without an answer; a redacted one has an empty text.
         outcome: ``"ok"``, or a kind of error.
-        message: reason of an error.
         tokens_in, tokens_out: None if the server did not report them.
         total_s: duration in seconds; None if the end is unknown.
         redacted: whether the contents were removed from the record; then the hashes stand for them.
-        request_sha256, answer_sha256: of the contents.
-        request_bytes, answer_bytes: their sizes.
     """
 
     number: int
@@ -81,7 +76,6 @@ class EpisodeTranscript:
     """The exchanges of one episode.
 
     Attributes:
-        task: name of the task.
         phase: ``"episode"``, or a phase outside of episodes.
         episode: number of the episode; None outside of episodes.
         exchanges: in order, without those that are left out.
@@ -104,10 +98,6 @@ def transcripts_of(entries: Callable[[], Iterable[ModelEntry]], wanted: Wanted) 
     """Returns the transcripts of the wanted episodes, in the order of their first calls.
 
     The journal is read twice: first to choose the calls, then for their contents.
-
-    Args:
-        entries: reads the journal.
-        wanted: the episodes.
     """
     places: dict[_Place, list[int]] = {}
     for entry in entries():

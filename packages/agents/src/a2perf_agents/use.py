@@ -75,7 +75,6 @@ def model_use(usage: ModelUsage | None, entries: Iterable[ModelEntry]) -> ModelU
 
     Args:
         usage: its summary; None for a killed run: the journal then gives the usage.
-        entries: of its journal.
     """
     kept = list(entries)
     answers = [
@@ -98,7 +97,6 @@ def entries_without_contents(files: BundleFiles, name: str) -> Iterator[ModelEnt
 
     Args:
         files: the run's files.
-        name: of the journal.
     """
     for entry in entries_of(files, name):
         if isinstance(entry, CallEntry):

@@ -73,7 +73,6 @@ def padded(rows: Rows, size: int, dtype: Any = np.float16) -> NDArray[Any]:
 
     Args:
         rows: candidates; those beyond ``size`` are dropped.
-        size: number of rows.
         dtype: half precision by default, since a replay memory holds a table per step.
     """
     table = np.zeros((size, rows.shape[1]), dtype)
@@ -88,7 +87,6 @@ class CandidateEnv(gymnasium.Wrapper[NDArray[Any], int, Any, Any]):
     ``info`` holds ``episode_return``, the environment's own, where an episode ends.
 
     Args:
-        env: of a domain that has candidates.
         size: number of rows; by default that of the reader.
         shaped: whether rewards are shifted and scaled for training.
         **arguments: of the domain's reader.

@@ -30,9 +30,6 @@ def record_candidates(
 
     Args:
         folder: the training run's artifacts.
-        env_id: id of the environment.
-        rows: rows of a table.
-        features: columns of a table.
         arguments: arguments of the domain's reader.
 
     Returns:
@@ -52,7 +49,6 @@ def contract(folder: str = "policies", *, policy_name: str = "greedy_policy") ->
 
     Args:
         folder: folder of the policies, relative to ``ROOT_DIR`` or to the submission.
-        policy_name: name of the SavedModel in the folder.
     """
     from a2perf_baselines.candidates import CandidateChoice
 

@@ -20,10 +20,6 @@ class PlacementSpace(spaces.Dict):
 
     A claimed cost is one number, negative for none. Positions are not bounded here: the environment refuses those
     outside of the canvas instead of moving them into it.
-
-    Args:
-        nodes: number of nodes to place.
-        draw: draws a legal placement.
     """
 
     def __init__(self, nodes: int, draw: Callable[[np.random.Generator], Action]) -> None:

@@ -29,8 +29,6 @@ class Schedule:
     Attributes:
         time_budget_s: wall-clock seconds.
         first_temperature: of the cost, at the start; it falls geometrically.
-        last_temperature: at the end.
-        swap_probability: share of moves that exchange two macros.
         replace_every: moves between two runs of the force-directed placer.
         max_moves: maximum number of moves; 0 for no limit.
     """
@@ -49,7 +47,6 @@ class Annealing:
     Args:
         env: a circuit training environment; its engine is used, which ends its episode.
         schedule: duration and temperatures.
-        seed: of the moves.
         incremental: evaluate moves with `IncrementalPlacement`; otherwise with the environment's engine.
     """
 

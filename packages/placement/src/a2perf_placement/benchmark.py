@@ -49,16 +49,13 @@ class Benchmark:
 
     Attributes:
         name: name of the design, ``"ariane_twin"``.
-        canvas: width and height.
         grid: columns and rows of the grid of density and congestion.
-        node_names: name of each node.
         num_hard: number of hard macros; they are the first nodes.
         node_kinds: 0 for a hard macro, 1 for a soft macro, 2 for a standard cell; int8, shape (nodes,).
         node_sizes: width and height in orientation N, float64, shape (nodes, 2).
         positions: initial centres, float64, shape (nodes, 2).
         orientations: initial orientation of each node, ``"N"`` to ``"FW"``.
         fixed: whether a node must keep its position, bool, shape (nodes,).
-        port_names: name of each port.
         port_positions: float64, shape (ports, 2).
         pin_owners: node of each pin; ``nodes + k`` for port ``k``; int64, shape (pins,).
         pin_offsets: position of the pin relative to the centre of its node in orientation N, float64, shape (pins, 2).
@@ -116,7 +113,6 @@ class Benchmark:
 
         Args:
             observation: the arrays; they become read-only.
-            seed: seed of the run.
         """
         at = {name: np.asarray(value) for name, value in observation.items()}
         for array in at.values():

@@ -135,8 +135,6 @@ def references(env_id: str, kwargs: Mapping[str, Any], settings: Mapping[str, An
     """Returns what the reference placers reach: random, greedy and simulated annealing.
 
     Args:
-        env_id: the environment.
-        kwargs: its arguments.
         settings: ``reference_moves`` and ``reference_time_s``.
     """
     import gymnasium

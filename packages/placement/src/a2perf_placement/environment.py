@@ -52,10 +52,7 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
         netlist_file: protobuf text, or a folder with ``netlist.pb.txt`` and ``initial.plc``. Overrides ``design``.
         init_placement: ``.plc`` file with canvas, grid, routes, ports and the initial placement.
         design: name of a design (``designs.NAMES``); used if no ``netlist_file`` is given.
-        profile: cost profile.
         wirelength_weight: weight of the wirelength; the profile's by default, as for the others.
-        density_weight: weight of the density.
-        congestion_weight: weight of the congestion.
         orientations: ``"flips"``: N, FN, S and FS; ``"fixed"``: as in the initial placement; ``"all"``: all eight.
         overlap_tolerance: um; overlaps up to this along either axis are allowed.
         time_limit_s: shown to the placer; the evaluator's ``call_timeout_s`` is what ends a call.
@@ -140,7 +137,6 @@ class MacroPlacementEnv(gymnasium.Env[Observation, Action], EzPickle):
 
         Args:
             seed: of the generator; nothing is drawn.
-            options: ignored.
 
         Returns:
             The design, see `Benchmark`, and an empty ``info``.

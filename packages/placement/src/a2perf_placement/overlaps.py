@@ -32,7 +32,6 @@ class MacroOverlap:
     """Two macros that overlap.
 
     Attributes:
-        first, second: names of the macros.
         width, height: how far they reach into each other along each axis, um; exact.
     """
 
@@ -47,8 +46,6 @@ class LegalityVerdict:
     """The verdict on a placement.
 
     Attributes:
-        overlaps: pairs of macros that overlap.
-        outside: macros that stick out of the canvas.
         unplaced: macros that are not placed.
     """
 
@@ -70,9 +67,7 @@ def overlapping_pairs(
     Args:
         x: of the centre of each box. Floats are taken as the exact rationals that they are; ``Fraction`` and
             ``Decimal`` are exact, too.
-        y: of the centre of each box.
         width: of each box, in the same unit.
-        height: of each box.
         tolerance: overlaps up to this along either axis are allowed.
 
     Raises:
@@ -122,7 +117,6 @@ def legality(plc: PlacementCost, tolerance: Number = 0) -> LegalityVerdict:
     """Returns the exact verdict on the hard macros of a placement.
 
     Args:
-        plc: the engine with the placement.
         tolerance: um; overlaps up to this along either axis are allowed.
 
     Raises:

@@ -63,7 +63,6 @@ def as_action(benchmark: Benchmark, result: Any, claims: Mapping[str, Any] | Non
     """Returns the action for what ``place`` returned.
 
     Args:
-        benchmark: the design.
         result: the positions, an array of shape (nodes, 2) or anything that NumPy converts into one, such as a tensor;
             or ``(positions, orientations)``; or a dict with ``positions`` and optionally ``orientations`` and
             ``claimed_cost``; or a dict from each node's name to ``(x, y)`` or ``(x, y, orientation)``. Orientations are

@@ -42,9 +42,6 @@ class PlacerResult(NamedTuple):
 class HardMacros:
     """Which cells are free for each movable hard macro while others are placed.
 
-    Args:
-        benchmark: the design.
-
     Attributes:
         nodes: movable hard macros, the largest first; indices of the netlist.
     """
@@ -84,10 +81,6 @@ class HardMacros:
 def random_placement(benchmark: Benchmark, generator: np.random.Generator) -> PlacerResult:
     """Places each hard macro in a random free cell; all other nodes stay at their initial positions.
 
-    Args:
-        benchmark: the design.
-        generator: draws the cells.
-
     Raises:
         ArgumentError: no legal placement was found.
     """
@@ -110,9 +103,6 @@ def random_placement(benchmark: Benchmark, generator: np.random.Generator) -> Pl
 
 def greedy_placement(benchmark: Benchmark) -> PlacerResult:
     """Places hard macros by size, each in the free cell with the lowest cost; all other nodes keep their positions.
-
-    Args:
-        benchmark: the design.
 
     Raises:
         ArgumentError: no legal placement was found.
@@ -138,10 +128,8 @@ def annealed_placement(
     The temperature falls geometrically, from the median cost of a worsening move to a thousandth of it.
 
     Args:
-        benchmark: the design.
         max_moves: number of moves; 0 for no limit.
         time_s: wall time, seconds.
-        seed: of the moves.
 
     Raises:
         ArgumentError: neither limit is given, or no legal placement was found.
@@ -169,7 +157,6 @@ def coordinate_descent_placement(
     """Improves the greedy placement node by node: hard macros over all free cells, soft ones over their neighbourhood.
 
     Args:
-        benchmark: the design.
         sweeps: how often each node is looked at; soft macros move half as far in each further one.
         time_s: wall time, seconds.
         seed: of the order of nodes.
@@ -207,7 +194,6 @@ class _Search:
 
     Attributes:
         alike: movable hard macros of the same size as each.
-        soft: movable soft macros and standard cells.
     """
 
     def __init__(self, benchmark: Benchmark, start: PlacerResult, seed: int) -> None:

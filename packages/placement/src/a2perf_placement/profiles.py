@@ -27,7 +27,6 @@ class PlacementCosts(NamedTuple):
         wirelength: half-perimeter wirelength relative to (width + height) for every net.
         density: half the mean density of the fullest tenth of the cells.
         congestion: mean of the most congested twentieth of the values of both maps.
-        cost: weighted sum.
     """
 
     wirelength: float
@@ -41,8 +40,6 @@ class CostProfile:
     """What evaluators do differently.
 
     Attributes:
-        name: of the profile.
-        weights: of the parts of the cost.
         nearest_cell: count pins beyond the last cell in the nearest cell; otherwise their nets are not routed.
         density_tolerance: um; thinner overlaps of a node with a line of cells do not count.
         line_tolerance: um; a macro that covers a line of cells up to this covers it completely.
@@ -112,7 +109,6 @@ def engine_from_header(netlist_file: str | Path, placement_file: str | Path) -> 
     engine (``cost_model.create_placement_cost``) takes the routes from its settings.
 
     Args:
-        netlist_file: the netlist, protobuf text.
         placement_file: the ``.plc`` file.
 
     Raises:

@@ -34,8 +34,6 @@ def apply_placement(
     """Puts a placement into an engine that has the initial one, and checks it.
 
     Args:
-        plc: the engine.
-        order: node of each row.
         positions: centre of each node, um, finite, shape (nodes, 2).
         orientations: index into ``ORIENTATIONS`` of each node, shape (nodes,); read for hard macros only.
         allowed: orientations that movable hard macros may have.

@@ -29,8 +29,6 @@ class AccessCheck:
     """ASGI middleware that lets authorized requests pass.
 
     Args:
-        app: the application.
-        settings: the token and the address of the server.
         count_error: called with each refusal.
     """
 

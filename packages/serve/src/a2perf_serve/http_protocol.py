@@ -47,11 +47,7 @@ class SessionMessage(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def http_routes(sessions: Sessions) -> list[BaseRoute]:
-    """Returns the routes of the protocol.
-
-    Args:
-        sessions: the sessions of the server.
-    """
+    """Returns the routes of the protocol."""
     endpoint = _SessionEndpoint(sessions)
     return [
         Route("/v1/tasks", endpoint.over_http("tasks"), methods=["GET"]),

@@ -40,11 +40,7 @@ _INSTRUCTIONS = (
 
 
 def mcp_server(sessions: Sessions) -> MCPServer[Any]:
-    """Returns a server of the SDK with the tools.
-
-    Args:
-        sessions: the sessions behind the tools.
-    """
+    """Returns a server of the SDK with the tools."""
     server: MCPServer[Any] = MCPServer("a2perf", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
 
     @server.tool()
@@ -89,7 +85,6 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """Acts in the running episode.
 
         Args:
-            session: the id that reset returned.
             action: an integer, nested lists of numbers, or a string such as "click 12", as the task takes it.
         """
 
@@ -100,11 +95,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
     @server.tool()
     async def observe(session: str) -> CallToolResult:
-        """Returns the last observation of the session again, without acting.
-
-        Args:
-            session: the id that reset returned.
-        """
+        """Returns the last observation of the session again, without acting."""
 
         async def work() -> dict[str, Any]:
             return outcome_fields(await sessions.observe(sessions.find(session), "json"))
@@ -113,11 +104,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
     @server.tool()
     async def describe(session: str) -> CallToolResult:
-        """Returns the spaces of observations and actions of the session.
-
-        Args:
-            session: the id that reset returned.
-        """
+        """Returns the spaces of observations and actions of the session."""
 
         async def work() -> dict[str, Any]:
             return {"spaces": await sessions.describe(sessions.find(session), "json")}
@@ -126,11 +113,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
     @server.tool()
     async def close(session: str) -> CallToolResult:
-        """Ends the session.
-
-        Args:
-            session: the id that reset returned.
-        """
+        """Ends the session."""
 
         async def work() -> dict[str, Any]:
             sessions.close(sessions.find(session))
@@ -142,11 +125,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
 
 
 class McpOverHttp:
-    """The tools over streamable HTTP, at ``/mcp``.
-
-    Args:
-        sessions: the sessions behind the tools.
-    """
+    """The tools over streamable HTTP, at ``/mcp``."""
 
     def __init__(self, sessions: Sessions) -> None:
         settings = sessions.settings
@@ -174,11 +153,7 @@ class McpOverHttp:
 
 
 def run_stdio(settings: ServerSettings) -> None:
-    """Serves one client over standard input and output until it closes them, SIGTERM or SIGINT.
-
-    Args:
-        settings: what to serve.
-    """
+    """Serves one client over standard input and output until it closes them, SIGTERM or SIGINT."""
     logging.basicConfig(level=logging.WARNING, format="a2perf serve: %(message)s")
     asyncio.run(_serve_stdio(settings))
 

@@ -36,11 +36,7 @@ class ServerCounters:
         self.latency: dict[str, LatencyHistogram] = collections.defaultdict(LatencyHistogram)
 
     def text(self, gauges: Mapping[str, tuple[float, str]]) -> str:
-        """Returns everything that was counted.
-
-        Args:
-            gauges: further values by name, each with its description.
-        """
+        """Returns everything that was counted."""
         lines: list[str] = []
         for name, (value, description) in gauges.items():
             lines += [*_head(name, "gauge", description), f"a2perf_{name} {value:g}"]

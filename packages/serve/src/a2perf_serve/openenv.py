@@ -75,7 +75,6 @@ class OpenEnvSession:
     """One session as OpenEnv sees it.
 
     Args:
-        sessions: the sessions of the server.
         connection: the WebSocket that owns it; None over HTTP.
 
     Raises:
@@ -143,11 +142,7 @@ def _result(outcome: Outcome) -> dict[str, Any]:
 
 
 def openenv_routes(sessions: Sessions) -> list[BaseRoute]:
-    """Returns the routes of the protocol.
-
-    Args:
-        sessions: the sessions of the server.
-    """
+    """Returns the routes of the protocol."""
     endpoint = _OpenEnvEndpoint(sessions)
     return [
         Route("/reset", endpoint.reset, methods=["POST"]),

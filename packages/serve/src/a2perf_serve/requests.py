@@ -29,7 +29,6 @@ def decode(body: bytes | str, kind: type[_Message], form: Form = "json") -> _Mes
     Args:
         body: its bytes or text.
         kind: the type that its fields must fit.
-        form: how it is written.
 
     Raises:
         ServingError: it is not valid JSON or MessagePack (``malformed``), or a field does not fit (``bad_request``).

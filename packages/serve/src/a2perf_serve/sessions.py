@@ -43,13 +43,10 @@ class Session:
 
     Attributes:
         id: what the client presents; nobody can guess it.
-        number: its number in its worker process.
         task: what it runs; None until its first reset.
         worker: where its environment lives.
-        steps: of the current episode.
         seed: given with the last reset.
         created, used: ``time.monotonic()``, seconds.
-        busy: a request is under way.
         connection: the WebSocket that owns it; None if any request that has the id may use it.
     """
 
@@ -66,11 +63,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions of a server.
-
-    Args:
-        settings: what is served, and the limits.
-    """
+    """All sessions of a server."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
@@ -180,13 +173,7 @@ class Sessions:
         return _outcome(await self._call(session, "observe", form))
 
     def close(self, session: Session, kind: str = "unknown_session", why: str = "the session was closed") -> None:
-        """Ends a session; calling it again changes nothing.
-
-        Args:
-            session: the session.
-            kind: of the error that later requests receive.
-            why: its message.
-        """
+        """Ends a session; calling it again changes nothing."""
         if self._sessions.pop(session.id, None) is None:
             return
         if session.connection is not None:

@@ -29,10 +29,6 @@ class ServedTask:
     Attributes:
         name: what clients call it: the name of a task, or the id of an environment without one.
         domain: its domain; environments of one domain share worker processes.
-        env_id: the environment.
-        kwargs: its arguments.
-        title: name for people.
-        summary: one line.
     """
 
     name: str
@@ -50,17 +46,12 @@ class ServerSettings:
     Attributes:
         protocol: one of `PROTOCOLS`.
         tasks: what clients may open; the first is the default.
-        host: address to bind.
         port: 0 for a free one.
         token: what clients must send; None for nothing, which only a loopback address allows.
         client_kwargs: names of the environment's arguments that clients may give; their values are trusted.
         client_options: names of the options of ``reset`` that clients may give.
-        max_sessions: open sessions.
-        max_connections: open connections.
         max_memory_bytes: resident memory of all processes of the server, above which no environment is made; None for
             half of the machine's memory.
-        max_message_bytes: of a request.
-        session_seconds: age at which a session is closed.
         idle_seconds: time without a request after which a session, or a connection without one, is closed.
         step_seconds: time after which an environment that does not answer is killed.
         request_seconds: time in which the head and the body of an HTTP request must arrive, and in which a client must
@@ -161,12 +152,6 @@ def served_tasks(
     kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[ServedTask, ...]:
     """Returns the tasks that names select; every task of every domain if nothing is named.
-
-    Args:
-        domains: names of domains, for all of their tasks.
-        tasks: names of tasks.
-        env_ids: ids of environments.
-        kwargs: further arguments of each environment.
 
     Raises:
         ConfigError: a name is not known, or an environment does not take an argument.

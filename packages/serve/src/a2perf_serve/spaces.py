@@ -74,9 +74,7 @@ def checked_action(space: spaces.Space[Any], given: Any, name: str = "action") -
     """Returns an action of a client as the environment takes it.
 
     Args:
-        space: the action space.
         given: a decoded message: an integer, a string, nested lists of numbers, or the record of an array.
-        name: what an error calls it.
 
     Returns:
         An ``int``, a ``str``, an array of the space's shape and dtype, or a dict or tuple of them. Numbers outside the

@@ -54,7 +54,6 @@ def encode(value: Any, form: Form) -> bytes:
 
     Args:
         value: as `plain` returns it; it may contain ``msgspec.Raw`` with bytes of the same form.
-        form: how to write it.
     """
     return (_JSON if form == "json" else _MSGPACK).encode(value)
 
@@ -123,7 +122,6 @@ def from_plain(value: Any, *, most_items: int = 1 << 28) -> Any:
 
     Args:
         value: as ``msgspec.json.decode`` or ``msgspec.msgpack.decode`` returns it.
-        most_items: of one array.
 
     Raises:
         ServingError: a record is invalid (``bad_request``).

@@ -30,7 +30,6 @@ class WorkerProcess(asyncio.Protocol):
     """One worker process.
 
     Attributes:
-        sessions: numbers of the sessions that live in it.
         opening: held while an environment is made, so a step waits for at most one such.
     """
 
@@ -173,7 +172,6 @@ class WorkerProcesses:
     """The worker processes of a server, started on demand.
 
     Args:
-        per_domain: processes for the sessions of one domain.
         step_seconds: see `ServerSettings`.
     """
 

@@ -51,9 +51,7 @@ def series_of(run: Run, started_s: float | None, *, trace: bool = True) -> tuple
     """Returns the series of a run: its learning curve, its episodes, and the samples of the trackers.
 
     Args:
-        run: the run.
         started_s: start of the run, seconds since the epoch; None if unknown.
-        trace: include the samples of the trackers.
     """
     began = started_s or 0.0
     found = [*_curve(run, began), *_episodes(run, began), *(_samples(run, began) if trace else ())]

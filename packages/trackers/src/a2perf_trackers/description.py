@@ -48,7 +48,6 @@ class DescribedNumber:
 
     Attributes:
         name: ``score/<metric>``; with the mode or the task before the metric if the run has several.
-        label: name for people.
         quantity: value in ``quantity.unit``, spread, provenance and method. The value is never None.
     """
 
@@ -68,15 +67,10 @@ class RunDescription:
     """What a tracker shows of one run.
 
     Attributes:
-        run: the run.
-        profile: the formulas of its scores.
         name: name for people, ``"numpy_ars synthetic_trot train seed 1"``.
-        group: name that seeds of one another share.
         params: identity, settings, arguments and versions; no value is None.
-        numbers: its scores and costs.
         series: learning curve, episodes and the samples of the trackers.
         tags: short texts about the record: state, layout, hash, failure.
-        conditions: problems of the run.
         started_s: start of the run, seconds since the epoch; None if unknown.
         ended_s: its end; None if unknown.
         content: hash of everything that was recorded; the same for a folder and a packed file.
@@ -134,7 +128,6 @@ def describe(run: Run, profile: Profile = "corrected", *, trace: bool = True) ->
     """Returns what a tracker shows of a run.
 
     Args:
-        run: the run.
         profile: the formulas of its scores, ``"corrected"`` or ``"upstream"``.
         trace: include the samples of the trackers: power, memory and processor time.
 

@@ -23,8 +23,6 @@ class ExportedRun:
 
     Attributes:
         run: key of the run, ``root/mode``.
-        name: its name in the tracker.
-        run_id: its identifier in the tracker.
         place: address or folder for people.
         is_new: False if the tracker already had it.
     """
@@ -49,11 +47,7 @@ def export_each(
 
     Args:
         given: what ``runs_of`` takes.
-        tracker: name of the tracker for messages.
         write: writes one run, or finds that the tracker already has it.
-        hint: how to fix a failure of the tracker.
-        profile: the formulas of the scores.
-        trace: include the samples of the trackers.
 
     Returns:
         One entry per run, in the given order.

@@ -49,12 +49,7 @@ class HParamsExperiment:
             self._metrics.setdefault(number.name, f"{number.label}{unit}")
 
     def session(self, description: RunDescription, summary_tag: str) -> Iterator[bytes]:
-        """Yields the events of a run: its summary, start and end.
-
-        Args:
-            description: of the run.
-            summary_tag: tag of the summary in the text dashboard.
-        """
+        """Yields the events of a run: its summary, start and end."""
         start = plugin_data_pb2.SessionStartInfo(
             group_name=trial_name(description), start_time_secs=description.started_s or 0.0
         )

@@ -41,7 +41,6 @@ def model_card(
         profile: the formulas of the scores, ``"corrected"`` or ``"upstream"``.
         license: license of the model as the hub names it, ``"apache-2.0"``.
         library_name: library that loads the model, for example ``"stable-baselines3"``.
-        tags: further tags.
 
     Returns:
         A ``huggingface_hub.ModelCard``; ``str(card)`` is the text of README.md, and ``card.save(path)`` writes it.

@@ -91,13 +91,9 @@ class MlflowLogger(TrackerLogger):
     """Logs values of a running training to one MLflow run.
 
     Args:
-        name: name of the MLflow run.
         tracking_uri: as for ``log_runs``.
         experiment: as for ``log_runs``.
         params: parameters of the run.
-
-    Attributes:
-        run_id: identifier of the MLflow run.
 
     Raises:
         MissingDependency: MLflow, or the package that its store needs, is not installed.

@@ -26,8 +26,6 @@ class MlflowExperiment:
     """An experiment of an MLflow store.
 
     Attributes:
-        uri: address of the store.
-        logged: identifiers of complete MLflow runs by digest.
         incomplete: identifiers of MLflow runs that an interrupted export left, by digest.
     """
 
@@ -49,7 +47,6 @@ def connected(tracking_uri: str | Path | None, experiment: str) -> MlflowExperim
 
     Args:
         tracking_uri: address of the store; None for MLflow's own choice.
-        experiment: its name.
 
     Raises:
         MissingDependency: MLflow, or the package that its store needs, is not installed.

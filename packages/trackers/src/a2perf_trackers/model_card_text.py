@@ -31,9 +31,6 @@ def model_card_text(results: ModelResults) -> str:
     """Returns the Markdown below the metadata of a card.
 
     Text of a submission is escaped for Markdown and HTML.
-
-    Args:
-        results: of one submission.
     """
     labels = labels_of(results.settings)
     tables = [

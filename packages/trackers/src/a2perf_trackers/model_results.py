@@ -36,10 +36,7 @@ class ModelResults:
     """What a card says about one submission.
 
     Attributes:
-        title: its title, free of control characters.
         runs: its runs, all of one version of its files.
-        settings: the scores by task.
-        profile: the formulas of the scores.
     """
 
     title: str
@@ -59,7 +56,6 @@ def model_results(given: RunSource | Sequence[RunSource], *, algorithm: str | No
     Args:
         given: runs, results or paths.
         algorithm: name of the submission; may be None if all runs have the same one.
-        profile: the formulas of the scores.
 
     Raises:
         UserError: no run was found, the runs have several submissions or versions, a run is not finished or was changed

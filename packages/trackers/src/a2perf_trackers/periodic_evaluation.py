@@ -26,7 +26,6 @@ class EvaluatedPolicy:
         step: step of the training run at the time of the snapshot.
         result: the result; None if the evaluation failed.
         failure: why it failed; empty otherwise.
-        wall_s: wall time of the evaluation.
     """
 
     step: int
@@ -53,7 +52,6 @@ class PeriodicEvaluation:
     """Evaluates policies of a training run and keeps the results.
 
     Args:
-        task: name of the task.
         every: steps or epochs between evaluations.
         episodes: episodes per evaluation.
         seed: seed of the episodes, the same in every evaluation.
@@ -125,7 +123,6 @@ class PeriodicEvaluation:
 
         Args:
             policy: what ``a2perf.evaluate`` takes; a later change of an object has no effect.
-            step: step of the training run.
 
         Returns:
             The evaluations that have ended since the last call.

@@ -52,7 +52,6 @@ def copy_publishable(run: Run, folder: Path) -> list[Path]:
     """Copies the publishable files of a run, also out of a packed file.
 
     Args:
-        run: read from a bundle.
         folder: receives the files at their paths below the bundle.
 
     Returns:

@@ -42,7 +42,6 @@ class EvaluateCallback(BaseCallback):  # type: ignore[misc]  # Stable-Baselines3
         episodes: episodes per evaluation; by default those of the task.
         seed: seed of the episodes, the same in every evaluation.
         name: name of the policy in the records; by default the name of the algorithm in lower case.
-        root_dir: folder of the records.
         best_model_path: file to which the model with the highest mean return is copied, such as ``"best.zip"``.
         background: evaluate in a thread while the training continues. The numbers are then logged when an evaluation
             has ended, with ``a2perf/evaluated_step``; the training run waits at its end for the rest.

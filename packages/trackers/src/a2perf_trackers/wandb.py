@@ -94,15 +94,11 @@ class WandbLogger(TrackerLogger):
     """Logs values of a running training to one run of Weights & Biases.
 
     Args:
-        name: name of the run.
         project: as for ``log_runs``.
         entity: as for ``log_runs``.
         folder: as for ``log_runs``.
         mode: as for ``log_runs``.
         params: configuration of the run.
-
-    Attributes:
-        run_id: identifier of the run in the project.
 
     Raises:
         MissingDependency: the package ``wandb`` is not installed.

@@ -16,8 +16,6 @@ class ModelPrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Prices of one model per million tokens.
 
     Attributes:
-        input: price of tokens of the prompt.
-        output: price of tokens of the answer.
         cached_input: price of tokens of the prompt that the server had cached; by default that of ``input``.
     """
 
@@ -31,7 +29,6 @@ class PriceTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         currency: unit of the prices, ``"USD"``.
-        models: the prices.
     """
 
     currency: str
@@ -42,11 +39,8 @@ class BudgetLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Budgets of one run; None means no bound.
 
     Attributes:
-        tokens: tokens of prompts and answers together.
-        calls: calls to the model.
         seconds: time in which at least one call is in flight.
         joules: energy above idle of the participant's processes; that of the model is unknown.
-        cost: in the currency of the price table.
     """
 
     tokens: Count | None = None
@@ -63,9 +57,6 @@ class ModelAccess(msgspec.Struct, frozen=True):
         endpoint: base address of the server, ``"https://host/v1"``; empty in a replay.
         key: its secret key; empty for a server without one.
         models: names of the models that may be used; the first is the default.
-        budgets: bounds on the run.
-        prices: price table.
-        output_tokens: most tokens of one answer.
         call_timeout_s: limit of one call, retries included, in seconds.
         replay: journal that answers the requests; None to use the endpoint.
     """

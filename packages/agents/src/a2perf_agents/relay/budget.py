@@ -23,8 +23,6 @@ def cost(price: ModelPrice | None, tokens_in: int, tokens_out: int, cached: int 
 
     Args:
         price: prices per million tokens.
-        tokens_in: tokens of the prompt, cached ones included.
-        tokens_out: tokens of the answer.
         cached: tokens of the prompt that the server had cached.
     """
     if price is None:
@@ -38,8 +36,6 @@ class RunBudget:
     """The budgets of a run.
 
     Args:
-        limits: the bounds.
-        used: amounts of earlier attempts.
         busy_s: time in which calls were in flight in earlier attempts, in seconds.
         clock: a monotonic clock in seconds.
     """
@@ -77,12 +73,6 @@ class RunBudget:
 
     def output_tokens(self, prompt: int, choices: int, most: int, price: ModelPrice | None) -> int:
         """Returns how many tokens an answer may have under the budgets of tokens and cost.
-
-        Args:
-            prompt: bound on the tokens of the prompt.
-            choices: number of answers to one prompt.
-            most: bound on the tokens of one answer.
-            price: prices of the model.
 
         Returns:
             At most ``most``; below 1 if the budgets do not allow a single token.

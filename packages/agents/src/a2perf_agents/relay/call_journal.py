@@ -23,12 +23,7 @@ LOCK_WAIT_S = 15.0
 
 
 class RecordedAnswers:
-    """The answers in a journal, by place and request; contents stay on disk.
-
-    Args:
-        path: the journal.
-        data: its content.
-    """
+    """The answers in a journal, by place and request; contents stay on disk."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self._path = path
@@ -88,9 +83,6 @@ class CallJournal:
 
     A written entry survives the death of the process at once. ``committed`` waits until it is on disk; calls that end
     at the same time share one flush.
-
-    Args:
-        path: the file.
 
     Raises:
         InfrastructureError: the relay of an earlier attempt still writes it.

@@ -44,7 +44,6 @@ class Connections:
 
     Args:
         endpoint: base address, ``"https://host/v1"``.
-        headers: headers of all requests.
         context: TLS settings; None for those of the system.
     """
 
@@ -71,8 +70,6 @@ class Connections:
 
         Args:
             method: ``"GET"`` or ``"POST"``.
-            path: below the endpoint.
-            body: content.
 
         Raises:
             Unreachable: there is no connection.
@@ -249,7 +246,6 @@ class ServerResponse:
     """An answer.
 
     Attributes:
-        status: its HTTP status.
         headers: its headers, names in lower case; of repeated ones the last.
     """
 

@@ -68,11 +68,9 @@ class Exchanges:
     """All calls of one relay.
 
     Args:
-        access: the model.
         upstream: client of the server; None in a replay.
         journal: the run's journal.
         replayed: the record of another run that answers the requests; None to use the server.
-        attempt: number of the attempt of the run.
     """
 
     def __init__(

@@ -48,7 +48,6 @@ class RelayCaller(ServiceSession):
     """One part of a run that calls the model: it tells the relay where in the run it is. Picklable for a child process.
 
     Args:
-        control: its socket to the relay.
         token: the key of the participant's requests.
         model: name of the default model.
         limits_energy: whether the run has a budget of energy.
@@ -83,7 +82,6 @@ class RelayCaller(ServiceSession):
 
         Args:
             phase: see ``CallScope``.
-            episode: number of the episode.
             task: name of the task; by default the one given before.
         """
         self._task = self._task if task is None else task
@@ -148,11 +146,7 @@ class RelayCaller(ServiceSession):
 
 
 class RunningRelay:
-    """A relay process of one run.
-
-    Attributes:
-        caller: the part of the run in this process.
-    """
+    """A relay process of one run."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], control: socket.socket, access: ModelAccess, token: str
@@ -209,10 +203,7 @@ def start_relay(access: ModelAccess, folder: Path, *, log: Path, attempt: int = 
     """Starts a relay process.
 
     Args:
-        access: the model.
-        folder: folder of the journal.
         log: file that receives the relay's own messages.
-        attempt: number of the attempt of the run.
 
     Raises:
         ConfigError: the model server refuses the key or does not know a model.

@@ -11,14 +11,7 @@ MAX_MESSAGE_BYTES = 1 << 17
 
 
 class RelaySettings(msgspec.Struct):
-    """The first message.
-
-    Attributes:
-        access: the model.
-        folder: the bundle.
-        token: the key that participants send.
-        attempt: number of the attempt of the run.
-    """
+    """The first message."""
 
     access: ModelAccess
     folder: str

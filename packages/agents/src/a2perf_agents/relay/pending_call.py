@@ -37,7 +37,6 @@ class PendingCall:
 
     Attributes:
         is_rate_limited: whether the server refused the last try for the rate of calls.
-        sent: pieces that the participant has got.
         held: pieces that wait until the answer is on disk.
     """
 

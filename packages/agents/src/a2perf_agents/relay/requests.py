@@ -35,10 +35,8 @@ class RefusedRequest(CarriedError):
     """A request that is not sent.
 
     Args:
-        outcome: the kind of error.
         message: what was given and what is valid. The participant reads it, so it contains no number of the whole run.
         record: the message of the record; by default the same.
-        status: HTTP status of the answer.
         budget: name of the exhausted budget, if that is the reason.
     """
 
@@ -56,9 +54,6 @@ class ModelRequest:
 
     Attributes:
         path: one of ``PATHS``.
-        text: its JSON as it was sent.
-        document: the parsed JSON.
-        model: the model that answers it.
         stream: whether the answer is streamed.
         sha256: see ``request_hash``.
     """
@@ -76,7 +71,6 @@ def read_request(path: str, body: bytes, models: tuple[str, ...]) -> ModelReques
 
     Args:
         path: one of ``PATHS``.
-        body: its content.
         models: names of the models that may be used; empty for any, as in a replay.
 
     Raises:
@@ -155,8 +149,6 @@ def outgoing(request: ModelRequest, field: str, output_tokens: int) -> tuple[dic
     """Returns the document for the server, and the fields that differ from the participant's.
 
     Args:
-        request: the request.
-        field: name of the field that bounds the answer.
         output_tokens: its value; 0 sets no bound, for embeddings.
     """
     changes: dict[str, object] = {}

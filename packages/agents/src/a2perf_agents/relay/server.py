@@ -52,7 +52,6 @@ class RelayServer:
     """Serves the connections of any number of listening sockets.
 
     Args:
-        exchanges: answers the requests.
         token: the word that every request has to carry as its key; it keeps other users of the host out.
     """
 

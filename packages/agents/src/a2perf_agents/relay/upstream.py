@@ -44,7 +44,6 @@ class UpstreamResponse:
     """The answer to one try.
 
     Attributes:
-        status: its HTTP status.
         retry_after_s: what the header Retry-After asks for; None without it.
         is_stream: whether it is a stream of events.
     """
@@ -83,11 +82,7 @@ class UpstreamResponse:
 
 
 class Upstream:
-    """The client of the model server.
-
-    Args:
-        access: endpoint and key.
-    """
+    """The client of the model server."""
 
     def __init__(self, access: ModelAccess) -> None:
         self._access = access
@@ -176,13 +171,7 @@ def retry_after(text: str | None) -> float | None:
 
 
 def pause_s(tries: int, wanted_s: float | None, *, most_tries: float = MAX_TRIES) -> float | None:
-    """Returns the pause before another try; None for no other try.
-
-    Args:
-        tries: number of tries so far.
-        wanted_s: pause that the server asked for.
-        most_tries: largest number of tries.
-    """
+    """Returns the pause before another try; None for no other try."""
     if tries >= most_tries or (wanted_s is not None and wanted_s > LONGEST_RETRY_AFTER_S):
         return None
     if wanted_s is not None:

@@ -33,7 +33,6 @@ class TrainingCheckpoint:
     """One checkpoint of a training run.
 
     Attributes:
-        step: environment steps.
         path: the folder with the files of the training script; read-only.
         state: the state that was passed to ``Run.save``.
         bookkeeping: state of this package: seconds trained, lengths of event files.
@@ -121,7 +120,6 @@ def replace(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes a file or a folder beside ``path`` and renames it; a reader sees the old one or the new one.
 
     Args:
-        path: the final path.
         write: called with the temporary path in the same folder.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,11 +15,6 @@ from a2perf.errors import UserError
 def evaluate(act: Callable[[Any], Any], env: gymnasium.Env[Any, Any], seeds: Sequence[int]) -> NDArray[np.float64]:
     """Runs one episode per seed.
 
-    Args:
-        act: maps an observation to an action.
-        env: the environment.
-        seeds: of the resets.
-
     Returns:
         The returns, shape ``(len(seeds),)``.
     """
@@ -42,7 +37,6 @@ def evaluate_vector(
     Args:
         act: maps a batch of observations to a batch of actions.
         envs: the members, with autoreset mode ``DISABLED``; members that are done wait for their batch.
-        seeds: of the resets.
 
     Returns:
         The returns, shape ``(len(seeds),)``.

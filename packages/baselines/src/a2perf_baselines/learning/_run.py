@@ -36,11 +36,6 @@ class TrainingRun:
     """A training run, from its first call to its last; created by ``begin``, used as a context manager.
 
     Attributes:
-        settings: its settings.
-        folder: the artifacts.
-        env_id: id of the environment.
-        env_kwargs: its keyword arguments.
-        seed: seed of the training run.
         total_steps: environment steps of the whole training run: ``settings.total_steps`` or the budget of the run,
             whichever is smaller.
     """
@@ -93,10 +88,6 @@ class TrainingRun:
     def require_spaces(self, observation: Any, action: Any) -> None:
         """Records the spaces of the first call and refuses others.
 
-        Args:
-            observation: the observation space.
-            action: the action space.
-
         Raises:
             UserError: the training run began with others; the message names every difference.
         """
@@ -129,8 +120,6 @@ class TrainingRun:
         """Writes a checkpoint atomically.
 
         Args:
-            step: environment steps so far.
-            write: writes files into the folder that it gets.
             state: counters, states of generators, arrays: msgpack types, NumPy arrays, and ints of any size.
 
         Returns:

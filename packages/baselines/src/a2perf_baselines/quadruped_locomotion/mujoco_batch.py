@@ -100,16 +100,13 @@ class MuJoCoBatch:
     """Robots that step together; implements ``learning.torch.ppo.BatchEnvironment``.
 
     Args:
-        count: number of robots.
         clip: see ``QuadrupedLocomotionEnv``; one clip, not a family.
-        control: meaning of actions and observations.
         physics: parameters of the model.
         variation: what differs between episodes.
         threads: that step them; the results do not depend on it.
         autoreset: begin the next episode of a robot in the step in which one ended.
 
     Attributes:
-        count: number of robots.
         episodes: complete episodes; the caller may clear it.
 
     Raises:
@@ -201,7 +198,6 @@ class MuJoCoBatch:
         """Begins an episode of each robot.
 
         Args:
-            seed: determines all later episodes, too.
             phases: start phases in [0, 1), shape (n,); by default random, with warm-ups.
         """
         sequence = np.random.SeedSequence(seed)

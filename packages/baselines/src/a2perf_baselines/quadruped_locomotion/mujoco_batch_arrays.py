@@ -101,14 +101,11 @@ class World(NamedTuple):
     """What all robots share; only read.
 
     Attributes:
-        clip: the clip.
-        tree: geometry of the robot.
         target_times: of the target frames, s, shape (4,).
         body_points: see ``mujoco_model.body_points``.
         body_radii: see ``mujoco_model.body_points``.
         step: address of ``mj_step``.
         models: addresses of the models among which each episode draws one.
-        substeps: of a control step.
         implicit_damping: see ``TwinPhysics``.
         start_scale: see ``TwinPhysics``.
         latency_scale: see ``TwinPhysics``.

@@ -29,10 +29,8 @@ class QuadrupedSettings:
     """Settings of a training run of a quadruped.
 
     Attributes:
-        total_steps: environment steps of all calls.
         time_budget_s: wall-clock budget of this call, s.
         actors: threads that step the robots; the results do not depend on it.
-        robots: number of environments.
         randomize: whether each episode draws the robot's dynamics again, as the environment's own training mode does.
         share, ahead, scale, differences: meaning of actions and observations, see ``ResidualControl``.
         log_every: steps between two points of the curve.
@@ -74,9 +72,6 @@ def train(
 
     Args:
         run: its settings are ``QuadrupedSettings``.
-        kind: the algorithm.
-        make: makes a new model on the environments.
-        gamma: discount of the returns that normalise rewards.
         normalize_reward: whether rewards are normalised.
 
     Raises:

@@ -56,8 +56,6 @@ class LearnerTask:
     """The environment as an agent sees it.
 
     Attributes:
-        make_env: makes one.
-        observation_spec, action_spec: of tensors, as TF-Agents has them.
         bound: of actions, rad.
     """
 
@@ -71,8 +69,6 @@ def open_task(run: learning.TrainingRun, *, mode: str, randomize: bool) -> Learn
     """Returns the task of a run, and holds its spaces to those that the training began with.
 
     Args:
-        run: the training.
-        mode: of the environment.
         randomize: whether the robot's dynamics are drawn again for each episode, whatever the mode.
 
     Raises:

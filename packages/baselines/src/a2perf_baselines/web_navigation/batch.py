@@ -48,7 +48,6 @@ class FinishedEpisodes(NamedTuple):
         designs: number of the design, int64.
         returns: sum of rewards, float64.
         lengths: steps, int64.
-        solved: bool.
     """
 
     members: NDArray[np.int64]
@@ -67,11 +66,8 @@ class WebBatch:
     terminated: the limit is part of the task, and the observation shows the time.
 
     Args:
-        designs: episodes draw from them with equal probability.
-        count: number of episodes at a time.
         rows: rows of the tables; by default as many as the largest page needs. Further candidates cannot be chosen.
         in_order: the first episodes after ``reset`` show the designs in order instead.
-        reward: of a step.
         step_limit: steps until an episode ends.
 
     Raises:

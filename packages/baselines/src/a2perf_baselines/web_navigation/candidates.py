@@ -166,11 +166,7 @@ class WebCandidates:
 
 
 class _Texts:
-    """Numbers texts in order of appearance (the empty text is 0) and stores their similarities.
-
-    Args:
-        words: word of each token.
-    """
+    """Numbers texts in order of appearance (the empty text is 0) and stores their similarities."""
 
     def __init__(self, words: dict[int, str]) -> None:
         self._words = words

@@ -47,10 +47,7 @@ class ElementTexts(NamedTuple):
     """What an element shows before anybody acts on it, in words without spaces.
 
     Attributes:
-        tag: inputs carry their type.
         classes: without the mark of a visited element.
-        text: of a leaf.
-        placeholder: of an input.
     """
 
     tag: str

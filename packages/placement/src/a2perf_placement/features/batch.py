@@ -35,7 +35,6 @@ class FinishedEpisode(NamedTuple):
         design: index of the design.
         cost: of the placement, with the environment's weights; ``INFEASIBLE_COST`` if macros were left.
         cells: cell of each macro in the order of placing.
-        parts: wirelength, congestion and density.
     """
 
     design: int
@@ -60,7 +59,6 @@ class PlacementTask:
 
     Args:
         env: a circuit training environment; its engine computes the costs, which ends its episode.
-        name: for reports.
     """
 
     def __init__(self, env: Any, name: str = "") -> None:
@@ -91,14 +89,12 @@ class PlacementBatch:
     Args:
         tasks: the designs; each episode draws one.
         count: episodes at the same time.
-        reward_scale: factor from cost to reward.
         relative: rewards are relative to the running mean of the design's costs.
 
     Attributes:
         count: episodes at the same time.
         cells: rows of the tables, the largest grid of all designs.
         finished: episodes that ended since the list was emptied; the caller empties it.
-        episodes: number of episodes that ended.
     """
 
     def __init__(

@@ -50,7 +50,6 @@ class PlacementDesign:
 
     Attributes:
         canvas: width and height, um.
-        columns, rows: of the placement grid.
         order: nodes of the macros, in the order of placing.
         size: width and height of each macro in that order, um, shape (macros, 2).
         start_x, start_y: where each node is estimated to be before an episode, um.

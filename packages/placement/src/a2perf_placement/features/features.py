@@ -44,7 +44,6 @@ class PositionEstimate:
     """Where soft macros and macros that are not placed yet will be, and what follows from it for every cell.
 
     Args:
-        design: the design.
         x, y: estimated centre of each node, um, shape (nodes,).
 
     Attributes:
@@ -119,7 +118,6 @@ class PlacementState:
     """One episode: the macros placed so far, the feasible cells of the next one, and their features.
 
     Args:
-        design: the design.
         estimate: of the nodes that are not placed; by default that of the force-directed start.
     """
 
@@ -143,11 +141,7 @@ class PlacementState:
         return len(self.placed) == len(self.design.order)
 
     def reset(self, estimate: PositionEstimate | None = None) -> None:
-        """Takes all macros off the canvas.
-
-        Args:
-            estimate: replaces the estimate.
-        """
+        """Takes all macros off the canvas."""
         design = self.design
         if estimate is not None:
             self.estimate = estimate

@@ -43,18 +43,12 @@ def wire_growth(
     Args:
         first_net: of the macro, in ``weight``.
         after_net: behind its last net.
-        weight: of each net.
         own: lowest and highest offset of the macro's pins in x, then in y, um, shape (nets, 4).
         end_start: first other end of each net.
-        end_node: node of each end.
         end_offset: of each end from its node, um, shape (ends, 2).
         x: centre of each node, um.
         y: centre of each node, um.
         known: 1 for nodes that are placed.
-        cell_width: um.
-        cell_height: um.
-        columns: of the grid.
-        rows: of the grid.
         growth: result, um, shape (2, 2, columns or rows): over all ends and over placed ends; in x and in y.
     """
     growth[:] = 0.0
@@ -146,13 +140,9 @@ def cell_features(
         size: width and height of the macro, um.
         rims: widths of the near and the wide rim, and side of the mean macro, um.
         filled_sums: integral image of the density of macros, at most 1 per cell.
-        density: of macros in each cell.
         soft_sums: integral image of the estimated density of soft macros.
-        crowding_sums: of the smoothed one.
-        demand_sums: of the horizontal and the vertical wiring.
         targets: centre (x, y) and radius of the soft disc, estimated place (x, y) of the macro, um.
         constants: columns that are equal for all cells, from "share placed" to "cell size".
-        bound: features are clipped to this.
         table: result, shape (cells, features).
     """
     rows, columns = soft_sums.shape[0] - 1, soft_sums.shape[1] - 1

@@ -174,11 +174,6 @@ def evaluate_changes(
         placed: 1, or 0 for nodes that are taken off the canvas.
         saved_place: scratch, shape (2, 2).
         saved_state: scratch, shape (3, 2).
-        wiring: the design.
-        terms: the rules.
-        places: of all nodes, and the sums.
-        density: the map, and its largest values.
-        congestion: the map, and its largest values.
         results: wirelength, density, congestion and cost of all changes, shape (changes, 4).
     """
     change = first
@@ -247,13 +242,7 @@ def evaluate_all(
     """Computes everything from the places of nodes and pins, and fills in the costs.
 
     Args:
-        all_nodes: every node.
-        all_nets: every net.
-        wiring: the design.
-        terms: the rules.
         places: places and offsets are read, all else is overwritten.
-        density: overwritten.
-        congestion: overwritten.
         results: wirelength, density, congestion, cost; shape (4,).
     """
     places.usage_rows[:] = 0.0

@@ -46,7 +46,6 @@ class IncrementalPlacement:
         plc: the engine with the design, its settings and its placement.
         profile: conventions of the evaluation: ``"circuit_training"``, ``"tilos"`` or a profile.
         weights: weights of the parts of the cost; the profile's by default.
-        undo_limit: number of changes that can be undone.
 
     Raises:
         ConfigError: the profile is unknown, or a weight is out of range.
@@ -199,7 +198,6 @@ class IncrementalPlacement:
         Moves of the same node are fastest one after the other.
 
         Args:
-            nodes: the node of each move.
             x: of its centre, um, shape (moves,).
             y: of its centre, um.
             orientations: the orientation of each move; by default each node's own.

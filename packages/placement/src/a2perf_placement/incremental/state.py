@@ -24,8 +24,6 @@ class Wiring(NamedTuple):
         net_start, net_pins: the nets as in `Netlist`.
         weight: weight of the net that a node drives, shape (nodes,).
         units: the same as an integer multiple of the unit of routing, held by doubles.
-        nets_start, nets: nets at each node, ascending.
-        pins_start, pins: pins of each macro.
         offset_x, offset_y: offsets of pins in orientation N, um.
         width, height: sizes of nodes in orientation N, um.
         kind: ``NO_BOX``, ``HARD``, ``SOFT`` or ``STANDARD_CELL``.
@@ -60,15 +58,10 @@ class CostRules(NamedTuple):
     """Grids, resolutions and the conventions of the profile; lengths in um.
 
     Attributes:
-        columns, rows, cell_width, cell_height: of the congestion grid.
-        density_columns, density_rows, density_cell_width, density_cell_height: of the placement grid.
-        half_perimeter: of the canvas.
         horizontal_share, vertical_share: congestion per um of a cell that a hard macro covers.
         smooth_range: cells to either side over which usage is spread.
         length_unit, density_unit, congestion_unit: units per um, per density and per congestion; powers of two.
         length_scale: total weight times half the perimeter, or 1.
-        top_density, top_congestion: number of largest values that count.
-        weight_wirelength, weight_density, weight_congestion: of the parts of the cost.
         nearest_cell: whether pins beyond the grid belong to its nearest cell; otherwise their nets are not routed.
         density_tolerance: overlaps of a box with a line of cells up to this are not counted.
         line_tolerance: difference from the cell size up to which a macro covers a line of cells completely.
@@ -113,7 +106,6 @@ class Places(NamedTuple):
         x, y, placed, orientation: of nodes and pins as in `Placement`.
         pin_x, pin_y: offsets of pins as their macros lie, um.
         box_width, box_height: sizes of nodes as they lie, um.
-        cells: packed congestion cell of each pin.
         lengths: share of each net in the wirelength, in units.
         length: their sum, shape (1,).
         usage_rows, usage_columns: units of net weight that cross each cell along rows and along columns, shape
@@ -122,7 +114,6 @@ class Places(NamedTuple):
         seen: number of the last change that touched each net, and at the end the number of changes.
         marks_rows, marks_columns: changes of usage as differences, as `route` marks them.
         row_span, column_span: first and last marked column of each row, and the reverse, shape (rows, 2).
-        value_change: changes of the congestion map.
         horizontal_span, vertical_span: first and last changed cell of each line of the congestion map.
         stamps, distinct: scratch of `route`.
     """

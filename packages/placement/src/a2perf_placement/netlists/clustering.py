@@ -38,8 +38,6 @@ class ClusteredNets:
 
     Attributes:
         weight: nets between groups, macros and ports, each with its weight.
-        internal: nets inside a group.
-        left_out: nets with too many sinks.
     """
 
     weight: float
@@ -59,9 +57,6 @@ def clustered_design(
 
     Args:
         flat: the design before grouping.
-        grouping: groups of its cells.
-        grid: columns and rows of the placement grid.
-        max_sinks: nets with more sinks are left out.
         utilization: share of a soft macro's area that its cells cover, 0.1..1.
 
     Raises:

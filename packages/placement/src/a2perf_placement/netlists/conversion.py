@@ -22,12 +22,7 @@ from a2perf.domains.circuit_training.plc_file import read_header
 
 
 def design_of(netlist: Netlist, source: Path) -> Design:
-    """Returns a netlist as a design without placement; its canvas is the one that the file's comments give.
-
-    Args:
-        netlist: the netlist.
-        source: its file, for the comments with the canvas.
-    """
+    """Returns a netlist as a design without placement; its canvas is the one that the file's comments give."""
     header = read_header(str(source), "")
     canvas = (header.width or 0.0, header.height or 0.0)
     design = Design(header.block or "unset_block", (), canvas, (header.columns or 0, header.rows or 0))

@@ -40,7 +40,6 @@ def read_def(path: Path, library: CellLibrary, progress: Progress | None = None)
 
     Args:
         path: the file, plain or gzipped.
-        library: cells and macros that its components name.
         progress: called with the number of bytes read since the last call.
 
     Raises:

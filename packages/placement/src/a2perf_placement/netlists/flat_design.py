@@ -38,7 +38,6 @@ class FlatDesign:
     Attributes:
         netlist: ports, hard macros with their connected pins, and standard cells; several nets may have the same
             standard cell as driver, one per output.
-        name: name of the design.
         canvas: width and height, um.
         origin: lower left corner of the canvas in the coordinates of the source, um.
         fixed: 1 for each node that the source fixes, uint8, shape (nodes,).
@@ -141,14 +140,8 @@ def assemble(
     """Returns the design of what a reader collected.
 
     Args:
-        source: path of the file.
-        name: name of the design.
         box: low x, low y, high x and high y of the canvas in the coordinates of the file, um.
-        components: cells and macros.
-        ports: ports of the design.
-        pins: connected pins of the macros.
         nets: nets between them.
-        masters: library cell of each hard component.
         blockages: in the coordinates of the file, um, with their rates.
         notes: what was left out or assumed.
 

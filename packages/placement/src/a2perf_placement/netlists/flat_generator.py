@@ -39,7 +39,6 @@ class FlatSpec:
         cells: standard cells, 10..5,000,000; each drives one net.
         macros: memories, 1..1000.
         ports: ports around the die, 4..100,000.
-        seed: seed of the generator.
         utilization: share of the die that cells and macros cover, 0.1..0.9.
         rent_exponent: p of Rent's rule, 0.1..0.95.
     """
@@ -76,7 +75,6 @@ def write_flat_design(spec: FlatSpec, folder: str | Path, kind: str = "lefdef") 
     """Writes a generated flat design and returns the paths of its files.
 
     Args:
-        spec: size, seed and proportions.
         folder: folder to write to; made if needed.
         kind: ``"lefdef"`` for ``cells.lef``, ``macros.lef`` and ``design.def``; ``"bookshelf"`` for ``design.aux`` and
             its files.

@@ -33,7 +33,6 @@ class GridChoice:
     """A grid and how good it is.
 
     Attributes:
-        columns, rows: of the grid.
         empty: share of the cells that the packed macros leave empty.
         waste: mean share of the width, and of the height, that macros side by side leave unused.
         packed: whether the greedy packing found a place for every macro.

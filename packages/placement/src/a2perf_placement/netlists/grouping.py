@@ -37,7 +37,6 @@ class GroupingSettings:
         fixed_levels: levels of cells around a macro or port that join its group, 0..10.
         max_sinks: nets with more sinks, such as clocks, are left out.
         imbalance: how much larger than the mean a group of the partition may be, 0.01..2.
-        seed: of the partitioner.
     """
 
     groups: int | None = None
@@ -69,7 +68,6 @@ class Grouping:
     Attributes:
         group: group of each node, -1 for nodes that are not standard cells; int64, shape (nodes,).
         count: number of groups; all of them have cells.
-        parts: parts of the partition: fixed and free ones.
         broken, merged: groups that breaking up added, and groups that joined others.
         cut: nets of the partition with vertices in several parts.
     """
@@ -87,7 +85,6 @@ class Hypergraph:
     """The nets over vertices: standard cells, hard macros with their pins, and ports.
 
     Attributes:
-        vertex_node: node of each vertex.
         starts, pins: nets of at least two distinct vertices, the driver first.
     """
 
@@ -145,7 +142,6 @@ def group_cells(
     Args:
         netlist: ports, hard macros with pins, and standard cells. Where cells have positions, groups keep together.
         canvas: width and height, um.
-        grid: columns and rows of the placement grid.
         settings: parameters; published values by default.
 
     Raises:

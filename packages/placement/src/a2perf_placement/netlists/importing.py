@@ -55,10 +55,7 @@ class NetlistSource(NamedTuple):
     """The files of a netlist: LEF and DEF, or Bookshelf, or protobuf text with a placement.
 
     Attributes:
-        lef: LEF files of cells and macros.
-        def_file: the DEF file.
         bookshelf: the ``.aux`` file.
-        netlist_file: protobuf text.
         init_placement: ``.plc`` file of ``netlist_file``.
     """
 
@@ -96,11 +93,7 @@ class ImportedTask:
     """A task folder and what happened on the way to it.
 
     Attributes:
-        folder: the folder.
-        record: the record in it.
-        seconds: wall time by stage.
         flat: the design before grouping.
-        grouping: groups of its cells.
     """
 
     folder: Path
@@ -124,12 +117,10 @@ def import_netlist(
     ``a2perf.make("CircuitTraining-Generated-v0", netlist_file=folder)`` then makes its environment.
 
     Args:
-        source: the files.
         folder: folder to write; made if needed, its task files are replaced.
         settings: parameters of the grouping.
         grid: columns and rows of the placement grid; chosen by `choose_grid` by default.
         utilization: share of a soft macro's area that its cells cover, 0.1..1.
-        stage: shows progress.
 
     Returns:
         The folder with its record, and the design before and after grouping.
@@ -196,10 +187,6 @@ def import_netlist(
 
 def read_flat_design(source: NetlistSource, stage: Stage | None = None) -> FlatDesign:
     """Reads a netlist without grouping it.
-
-    Args:
-        source: the files.
-        stage: shows progress.
 
     Raises:
         NetlistError, ConfigError: as `import_netlist`.

@@ -32,11 +32,8 @@ class CellMaster:
     """A cell of a library.
 
     Attributes:
-        name: name in the library.
-        width, height: um.
         hard: whether it is a block, pad or ring, which a design places as a hard macro.
         filler: whether it only fills gaps between standard cells.
-        pins: by name.
     """
 
     name: bytes
@@ -52,9 +49,7 @@ class CellLibrary:
     """Cells by name, and the sites of their rows.
 
     Attributes:
-        cells: masters by name.
         sites: width and height of each site, um.
-        sources: the files.
     """
 
     cells: dict[bytes, CellMaster] = field(default_factory=dict)

@@ -36,12 +36,9 @@ def partition(
 
     Args:
         starts: where each net starts in ``pins``, shape (nets + 1,).
-        pins: distinct vertices of the nets.
-        vertices: number of vertices.
         parts: number of parts, at least 1.
         fixed: part of each vertex that is fixed, -1 for the others, shape (vertices,).
         imbalance: how much larger than the mean a part may be.
-        seed: of the partitioner.
         weights: of the nets; 1 by default.
 
     Raises:

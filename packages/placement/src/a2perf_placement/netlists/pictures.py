@@ -21,13 +21,7 @@ _GOLDEN = 0.6180339887498949
 
 
 def draw_flat(flat: FlatDesign, grouping: Grouping, size: tuple[int, int] = (WIDTH, HEIGHT)) -> NDArray[np.uint8]:
-    """Returns a picture of a flat design, RGB, uint8, shape (height, width, 3): one colour per group of cells.
-
-    Args:
-        flat: the design.
-        grouping: groups of its cells.
-        size: width and height, px.
-    """
+    """Returns a picture of a flat design, RGB, uint8, shape (height, width, 3): one colour per group of cells."""
     image = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(image)
     scale = min((size[0] - 2 * BORDER) / flat.canvas[0], (size[1] - 2 * BORDER) / flat.canvas[1])
@@ -66,9 +60,7 @@ def write_pictures(folder: Path, flat: FlatDesign, grouping: Grouping) -> list[P
     """Writes both pictures of an imported design into its folder and returns their paths.
 
     Args:
-        folder: the task folder.
         flat: the design before grouping.
-        grouping: groups of its cells.
     """
     plc = create_placement_cost(folder / NETLIST_NAME, folder / PLACEMENT_NAME)
     pictures = {FLAT_PICTURE: draw_flat(flat, grouping), CLUSTERED_PICTURE: PlacementPicture().draw(plc)}

@@ -28,7 +28,6 @@ class PlacedMacro:
     """A hard macro at its place.
 
     Attributes:
-        component: name in the source.
         master: library cell, empty if unknown.
         x, y: lower left corner of its box in the coordinates of the source, um.
         orientation: as in DEF.
@@ -56,7 +55,6 @@ def save_placement_pnr(
     """Writes the placed hard macros of an engine for a place-and-route tool.
 
     Args:
-        plc: the engine with the placement.
         path: file to write: ``.def``, or ``.tcl`` with one command per macro.
         record: of the import; gives the origin, the names and the library cells of the source.
         tool: ``"openroad"`` or ``"innovus"``, for Tcl.
@@ -103,7 +101,6 @@ def save_task_placement_pnr(
     """Writes a placement of an imported task for a place-and-route tool.
 
     Args:
-        folder: the task folder.
         path: file to write, as in `save_placement_pnr`.
         placement: ``.plc`` file; the folder's initial placement by default.
         **options: further arguments of `save_placement_pnr`.

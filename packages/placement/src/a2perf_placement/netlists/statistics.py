@@ -20,7 +20,6 @@ class NetlistStatistics:
         counts: nodes by kind, and nets and pins of nets.
         macro_area: of hard macros, um^2.
         soft_area: of soft macros and standard cells, um^2.
-        fan_out: nets by number of sinks.
         rent_exponent: slope of terminals over nodes of blocks on log axes; None where nodes have no positions.
         rent_points: (nodes, terminals) averaged over the blocks of one size.
     """
@@ -34,11 +33,7 @@ class NetlistStatistics:
 
 
 def netlist_statistics(netlist: Netlist) -> NetlistStatistics:
-    """Returns the numbers of a netlist.
-
-    Args:
-        netlist: the netlist.
-    """
+    """Returns the numbers of a netlist."""
     kind, soft = netlist.kind, netlist.soft != 0
     area = netlist.width * netlist.height
     hard = (kind == KIND_MACRO) & ~soft

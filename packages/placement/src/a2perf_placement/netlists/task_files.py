@@ -18,7 +18,6 @@ class ImportedMacro(Record, kw_only=True):
     """A hard macro of an imported design.
 
     Attributes:
-        component: name in the source, with its escapes.
         master: library cell; empty where the source has no library.
     """
 
@@ -30,15 +29,10 @@ class ImportRecord(Record, kw_only=True):
     """How a task folder was made from a netlist of another tool.
 
     Attributes:
-        design: name of the design.
         sources: files that were read, with their SHA-256.
         origin_x, origin_y: lower left corner of the canvas in the coordinates of the source, um.
-        canvas_width, canvas_height: um.
-        columns, rows: placement grid.
-        macros: hard macros by their name in the netlist.
         counts: nodes, nets and groups before and after grouping.
         notes: what was left out or assumed.
-        schema: version of the record.
     """
 
     design: str

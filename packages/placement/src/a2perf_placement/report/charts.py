@@ -58,10 +58,7 @@ def draw_maps(plc: PlacementCost, scales: MapScales, figure: Figure, ink: Mappin
     """Draws a placement and its maps of density, horizontal and vertical congestion, two by two.
 
     Args:
-        plc: the engine with the placement.
-        scales: values of full colour.
         figure: empty.
-        ink: colours by role.
     """
     panels = figure.subplots(2, 2)
     figure.subplots_adjust(0.02, 0.02, 0.925, 0.95, 0.2, 0.12)
@@ -86,9 +83,7 @@ def draw_parts(costs: Mapping[str, Mapping[str, PlacementCosts]], figure: Figure
     """Draws the weighted parts of the cost as stacked bars, a bar per profile.
 
     Args:
-        costs: by placer and profile.
         figure: empty.
-        ink: colours by role.
     """
     height = figure.get_figheight()
     axes = figure.add_axes((0.26, 0.42 / height, 0.66, 1 - 0.72 / height))
@@ -119,10 +114,8 @@ def draw_cost_against(
     """Draws cost against wall time and against energy: a dot per seed, the intervals of the means as crosses.
 
     Args:
-        placers: their results.
         mean_interval: returns the ends of the interval of a mean of at least two values.
         figure: empty.
-        ink: colours by role.
     """
     height = figure.get_figheight()
     legend = 0.19 * ((len(placers) + 2) // 3) + 0.08

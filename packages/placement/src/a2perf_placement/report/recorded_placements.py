@@ -37,12 +37,7 @@ class RecordedPlacement:
     """A placement of one episode, evaluated again.
 
     Attributes:
-        run: the run that recorded it.
-        recorded_cost: of the environment, as recorded, by its profile.
-        profile: of the environment.
         plc: the engine with the placement, set up as the environment does.
-        costs: recomputed costs by profile.
-        verdict: on its hard macros.
     """
 
     run: Run
@@ -89,11 +84,7 @@ def first_episode_cost(run: Run) -> float | None:
 
 
 def best_placement(runs: Sequence[Run]) -> RecordedPlacement | str:
-    """Returns the recorded placement of least cost, or the reason why there is none.
-
-    Args:
-        runs: evaluations of one submission on one task.
-    """
+    """Returns the recorded placement of least cost, or the reason why there is none."""
     held = [(cost, run) for run in runs if (cost := first_episode_cost(run)) is not None and _state(run) is not None]
     if not held:
         return NOT_RECORDED

@@ -54,11 +54,9 @@ class PlacerSummary:
     """What one submission achieved on a design, and at what cost.
 
     Attributes:
-        name: of the submission.
         costs: mean cost of the episodes of each seed, shape (seeds,).
         seconds: wall time of training and evaluation of each seed, s; NaN if unknown.
         joules: energy of both, J; NaN if unknown.
-        provenance: of the energy.
         placement: the best recorded placement, or the reason why there is none.
     """
 

@@ -179,7 +179,6 @@ class ServedMethod:
     """A method of ``PlacementCost`` that clients can call.
 
     Attributes:
-        name: in Python.
         kinds: of the arguments, keys of the table of kinds.
         required: how many arguments must be given.
         reply: the reply to every call; None for methods that reply with their result.

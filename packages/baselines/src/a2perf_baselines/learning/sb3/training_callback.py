@@ -38,8 +38,6 @@ class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not fol
     """Accompanies one training run.
 
     Args:
-        run: the run.
-        envs: the environments of the model.
         members: the vector environment below ``envs``.
         log_every: steps between two points of the curve.
         checkpoint_every: steps between two checkpoints; an evaluation precedes each.
@@ -68,10 +66,6 @@ class TrainingCallback(BaseCallback):  # type: ignore[misc]  # mypy does not fol
 
     def learn(self, make: Callable[[], BaseAlgorithm], kind: type[BaseAlgorithm]) -> BaseAlgorithm:
         """Trains a new model, or that of the last checkpoint, until the budget is used.
-
-        Args:
-            make: creates a new model.
-            kind: class of the model.
 
         Returns:
             The model.

@@ -33,11 +33,6 @@ class CandidateNetwork(network.Network):  # type: ignore[misc]
 
     Args:
         spec: spec of a table, shape (candidates, features).
-        widths: widths of the hidden layers.
-        name: of the network.
-
-    Attributes:
-        scorer: the Keras layers, for a copy in NumPy.
     """
 
     def __init__(self, spec: Any, widths: Sequence[int] = (64, 64), name: str = "CandidateNetwork") -> None:
@@ -65,13 +60,7 @@ class CandidateNetwork(network.Network):  # type: ignore[misc]
 
 
 class CandidateDistributionNetwork(network.Network):  # type: ignore[misc]
-    """A categorical distribution over candidates; invalid ones have probability zero.
-
-    Args:
-        spec: of a table.
-        scores: network of the logits.
-        name: of the network.
-    """
+    """A categorical distribution over candidates; invalid ones have probability zero."""
 
     def __init__(self, spec: Any, scores: CandidateNetwork, name: str = "CandidateDistribution") -> None:
         super().__init__(input_tensor_spec=spec, state_spec=(), name=name)
@@ -87,9 +76,7 @@ class CandidateValueNetwork(network.Network):  # type: ignore[misc]
     """The value of a state: features of the valid candidates, their mean and maximum, and a layer on top.
 
     Args:
-        spec: of a table.
         width: of both layers.
-        name: of the network.
     """
 
     def __init__(self, spec: Any, width: int = 64, name: str = "CandidateValue") -> None:
@@ -108,13 +95,7 @@ class CandidateValueNetwork(network.Network):  # type: ignore[misc]
 
 
 class Chooser:
-    """Chooses rows of tables in NumPy: the best one, a random valid one with probability epsilon, or a sampled one.
-
-    Args:
-        scorer: network that scores candidates.
-        epsilon: share of random choices.
-        draw: draw by the softmax of the scores.
-    """
+    """Chooses rows of tables in NumPy: the best one, a random valid one with probability epsilon, or a sampled one."""
 
     def __init__(self, scorer: NumpyNetwork, epsilon: float = 0.0, *, draw: bool = False) -> None:
         self._scorer, self._epsilon, self._draw = scorer, epsilon, draw

@@ -54,8 +54,6 @@ class Rollout:
     Attributes:
         step_type: int32; ``FIRST``, ``MID`` or ``LAST``.
         observation: a nest with the structure of the observation space.
-        action: actions of the policy.
-        extras: further arrays of the policy.
         next_step_type: int32; ``LAST`` if the episode ended with this step.
         reward: float32.
         discount: float32; 0 if the episode terminated, otherwise 1, including truncation.
@@ -104,7 +102,6 @@ class Actor(GymnasiumEnvironment):
     TF-Agents sees only the first one and takes the specs from it.
 
     Args:
-        make_env: creates one environment.
         members: number of environments; one batch of observations has one of each.
         number: index of this actor.
         parent: id of the process with which it ends; None if it runs in that process.
@@ -184,9 +181,6 @@ class Actors:
 
     Args:
         make_env: creates one Gymnasium environment; it may be a lambda.
-        count: number of actors.
-        seed: seed of all their generators.
-        members: environments in each actor.
 
     Raises:
         ConfigError: ``count`` or ``members`` is not positive.
@@ -238,9 +232,7 @@ class Actors:
         Call ``restart`` before the next ``collect``.
 
         Args:
-            policy: the policy.
             moment: step of the training; the same one gives the same episodes.
-            steps: limit on the steps of an episode.
 
         Returns:
             The returns, shape (members of all actors,).

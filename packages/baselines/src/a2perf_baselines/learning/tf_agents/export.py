@@ -19,9 +19,7 @@ class PolicyExport:
     """Saves a policy repeatedly; its functions are traced once.
 
     Args:
-        policy: policy of TF-Agents, usually the greedy one.
         folder: the training run's artifacts.
-        name: name of the SavedModel.
     """
 
     def __init__(self, policy: Any, folder: Path, name: str = "greedy_policy") -> None:

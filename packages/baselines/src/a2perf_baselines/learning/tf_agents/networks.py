@@ -26,7 +26,6 @@ class Affine(tf.keras.layers.Layer):  # type: ignore[misc]
     """``(x - shift) / scale``, or the inverse ``x * scale + shift``; set by statistics, not trained by gradients.
 
     Args:
-        inverse: use the inverse.
         limit: limit of the result's absolute value; the inverse has none.
     """
 
@@ -105,7 +104,6 @@ class Moments:
     """Mean and deviation of all observations so far, by the parallel update of Chan et al. 1979.
 
     Args:
-        size: size of an observation.
         least: added to each deviation: nearly constant components must not be amplified.
     """
 

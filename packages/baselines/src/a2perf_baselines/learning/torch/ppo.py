@@ -81,19 +81,12 @@ class PPOSettings:
 
     Attributes:
         horizon: steps of each environment between two updates.
-        epochs: passes over the collected steps.
-        minibatches: parts of a pass.
-        gamma, gae_lambda: discount, and decay of the advantage estimate.
         clip_range: of the probability ratio.
         learning_rate: first learning rate.
-        min_learning_rate, max_learning_rate: its limits.
         target_divergence: the rate falls where an update diverges by more than twice this (nats), and rises where it
             diverges by less than half; None: the rate stays.
         rate_per_update: adapt the rate once per update, by the divergence of its last pass, instead of after each
             minibatch. Small batches need it: within an update the divergence cannot fall again, and the rate would.
-        value_weight, entropy_weight: of the loss.
-        last_entropy_weight: reached linearly at the end of the budget.
-        max_gradient_norm: longer gradients are scaled down.
     """
 
     horizon: int = 24
@@ -117,9 +110,6 @@ class Update(NamedTuple):
     """Averages over one update.
 
     Attributes:
-        policy_loss: clipped objective.
-        value_loss: squared error of the values.
-        entropy: of the policy, nats.
         divergence: estimate of the Kullback-Leibler divergence from the collecting policy, nats.
         learning_rate: after the update.
         clipped: share of probability ratios outside the clip range.
@@ -137,8 +127,6 @@ class PPO:
     """The learner: ``collect``, then ``update``, until the budget is used.
 
     Args:
-        environment: the environments.
-        model: policy and value, on the processor.
         settings: parameters.
         seed: of actions, minibatches and environments. The same seed gives the same weights on one machine.
     """
@@ -293,7 +281,6 @@ class RunningNormalization(nn.Module):  # type: ignore[misc]  # mypy does not fo
 
     Args:
         size: numbers per row.
-        bound: results are clipped to this.
     """
 
     mean: Tensor
