@@ -490,4 +490,5 @@ def test_levels_say_exactly_who_the_participant_is(available) -> None:
     identity = [sentence for sentence in sandbox.guarantees() if sentence.startswith("it is user 1000 inside")]
     assert len(identity) == 1
     assert ("drawn for this run" in identity[0]) == (os.getuid() == 0)
-    assert any("shares with the evaluator's user" in sentence for sentence in sandbox.missing()) == (os.getuid() != 0)
+    shared = any("together with that of the evaluator's user" in phrase for phrase in sandbox.missing())
+    assert shared == (os.getuid() != 0)

@@ -117,10 +117,11 @@ def test_flags_of_the_recorded_command_are_repeated(recorded: Path, tmp_path: Pa
         sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()", "--submission",
         str(recorded / "agent"), "--gin-config", str(recorded / "run.gin"), "--root-dir", str(base / "runs" / "seed_0"),
         "--task", "synthetic_trot", "--repeats", "2", "--memory-limit-bytes", str(limit),
-        "--run-time-limit-s", "500", "--concurrent-episodes", "2",
+        "--run-time-limit-s", "500", "--concurrent-episodes", "2", "--allow-weaker",
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
-    (verdict,) = repeat(base, tmp_path / "out").verdicts
+    weaker = RunOptions.of(sandbox="process", allow_weaker=True)  # a record cannot ask for it
+    (verdict,) = repeat(base, tmp_path / "out", options=weaker).verdicts
     assert (verdict.verdict, verdict.method) == ("CONFIRMED", "bit-equal")
     (path,) = [path for path in (tmp_path / "out").rglob("run_0/inference/manifest.json") if "record" not in path.parts]
     first = json.loads((base / "runs" / "seed_0" / "inference" / "manifest.json").read_text())

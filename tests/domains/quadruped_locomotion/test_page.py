@@ -32,7 +32,7 @@ def test_page_and_change_log_name_every_id():
 
 def test_commands_hang_on_the_domain_record():
     group = load_attribute(DOMAIN.data_commands["clips"])
-    assert set(group.commands) == {"list", "generate"}
+    assert {name for name, command in group.commands.items() if not command.hidden} == {"list", "generate"}
 
 
 def test_importing_the_domain_loads_no_heavy_library():
