@@ -4,5 +4,5 @@
 set -o pipefail
 cd "$(dirname "$0")" || exit 3
 export OMP_NUM_THREADS=1
-{ date; "${PYTHON:-python}" -m a2perf perftest run-all "$@"; } 2>&1 | tee -a "${PERFORMANCE_TEST_LOG:-performance-test_results.log}"
+{ date; "${PYTHON:-python}" -m a2perf perftest run "$@"; } 2>&1 | tee -a "${PERFORMANCE_TEST_LOG:-performance-test_results.log}"
 exit "${PIPESTATUS[0]}"

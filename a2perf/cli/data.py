@@ -7,9 +7,8 @@ import json
 
 import click
 
-from a2perf import assets
 from a2perf.cli.extensible import ExtensibleGroup, refuse_removed
-from a2perf.domains.data_files import fetch_missing, file_path, find_assets, list_files
+from a2perf.domains.data_files import fetch_missing, find_assets, list_files
 from a2perf.domains.registry import domains
 from a2perf.submission.options import normalised
 
@@ -72,7 +71,7 @@ def fetch(names: tuple[str, ...], quiet: bool) -> int:
 @click.argument("names", nargs=-1, metavar="[DOMAIN_OR_FILE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print records as JSON.")
 def list_command(names: tuple[str, ...], as_json: bool) -> int:
-    """List data files with their state, content and licence."""
+    """List data files with their state, content and licence; --json adds their paths."""
     rows = list_files(names)
     if as_json:
         click.echo(json.dumps([row.as_json() for row in rows], indent=2))
@@ -81,12 +80,4 @@ def list_command(names: tuple[str, ...], as_json: bool) -> int:
     for asset, path, problem in rows:
         state = "here" if path else "WRONG CHECKSUM" if problem else "not here"
         click.echo(f"{asset.name:<{width}}  {state:<8}  {asset.summary} [{asset.licence}]")
-    return 0
-
-
-@data.command(context_settings=normalised())
-@click.argument("name", required=False, metavar="[FILE]")
-def path(name: str | None) -> int:
-    """Print the path of a file; without FILE, the cache folder. Exits with 2 if the file is missing."""
-    click.echo(str(assets.cache_dir() / "assets" if name is None else file_path(name)))
     return 0

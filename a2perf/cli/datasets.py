@@ -1,4 +1,4 @@
-"""``a2perf datasets``: make, combine, list, inspect and validate offline datasets."""
+"""``a2perf datasets``: make, combine, list and inspect offline datasets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from a2perf.cli.extensible import refuse_removed
 from a2perf.datasets import naming
 from a2perf.datasets.text import describe_text, result_text
 from a2perf.submission.options import normalised
@@ -20,7 +21,7 @@ _FORCE = click.option("--force", is_flag=True, help="Archive the existing datase
 
 @click.group(context_settings=normalised())
 def datasets() -> None:
-    """Make, combine, list, inspect and validate offline datasets.
+    """Make, combine, list and inspect offline datasets.
 
     \b
     Examples:
@@ -100,23 +101,6 @@ def inspect(name: str, picture: Path | None, datasets_path: str | None, as_json:
     return 0
 
 
-@datasets.command(name="validate", context_settings=normalised())
-@click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
-@_ROOT
-@_JSON
-def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
-    """Check datasets; print SUCCESS or every problem with its file and place. Exits with 1 if there are problems."""
-    from a2perf.datasets import open_dataset
-    from a2perf.datasets.validation import problems_of
-
-    found = {name: problems_of(open_dataset(name, datasets_path)) for name in names}
-    lines = []
-    for name, problems in found.items():
-        lines += [f"{name}: {'INVALID' if problems else 'SUCCESS'}", *(f"  {problem}" for problem in problems)]
-    _print(found, as_json, "\n".join(lines))
-    return 1 if any(found.values()) else 0
-
-
 def _print(found: Any, as_json: bool, text: str) -> None:
     click.echo(json.dumps(found, indent=2) if as_json else text)
 
@@ -126,6 +110,7 @@ def _add_commands() -> None:
 
     datasets.add_command(generate)
     datasets.add_command(skill_levels)
+    refuse_removed(datasets, "datasets.")
 
 
 _add_commands()

@@ -34,6 +34,15 @@ REMOVED = {
     "data.websites.show": "make the environment with render_mode='rgb_array'",
     "export.attestation": "a2perf sign BUNDLE --key FILE, then a2perf verify BUNDLE",
     "data.netlists": "use `a2perf data netlist` of the distribution a2perf-placement",
+    "data.path": "a2perf data list FILE --json",
+    "datasets.validate": "a2perf validate DATASET",
+    "images.build": "a2perf images --build DOMAIN",
+    "images.list": "a2perf images",
+    "images.prune": "a2perf images --prune outdated|all",
+    "perftest.run-all": "a2perf perftest run, without a test",
+    "python-env.list": "a2perf python-env",
+    "python-env.prune": "a2perf python-env --prune leftovers|all|AGE",
+    "rlops.tags.history": "a2perf rlops tags list TAG",
 }
 """What replaces a command of an earlier version, as the text of a hint; kept for one release."""
 
@@ -74,6 +83,16 @@ class ExtensibleGroup(click.Group):
             )
         near = did_you_mean(word, self.list_commands(ctx))
         return UserError(f"there is no command {word!r}{near}", hint=f"{ctx.command_path} --help")
+
+
+class LeafCommand(click.Command):
+    """A command that was a group in an earlier version; it refuses the names of its former commands."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
+        instead = REMOVED.get(f"{self.name}.{args[0]}") if args else None
+        if instead is not None:
+            raise UserError(f"{ctx.command_path} {args[0]} was removed", hint=instead)
+        return super().parse_args(ctx, args)
 
 
 def refuse_removed(group: click.Group, prefix: str) -> None:

@@ -7,51 +7,38 @@ from dataclasses import asdict
 
 import click
 
+from a2perf.cli.extensible import LeafCommand
 from a2perf.submission.options import normalised
 
 
-@click.group(context_settings=normalised())
-def images() -> None:
-    """List, build and remove the images of the docker launcher."""
-
-
-@images.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print records as JSON.")
-def list_images(as_json: bool) -> int:
-    """List images, newest first."""
+@click.command(cls=LeafCommand, context_settings=normalised())
+@click.option("--build", metavar="DOMAIN", help="Build the image of DOMAIN if it does not exist, and print its name.")
+@click.option(
+    "--prune", type=click.Choice(("outdated", "all")),
+    help="Remove images: those of older content, or those of this checkout too.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the images as JSON.")
+def images(build: str | None, prune: str | None, as_json: bool) -> int:
+    """List the images of the docker launcher, newest first; with an option, build or remove them."""
+    from a2perf.domains.registry import get_domain
     from a2perf.launch import images as store
 
-    found = store.listed(store.connect()[1])
+    if build is not None and prune is not None:
+        raise click.UsageError("--build and --prune exclude each other")
+    if build is not None:
+        domain = get_domain(build).name
+        click.echo(store.ensure(store.connect()[1], domain))
+        return 0
+    client = store.connect()[1]
+    found = store.listed(client) if prune is None else store.prune(client, everything=prune == "all")
     if as_json:
         click.echo(json.dumps([asdict(image) for image in found], indent=2))
         return 0
     for image in found:
-        mark = "in use by this checkout" if image.current else "outdated"
+        mark = "removed" if prune else "in use by this checkout" if image.current else "outdated"
         click.echo(f"{image.name:<50}{image.size_bytes / 1e6:>8.0f} MB  {image.created[:19]}  {mark}")
-    if not found:
+    if prune is not None:
+        click.echo(f"{len(found)} images removed")
+    elif not found:
         click.echo("no image was built on this engine")
-    return 0
-
-
-@images.command()
-@click.argument("domain")
-def build(domain: str) -> int:
-    """Build the image of DOMAIN if it does not exist, and print its name."""
-    from a2perf.domains.registry import get_domain
-    from a2perf.launch import images as store
-
-    click.echo(store.ensure(store.connect()[1], get_domain(domain).name))
-    return 0
-
-
-@images.command()
-@click.option("--all", "everything", is_flag=True, help="Remove the images of this checkout too.")
-def prune(everything: bool) -> int:
-    """Remove outdated images."""
-    from a2perf.launch import images as store
-
-    gone = store.prune(store.connect()[1], everything=everything)
-    for image in gone:
-        click.echo(f"removed {image.name}")
-    click.echo(f"{len(gone)} images removed")
     return 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from a2perf.cli.extensible import refuse_removed
 from a2perf.cli.github_option import GITHUB_OPTION, annotate
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.submission.options import normalised
@@ -21,39 +21,24 @@ def perftest() -> None:
 
 _FOLDER = click.Path(path_type=Path)
 _CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of tests. Default: conf/performance.")
-_COMMON = (
-    _CONF,
-    click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs."),
-    click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time."),
-    launch_options("launcher", "launcher_option"),
-    click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests."),
-    GITHUB_OPTION,
-)  # fmt: skip
-
-
-def _common(function: Callable[..., int]) -> Callable[..., int]:
-    for option in reversed(_COMMON):
-        function = option(function)
-    return function
 
 
 @perftest.command(context_settings=normalised())
-@click.argument("tests", nargs=-1, required=True, metavar="TEST...")
-@_common
-def run(tests: tuple[str, ...], **given: Any) -> int:
-    """Run tests by name (FetchReach/sac_her-test), path or glob, one after another.
-
-    Exit status: 0 all passed, 1 one failed, 2 configuration, 3 infrastructure, 130 interrupted.
-    """
-    return _run_tests(list(tests), (), LaunchOptions.taken_from(given), **given)
-
-
-@perftest.command(name="run-all", context_settings=normalised())
+@click.argument("tests", nargs=-1, metavar="[TEST]...")
 @click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
-@_common
-def run_all(skip: tuple[str, ...], **given: Any) -> int:
-    """Run every test of the folder. Run the command again after an interruption to resume."""
-    return _run_tests(["*"], skip, LaunchOptions.taken_from(given), **given)
+@_CONF
+@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs.")
+@click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time.")
+@launch_options("launcher", "launcher_option")
+@click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")
+@GITHUB_OPTION
+def run(tests: tuple[str, ...], skip: tuple[str, ...], **given: Any) -> int:
+    """Run tests by name (FetchReach/sac_her-test), path or glob, one after another; without TEST, all.
+
+    Run the command again after an interruption to resume. Exit status: 0 all passed, 1 one failed, 2 configuration, 3
+    infrastructure, 130 interrupted.
+    """
+    return _run_tests(list(tests) or ["*"], skip, LaunchOptions.taken_from(given), **given)
 
 
 @perftest.command(name="list", context_settings=normalised())
@@ -76,6 +61,9 @@ def list_tests(conf: Path | None) -> None:
         click.echo(
             f"{test.name}: {bounds}{steps} in {condition.succ_runs} of {condition.total_runs} runs on {test.env}"
         )
+
+
+refuse_removed(perftest, "perftest.")
 
 
 def _run_tests(

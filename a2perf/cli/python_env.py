@@ -1,4 +1,4 @@
-"""``a2perf python-env``: lists and removes the Python environments of submissions."""
+"""``a2perf python-env``: lists and deletes the Python environments of submissions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 
 import click
 
+from a2perf.cli.extensible import LeafCommand
 from a2perf.errors import ConfigError
 from a2perf.submission.evaluator.python_env.environments import (
     Listed,
@@ -22,19 +23,22 @@ from a2perf.submission.options import normalised
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-@click.group(name="python-env", context_settings=normalised())
-def python_env() -> None:
-    """List and remove the Python environments of submissions.
+@click.command(name="python-env", cls=LeafCommand, context_settings=normalised())
+@click.option(
+    "--prune", metavar="leftovers|all|AGE",
+    help="Delete environments that no process uses: leftovers of interrupted builds; and all, or those not used for "
+    "this time, such as 12h, 30d, 4w.",
+)  # fmt: skip
+@click.option("--yes", is_flag=True, help="Delete without asking for confirmation.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print the environments as JSON; with --prune the deleted.")
+def python_env(prune: str | None, yes: bool, json_wanted: bool) -> int:
+    """List or delete the Python environments of submissions.
 
     A run with `--python-env isolated` installs the submission's requirements.txt into an environment. Later runs with
     the same requirements use it again.
     """
-
-
-@python_env.command(name="list", context_settings=normalised())
-@click.option("--json", "json_wanted", is_flag=True, help="Print records as JSON.")
-def list_command(json_wanted: bool) -> int:
-    """List environments with key, size, last use and requirements."""
+    if prune is not None:
+        return _prune(prune, yes, json_wanted)
     found = list_environments()
     if json_wanted:
         click.echo(json.dumps(as_json(found), indent=2))
@@ -49,19 +53,11 @@ def list_command(json_wanted: bool) -> int:
     return 0
 
 
-@python_env.command(context_settings=normalised())
-@click.option("--older-than", metavar="AGE", help="Delete environments not used for this time: 12h, 30d, 4w.")
-@click.option("--all", "every", is_flag=True, help="Delete all environments.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--json", "json_wanted", is_flag=True, help="Print the deleted environments as JSON; needs --yes.")
-def prune(older_than: str | None, every: bool, yes: bool, json_wanted: bool) -> int:
-    """Delete environments that no process uses.
-
-    Leftovers of interrupted builds are always deleted. Use --older-than or --all to delete more.
-    """
+def _prune(which: str, yes: bool, json_wanted: bool) -> int:
     if json_wanted and not yes:
         raise ConfigError("--json cannot ask before it deletes", hint="add --yes")
-    chosen = prunable_environments(None if older_than is None else _age_s(older_than), every=every)
+    age_s = None if which in ("leftovers", "all") else _age_s(which)
+    chosen = prunable_environments(age_s, every=which == "all")
     if chosen and not yes:
         for one in chosen:
             click.echo(_line(one))
@@ -79,7 +75,9 @@ def prune(older_than: str | None, every: bool, yes: bool, json_wanted: bool) -> 
 def _age_s(given: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", given.strip())
     if found is None:
-        raise ConfigError(f"--older-than {given!r} is not an age", hint="write a number and a unit: 12h, 30d, 4w")
+        raise ConfigError(
+            f"--prune {given!r} is not an age", hint="write leftovers, all, or a number and a unit: 12h, 30d, 4w"
+        )
     return float(found[1]) * _UNITS_S[found[2]]
 
 

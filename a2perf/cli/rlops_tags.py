@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from a2perf.cli.extensible import refuse_removed
 from a2perf.cli.word_lists import Words, WordsCommand
 from a2perf.errors import UserError, command_line
 from a2perf.submission.options import normalised
@@ -81,18 +82,14 @@ def tags_remove(tag: str, **options: Any) -> int:
 
 
 @tags.command("list", cls=WordsCommand, context_settings=normalised())
+@click.argument("tag", required=False)
 @_with(*_WHICH_RUNS, _AS_OF)
-def tags_list(**options: Any) -> int:
-    """List the tags of runs."""
-    return _run({**_NOT_GIVEN, **options, "list_tags": True})
+def tags_list(tag: str | None, **options: Any) -> int:
+    """List the tags of runs; with TAG, every change of it."""
+    return _run({**_NOT_GIVEN, **options, "list_tags": tag is None, "history": tag})
 
 
-@tags.command("history", context_settings=normalised())
-@click.argument("tag")
-@_with(_STORE)
-def tags_history(tag: str, **options: Any) -> int:
-    """List every change of a tag."""
-    return _run({**_NOT_GIVEN, **options, "history": tag})
+refuse_removed(tags, "rlops.tags.")
 
 
 @click.command("rlops-tags", cls=WordsCommand, context_settings=normalised())
@@ -125,13 +122,15 @@ def _run(options: dict[str, Any]) -> int:
         raise UserError("give one of --add, --remove, --list and --history", hint="see a2perf rlops tags --help")
     store = Store(store_folder(options["store"]))
     if options["history"]:
+        if options["as_of"] or _selecting(options):
+            raise UserError("the changes of a tag are those of all runs", hint="give the tag alone, or leave it out")
         return _say_history(store, options["history"])
     if options["list_tags"]:
         return _say_tags(store, parse_date(options["as_of"]) if options["as_of"] else None, _chosen(store, options))
     action = chosen[0]
     tag = options[action]
     check_tag(tag)
-    if not options["source_tag"] and not options["filters"] and not options["env_ids"]:
+    if not _selecting(options):
         raise UserError(f"--{action} {tag} of which runs?", hint="give --source-tag TAG, --filters or --env-ids")
     runs = _chosen(store, options)
     assert runs is not None
@@ -157,15 +156,19 @@ def _run(options: dict[str, Any]) -> int:
         reason=options["reason"],
         source_tag=options["source_tag"],
     )
-    click.echo(f"{len(changed)} run(s) changed; {command_line('a2perf', 'rlops', 'tags', 'history', tag)} shows it")
+    click.echo(f"{len(changed)} run(s) changed; {command_line('a2perf', 'rlops', 'tags', 'list', tag)} shows it")
     return 0
+
+
+def _selecting(options: dict[str, Any]) -> bool:
+    return bool(options["source_tag"] or options["filters"] or options["env_ids"])
 
 
 def _chosen(store: Store, options: dict[str, Any]) -> list[StoredRun] | None:
     """Returns the runs that the options select, in any state; None without a selecting option."""
     from a2perf.rlops.filters import RunQuery, parse_experiment
 
-    if not options["source_tag"] and not options["filters"] and not options["env_ids"]:
+    if not _selecting(options):
         return None
     queries = [parse_experiment(word) for word in options["filters"]] or [RunQuery()]
     found: dict[str, StoredRun] = {}

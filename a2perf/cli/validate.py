@@ -1,4 +1,4 @@
-"""``a2perf validate``: checks the files of recorded runs."""
+"""``a2perf validate``: checks the files of recorded runs and of datasets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ from a2perf.submission.options import normalised
 
 
 @click.command(context_settings=normalised())
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("names", nargs=-1, required=True, metavar="RUN|DATASET...")
+@click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def validate(runs: tuple[str, ...], as_json: bool) -> int:
-    """Check the files of recorded runs; print SUCCESS or every problem.
+def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
+    """Check the files of recorded runs and datasets; print SUCCESS or every problem.
 
-    RUN is a bundle or a folder with bundles. Exits with 1 if there are problems.
+    RUN is a bundle or a folder with bundles, DATASET the name or the folder of a dataset. Exits with 1 if there are
+    problems.
     """
-    found = {str(bundle): problems_of(bundle) for bundle in bundles_of(runs)}
+    from a2perf.datasets import naming
+
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if naming.is_dataset(name):
+            found[name] = _dataset_problems(name, datasets_path)
+        else:
+            found |= {str(bundle): problems_of(bundle) for bundle in bundles_of([name])}
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -29,3 +38,10 @@ def validate(runs: tuple[str, ...], as_json: bool) -> int:
             for problem in problems:
                 click.echo(f"  {problem}")
     return 1 if any(found.values()) else 0
+
+
+def _dataset_problems(name: str, datasets_path: str | None) -> list[str]:
+    from a2perf.datasets import open_dataset
+    from a2perf.datasets.validation import problems_of as problems_of_dataset
+
+    return problems_of_dataset(open_dataset(name, datasets_path))

@@ -396,7 +396,7 @@ def damaged(stream: Any, place: str, error: BaseException) -> UserError:
     """Returns the error for a path in a file that cannot be read."""
     return UserError(
         f"{stream.filename}, {place}: cannot be read ({_first_line(error)})",
-        hint="copy or generate the dataset again; `a2perf datasets validate` lists all damage",
+        hint="copy or generate the dataset again; `a2perf validate DATASET` lists all damage",
     )
 
 

@@ -78,6 +78,14 @@ def all_ids(root: Path) -> list[str]:
     return sorted(_ids(root, root)) if root.is_dir() else []
 
 
+def is_dataset(given: str | os.PathLike[str]) -> bool:
+    """Returns whether ``find`` looks for it: the folder of a dataset, or a name where no file or folder is."""
+    path = Path(given).expanduser()
+    if path.exists():
+        return any((place / METADATA_FILE).is_file() for place in (path, path / "data"))
+    return not path.is_absolute() and _ID.fullmatch(os.fspath(given)) is not None
+
+
 def find(given: str | os.PathLike[str], root: Path) -> Path:
     """Returns the ``data`` folder of a dataset.
 

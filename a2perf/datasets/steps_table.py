@@ -205,7 +205,7 @@ def _require_same_arrays(data: Dataset, index: int, episode: EpisodeArrays, colu
         names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         raise UserError(
             f"{data.file}: episode {index} differs from the first one in {', '.join(names)}",
-            hint="`a2perf datasets validate` lists all problems",
+            hint="`a2perf validate DATASET` lists all problems",
         )
 
 

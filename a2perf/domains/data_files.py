@@ -99,20 +99,3 @@ def fetch_missing(
         started(len(missing))
         assets.fetch_all(missing, progress=progress)
     return missing
-
-
-def file_path(name: str) -> Path:
-    """Returns the verified local path of a file.
-
-    Args:
-        name: name of the file, as ``list_files`` has it.
-
-    Raises:
-        ConfigError: no such file, or it is not on this machine.
-        AssetUnavailable: the file in the data folder has another checksum.
-    """
-    asset = find_assets([name])[0]
-    found = assets.locate(asset)
-    if found is None:
-        raise ConfigError(f"{asset.name} is not on this host", hint=f"a2perf data fetch {asset.name}")
-    return found

@@ -1,8 +1,7 @@
 """Images of the domains: named by the content they are built from, built when missing, listed and pruned.
 
 An image's content consists of the files of this checkout that enter its build (``docker/``, the package, the lock) and
-its base image. An engine builds the same content once. Only ``a2perf images prune`` removes images of older content; a
-run never does.
+its base image. An engine builds the same content once. Only ``a2perf images --prune`` removes images of older content.
 """
 
 from __future__ import annotations

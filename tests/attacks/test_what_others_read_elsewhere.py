@@ -123,7 +123,7 @@ def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, recor
     (tests / "a-test.yaml").write_text(json.dumps(test))
     words = ["bad.py", "--env", "CartPole-v1", "--seed", "1", "--videos", "0", "--root-dir", str(tmp_path / "run")]
     done = subprocess.run(
-        [sys.executable, "-m", "a2perf", command, *(words if command == "wrap" else ["run-all"])],
+        [sys.executable, "-m", "a2perf", command, *(words if command == "wrap" else ["run"])],
         cwd=tmp_path, env=dict(os.environ), capture_output=True, timeout=300, check=False,
     )  # fmt: skip
     said = (done.stdout + done.stderr).decode()

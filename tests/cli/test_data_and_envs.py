@@ -10,7 +10,6 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from a2perf import assets
 from a2perf.api.host import host_probes, isolation_probes
 from a2perf.cli.data import data
 from a2perf.cli.doctor import doctor
@@ -54,10 +53,6 @@ def test_data_list_names_a_file_with_a_wrong_checksum(tmp_path, monkeypatch):
 def test_data_fetch_offline_fails_with_the_ways_to_get_the_files():
     with pytest.raises(AssetUnavailable, match="A2PERF_OFFLINE"):
         _run(data, "fetch", "quadruped_locomotion")
-
-
-def test_data_path_without_a_name_is_the_folder_of_the_cache():
-    assert _run(data, "path").output.strip() == str(assets.cache_dir() / "assets")
 
 
 def test_data_knows_no_such_file_but_a_near_one():

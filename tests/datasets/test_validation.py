@@ -108,7 +108,7 @@ def test_rewards_that_are_no_series_of_numbers_are_named(
     with hdf5_file.h5py().File(data.file, "a") as stream:
         _replace(stream["episode_0"], "rewards", values)
     with pytest.raises(SystemExit) as ended:
-        cli.main(["datasets", "validate", str(data.path.parent)])
+        cli.main(["validate", str(data.path.parent)])
     printed = capsys.readouterr().out
     assert ended.value.code == 1
     assert re.search(rf"/episode_0/rewards.*{re.escape(words)}", printed), printed

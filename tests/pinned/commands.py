@@ -262,7 +262,7 @@ benchmark
 datasets list --json
 datasets list
 datasets inspect missing
-datasets validate missing
+validate toys/missing-v0
 datasets combine
 datasets generate
 datasets skill-levels
@@ -284,8 +284,8 @@ submit entry -o submitted --task nonsense
 submit entry -o submitted --protocol nonsense
 competition verify missing
 competition run missing
-python-env list
-images list
+python-env
+images
 init new_entry
 init ./new_entry
 init
@@ -315,9 +315,10 @@ def datasets(folder: Path) -> dict[str, Any]:
         combined = execute("datasets", "combine", "toys/random-v0", "toys/more-v0", "--id", "toys/both-v0", *place)
         assert combined.status == 0, combined.errors
         answers = {
-            f"{verb} {name}".strip(): execute("datasets", verb, *name.split(), *place, "--json")
-            for verb, name in (
-                ("list", ""), ("inspect", "toys/random-v0"), ("inspect", "toys/both-v0"), ("validate", "toys/both-v0"),
+            f"{verbs[-1]} {name}".strip(): execute(*verbs, *name.split(), *place, "--json")
+            for verbs, name in (
+                (("datasets", "list"), ""), (("datasets", "inspect"), "toys/random-v0"),
+                (("datasets", "inspect"), "toys/both-v0"), (("validate",), "toys/both-v0"),
             )
         }  # fmt: skip
     found: dict[str, Any] = {

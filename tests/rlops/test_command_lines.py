@@ -161,7 +161,7 @@ def test_failed_run_makes_the_exit_status_one(run: Run, project: Path) -> None:
         ("rlops tags add a", "of which runs"),
         ("rlops tags remove a --filters ''", "a filter is empty"),
         ("rlops tags list --as-of tomorrow", "is not a date"),
-        ("rlops tags history unknown", "no run has the tag 'unknown'"),
+        ("rlops tags list unknown", "no run has the tag 'unknown'"),
         ("rlops import nowhere", "does not exist"),
         ("rlops-import nowhere", "does not exist"),
         ("rlops", "nothing to compare was named"),
@@ -212,7 +212,7 @@ def test_step_three_moves_latest(run: Run, tags: Path, monkeypatch: pytest.Monke
     answer(monkeypatch, "y\n")
     assert run(f"{words}remove latest --source-tag rlops-pilot")[0] == 0
     assert latest(tags) == {"v1.0.0b2-9-g4605546"}
-    status, out, _ = run(f"{words}history latest")
+    status, out, _ = run(f"{words}{'list' if words.startswith('rlops tags') else 'history'} latest")
     assert status == 0
     assert "2 run(s) were born with latest" in out
     assert "added to 2 run(s) by source tag v1.0.0b2-9-g4605546" in out

@@ -303,13 +303,13 @@ def run(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.usefixtures("quick")
 def test_list_shows_key_size_use_and_requirements(tmp_path: Path, wheelhouse: Path) -> None:
-    assert "no environments" in run("list")[1]
+    assert "no environments" in run()[1]
     wanted = recipe(tmp_path / "s", "toy==1.0\n", wheelhouse)
     with python_env.environment(wanted, tmp_path / "log"):
-        (record,) = json.loads(run("list", "--json")[1])
+        (record,) = json.loads(run("--json")[1])
         assert (record["key"], record["complete"], record["in_use"]) == (wanted.key, True, True)
         assert record["size_bytes"] == read_json(Path(record["path"]) / environments.STAMP)["size_bytes"] > 500_000
-        shown = run("list")[1]
+        shown = run()[1]
     assert wanted.key in shown
     assert "toy==1.0" in shown
     assert "in use" in shown
@@ -322,13 +322,13 @@ def test_prune_deletes_by_age_and_spares_what_is_in_use(tmp_path: Path, wheelhou
         with python_env.environment(wanted, tmp_path / "log") as env:
             if pin == "1.0":
                 os.utime(env.path / environments.STAMP, (time.time() - 40 * 86400,) * 2)
-    assert "deleted 0" in run("prune", "--yes")[1]
-    assert json.loads(run("prune", "--older-than", "30d", "--yes", "--json")[1])[0]["key"] == recipes["1.0"].key
+    assert "deleted 0" in run("--prune", "leftovers", "--yes")[1]
+    assert json.loads(run("--prune", "30d", "--yes", "--json")[1])[0]["key"] == recipes["1.0"].key
     assert [one.stamp.key for one in python_env.list_environments() if one.stamp] == [recipes["2.0"].key]
     with python_env.environment(recipes["2.0"], tmp_path / "log") as env:
-        assert "1 in use stay" in run("prune", "--all", "--yes")[1]
+        assert "1 in use stay" in run("--prune", "all", "--yes")[1]
         assert says(env) == "toy 2.0"
-    assert "deleted 1" in run("prune", "--all", "--yes")[1]
+    assert "deleted 1" in run("--prune", "all", "--yes")[1]
     assert python_env.list_environments() == []
 
 
@@ -336,8 +336,8 @@ def test_prune_deletes_by_age_and_spares_what_is_in_use(tmp_path: Path, wheelhou
 def test_prune_asks_and_understands_ages(tmp_path: Path, wheelhouse: Path) -> None:
     with python_env.environment(recipe(tmp_path / "s", "toy\n", wheelhouse), tmp_path / "log"):
         pass
-    done = CliRunner().invoke(command, ["prune", "--all"], input="n\n")
+    done = CliRunner().invoke(command, ["--prune", "all"], input="n\n")
     assert done.exit_code == 1
     assert len(python_env.list_environments()) == 1
     with pytest.raises(ConfigError, match="is not an age"):
-        run("prune", "--older-than", "soon", "--yes")
+        run("--prune", "soon", "--yes")

@@ -164,7 +164,7 @@ def test_all_tests_with_one_left_out(folder: Folder):
     folder.write("--bad 0", name="Other/c-test", total=1, succ=1)
     folder.write(name="top-test", total=1, succ=1)
     (folder.path / "conf" / "performance" / "Toy" / "a-opti.yaml").write_text("env: Toy-v0\n")
-    done = folder.run("run-all", "--skip", "Other/*")
+    done = folder.run("run", "--skip", "Other/*")
     assert done.returncode == 1
     assert "performance tests: 3, 1 left out; not under version control" in done.stdout
     assert "not passed: Toy/b-test" in done.stdout
@@ -179,7 +179,6 @@ def test_all_tests_with_one_left_out(folder: Folder):
     [
         (["run", "Toy/b-test"], "did you mean 'Toy/a-test'"),
         (["run", "Toy/a-test", "--n-jobs", "0"], "--n-jobs"),
-        (["run"], "TEST"),
     ],
 )
 def test_bad_words(folder: Folder, words: list[str], said: str):

@@ -139,7 +139,7 @@ class PythonEnv:
 
 @dataclass(frozen=True)
 class Listed:
-    """An environment in the cache, as ``a2perf python-env list`` shows it.
+    """An environment in the cache, as ``a2perf python-env`` shows it.
 
     Attributes:
         path: its folder.

@@ -291,7 +291,7 @@ class Installer:
         if limit is not None:
             raise over_limit(limit, str(getattr(self._limits, limit, ending.limit_value)), self._log)
         if shutil.disk_usage(self._home).free < LEAST_FREE_BYTES:
-            raise InfrastructureError("no space left to build the environment", hint="a2perf python-env prune")
+            raise InfrastructureError("no space left to build the environment", hint="a2perf python-env --prune 30d")
 
     @property
     def _limits(self) -> Limits:
