@@ -1,25 +1,25 @@
 """A participant's gin file, read as data: nothing in it is imported, registered, referenced or evaluated.
 
-The language is a subset of gin: comments, the import lines of the packaged files (which do nothing here) and bindings
-``Configurable.parameter = literal``. Literals are strings, numbers, ``True``, ``False``, ``None``, enum constants
-(``%BenchmarkMode.TRAIN``), and lists, tuples and dictionaries of them. ``participant_settings`` lists what a submission
-may bind.
+gin's parser reads the file, and only a subset of its language is accepted: comments, the import lines of the packaged
+files (which do nothing here) and bindings ``Configurable.parameter = literal``. Literals are strings, numbers,
+``True``, ``False``, ``None``, enum constants (``%BenchmarkMode.TRAIN``), and lists, tuples and dictionaries of them.
+``participant_settings`` lists what a submission may bind.
 """
 
 from __future__ import annotations
 
-import ast
 import enum
-import io
 import math
 import tokenize
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
+
+from gin import config_parser
 
 from a2perf.constants import BenchmarkDomain, BenchmarkMode, ReliabilityMetrics, SystemMetrics
 from a2perf.errors import ConfigError, did_you_mean
+from a2perf.stranger_files import printable
 
 MAX_BYTES = 64 * 2**10
 """Largest file in bytes."""
@@ -27,6 +27,8 @@ MAX_BINDINGS = 500
 MAX_DEPTH = 8
 """Nested lists, tuples and dictionaries."""
 MAX_INTEGER = 2**63
+MAX_QUOTES = 8192
+"""Quotation marks of a file: the time in which gin joins adjacent strings grows with the square of their number."""
 
 IMPORTS = (
     "a2perf.submission.submission_util",
@@ -40,10 +42,8 @@ _ENUMS = (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics)
 CONSTANTS = {f"{kind.__name__}.{name}": member for kind in _ENUMS for name, member in kind.__members__.items()}
 """Every constant by the name after its ``%``, which may have the prefix ``a2perf.constants.``."""
 
-_KEYWORDS = {"True": True, "False": False, "None": None}
-_SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.ENCODING)
-_ENDS = (tokenize.NEWLINE, tokenize.ENDMARKER)
-_CLOSING = {"[": "]", "(": ")"}
+_ONE_PER_LINE = "write one `Name.parameter = value` per line"
+_LITERALS = "write a string in quotation marks, a number, True, False or None"
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,31 @@ def parse(content: bytes, source: str) -> list[Binding]:
     """
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{source} has {len(content):,} bytes; at most {MAX_BYTES:,} are allowed", hint="shorten it")
+    text = _text(content, source)
+    if text.count("'") + text.count('"') > MAX_QUOTES:
+        raise ConfigError(f"{source} has more than {MAX_QUOTES:,} quotation marks", hint="shorten it")
     found: list[Binding] = []
-    for statement in _statements(_text(content, source), source):
-        if (binding := _Statement(statement, source).binding()) is not None:
-            found.append(binding)
-        if len(found) > MAX_BINDINGS:
-            raise ConfigError(f"{source} has more than {MAX_BINDINGS} bindings", hint="remove some")
-    return found
+    parser = None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an unknown escape in a string
+            parser = config_parser.ConfigParser(text, _Names())
+            for statement in parser:
+                if (binding := _binding(statement)) is not None:
+                    found.append(binding)
+                if len(found) > MAX_BINDINGS:
+                    raise ConfigError(f"{source} has more than {MAX_BINDINGS} bindings", hint="remove some")
+        return found
+    except _Refused as error:
+        line, message, hint = error.args
+    except tokenize.TokenError as error:
+        line, message, hint = error.args[1][0], error.args[0], "close the bracket or quotation mark"
+    except SyntaxError as error:
+        line, (message, hint) = error.lineno, _syntax_problem(str(error.msg))
+    except (RecursionError, TypeError):  # TypeError: a list or dictionary as the key of a dictionary
+        line = 1 if parser is None else parser.current_token.start[0]
+        message, hint = "brackets are nested too deeply, or a key is not a string", "use a flatter value"
+    raise ConfigError(f"{source}, line {line}: {message}", hint=hint)
 
 
 def to_gin(value: Any) -> str:
@@ -94,6 +112,27 @@ def to_gin(value: Any) -> str:
     return repr(value)
 
 
+class _Refused(Exception):
+    """A statement is not accepted; the arguments are its line, the reason and the fix."""
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """A value that is not a literal, in the notation of gin."""
+
+    text: str
+
+
+class _Names:
+    """The parser's delegate: turns constants into enum members, and keeps any other reference as text."""
+
+    def configurable_reference(self, name: str, evaluate: bool) -> _Reference:
+        return _Reference(f"@{name}")
+
+    def macro(self, name: str) -> Any:
+        return CONSTANTS.get(name.removeprefix("a2perf.constants."), _Reference(f"%{name}"))
+
+
 def _text(content: bytes, source: str) -> str:
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -106,180 +145,53 @@ def _text(content: bytes, source: str) -> str:
     return text
 
 
-def _statements(text: str, source: str) -> Iterator[list[tokenize.TokenInfo]]:
-    statement: list[tokenize.TokenInfo] = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type in _ENDS:
-                if statement:
-                    yield statement
-                statement = []
-            elif token.type not in _SKIPPED:
-                statement.append(token)
-    except tokenize.TokenError as error:
-        line = error.args[1][0] if len(error.args) > 1 else "?"
-        raise ConfigError(
-            f"{source}, line {line}: {error.args[0]}", hint="close the bracket or quotation mark"
-        ) from error
-    except SyntaxError as error:  # inconsistent indentation
-        raise ConfigError(f"{source}, line {error.lineno}: {error.msg}", hint="remove the indentation") from error
+def _binding(statement: Any) -> Binding | None:
+    """Returns the binding of a statement, or None for an ignored import line."""
+    line = statement.location.line_num
+    if isinstance(statement, config_parser.BindingStatement):
+        if statement.scope:
+            refused = "a submission's gin file may not use scopes"
+            raise _Refused(line, refused, "write the name without the part before '/'")
+        _check(statement.value, line)
+        return Binding(f"{statement.selector}.{statement.arg_name}".rstrip("."), statement.value, line)
+    if isinstance(statement, config_parser.IncludeStatement):
+        refused = "a submission's gin file may not include files"
+        raise _Refused(line, refused, "copy the bindings of that file into this one")
+    if isinstance(statement, config_parser.BlockDeclaration):
+        raise _Refused(line, "a submission's gin file may not use blocks", _ONE_PER_LINE)
+    if statement.is_from or statement.alias or statement.module not in IMPORTS:
+        fix = "remove the line; only `import a2perf.submission.submission_util` is accepted (and not needed)"
+        raise _Refused(line, "a submission's gin file may not import modules", fix)
+    return None
 
 
-class _Statement:
-    """The tokens of one logical line, read once from left to right."""
+def _check(value: Any, line: int, depth: int = 0) -> None:
+    """Checks that a value consists of literals and constants that a submission may use."""
+    if depth > MAX_DEPTH:
+        raise _Refused(line, f"more than {MAX_DEPTH} nested brackets", "use a flatter value")
+    if isinstance(value, _Reference) and value.text.startswith("@"):
+        raise _Refused(line, "a submission's gin file may not use references (@)", "write a literal value")
+    if isinstance(value, _Reference):
+        near = did_you_mean(value.text[1:], CONSTANTS)
+        fix = f"choose one of: {', '.join(known for known in CONSTANTS if known.startswith('Benchmark'))}"
+        raise _Refused(line, f"{value.text[:80]} is not a constant that a submission may use{near}", fix)
+    if isinstance(value, dict):
+        if not all(isinstance(key, str | int | float) for key in value):
+            raise _Refused(line, "a key is neither a string nor a number", "write {'name': value}")
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        for item in value:
+            _check(item, line, depth + 1)
+    elif isinstance(value, int | float) and not isinstance(value, enum.Enum):
+        if not (abs(value) < MAX_INTEGER if isinstance(value, int) else math.isfinite(value)):
+            raise _Refused(line, "the number is too large", "write a number that fits into 64 bits")
+    elif not (value is None or isinstance(value, str | enum.Enum)):
+        raise _Refused(line, f"the value is of type {type(value).__name__}", _LITERALS)
 
-    def __init__(self, tokens: list[tokenize.TokenInfo], source: str) -> None:
-        self._tokens, self._source, self._next = tokens, source, 0
 
-    def binding(self) -> Binding | None:
-        """Returns the binding, or None for an ignored import line."""
-        line = self._tokens[0].start[0]
-        word = self._text()
-        if self._tokens[0].type in (tokenize.INDENT, tokenize.DEDENT):
-            self._refuse("the line is indented", "remove the indentation")
-        if word in ("import", "from", "include") and self._text(1) not in ("=", "."):
-            self._line_without_binding(word)
-            return None
-        name = self._dotted("a name")
-        if self._text() == "/":
-            self._refuse("a submission's gin file may not use scopes", "write the name without the part before '/'")
-        if self._text() != "=":
-            self._refuse(f"expected '=', found {self._quoted()}", "write one `Name.parameter = value` per line")
-        self._next += 1
-        value = self._value(0)
-        if self._next < len(self._tokens):
-            self._refuse(f"unexpected {self._quoted()} after the value", "write one `Name.parameter = value` per line")
-        return Binding(name, value, line)
-
-    def _line_without_binding(self, word: str) -> None:
-        if word == "include":
-            self._refuse(
-                "a submission's gin file may not include files", "copy the bindings of that file into this one"
-            )
-        self._next += 1
-        name = self._dotted("a module") if word == "import" else ""
-        if name not in IMPORTS or self._next < len(self._tokens):
-            self._refuse(
-                "a submission's gin file may not import modules",
-                "remove the line; only `import a2perf.submission.submission_util` is accepted (and not needed)",
-            )
-
-    def _value(self, depth: int) -> Any:
-        if depth > MAX_DEPTH:
-            self._refuse(f"more than {MAX_DEPTH} nested brackets", "use a flatter value")
-        kind, text = self._type(), self._text()
-        if text in _CLOSING:
-            return self._items(text, depth)
-        if text == "{":
-            return self._dictionary(depth)
-        if text == "%":
-            return self._constant()
-        if kind == tokenize.STRING:
-            return self._string()
-        if text in _KEYWORDS:
-            self._next += 1
-            return _KEYWORDS[text]
-        sign = text if text in ("-", "+") else ""
-        self._next += len(sign)
-        if self._type() == tokenize.NUMBER:
-            return self._number(negative=sign == "-")
-        if text == "@":
-            self._refuse("a submission's gin file may not use references (@)", "write a literal value")
-        return self._refuse(
-            f"{self._quoted()} is not a literal", "write a string in quotation marks, a number, True, False or None"
-        )
-
-    def _items(self, opening: str, depth: int) -> Any:
-        self._next += 1
-        items, commas = [], 0
-        while self._text() != _CLOSING[opening]:
-            items.append(self._value(depth + 1))
-            commas += self._comma(_CLOSING[opening])
-        self._next += 1
-        if opening == "[":
-            return items
-        return items[0] if len(items) == 1 and not commas else tuple(items)
-
-    def _dictionary(self, depth: int) -> dict[Any, Any]:
-        self._next += 1
-        found: dict[Any, Any] = {}
-        while self._text() != "}":
-            key = self._value(depth + 1)
-            if not isinstance(key, str | int | float):
-                self._refuse("a key is neither a string nor a number", "write {'name': value}")
-            if self._text() != ":":
-                self._refuse(f"expected ':', found {self._quoted()}", "write {'name': value}")
-            self._next += 1
-            found[key] = self._value(depth + 1)
-            self._comma("}")
-        self._next += 1
-        return found
-
-    def _comma(self, closing: str) -> int:
-        if self._text() == ",":
-            self._next += 1
-            return 1
-        if self._text() != closing:
-            self._refuse(f"expected ',' or {closing!r}, found {self._quoted()}", "put commas between values")
-        return 0
-
-    def _constant(self) -> Any:
-        self._next += 1
-        name = self._dotted("a constant").removeprefix("a2perf.constants.")
-        if name not in CONSTANTS:
-            self._refuse(
-                f"%{name[:80]} is not a constant that a submission may use{did_you_mean(name, CONSTANTS)}",
-                f"choose one of: {', '.join(known for known in CONSTANTS if known.startswith('Benchmark'))}",
-            )
-        return CONSTANTS[name]
-
-    def _string(self) -> str:
-        parts: list[str] = []
-        while self._type() == tokenize.STRING:
-            if self._text().partition("'")[0].partition('"')[0] not in ("", "r", "R"):
-                self._refuse("the string has a prefix", "write a plain string in quotation marks")
-            parts.append(self._literal(self._text()))
-            self._next += 1
-        return "".join(parts)
-
-    def _number(self, *, negative: bool) -> int | float:
-        number: int | float = self._literal(self._text())
-        fits = number < MAX_INTEGER if isinstance(number, int) else isinstance(number, float) and math.isfinite(number)
-        if not fits:
-            self._refuse("the number is too large or complex", "write a number that fits into 64 bits")
-        self._next += 1
-        return -number if negative else number
-
-    def _literal(self, text: str) -> Any:
-        """Returns the value of one string or number token; ``literal_eval`` executes nothing."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an unknown escape in a string
-                return ast.literal_eval(text)
-        except (SyntaxError, ValueError, OverflowError) as error:
-            self._refuse(f"{self._quoted()} is not a valid literal", "write a plain string or number", error)
-
-    def _dotted(self, expected: str) -> str:
-        parts: list[str] = []
-        while True:
-            if self._type() != tokenize.NAME:
-                self._refuse(f"expected {expected}, found {self._quoted()}", "write `Name.parameter = value`")
-            parts.append(self._text())
-            self._next += 1
-            if self._text() != ".":
-                return ".".join(parts)
-            self._next += 1
-
-    def _type(self) -> int | None:
-        return self._tokens[self._next].type if self._next < len(self._tokens) else None
-
-    def _text(self, ahead: int = 0) -> str:
-        index = self._next + ahead
-        return self._tokens[index].string if index < len(self._tokens) else ""
-
-    def _quoted(self) -> str:
-        return repr(self._text()[:40]) if self._text() else "the end of the line"
-
-    def _refuse(self, message: str, hint: str, cause: Exception | None = None) -> NoReturn:
-        token = self._tokens[min(self._next, len(self._tokens) - 1)]
-        raise ConfigError(f"{self._source}, line {token.start[0]}: {message}", hint=hint) from cause
+def _syntax_problem(message: str) -> tuple[str, str]:
+    """Returns an error of gin's parser as reason and fix; a value that it cannot read is quoted."""
+    _, failed, token = message.partition("Failed to parse token ")
+    if failed:
+        return f"{printable(token[:42])} is not a literal", _LITERALS
+    return f"{message[:1].lower()}{message[1:120].rstrip('.')}", _ONE_PER_LINE
