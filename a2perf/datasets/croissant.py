@@ -1,6 +1,6 @@
 """Croissant metadata of a dataset, ``croissant.json`` beside its files, built with the package ``mlcroissant``.
 
-Croissant has no reader for HDF5, so its records are the Parquet tables of ``steps_table.py``.
+It lists the files with their hashes. Croissant has no reader for HDF5, so it describes no records; Minari reads them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 from a2perf._version import PROJECT_URL
 from a2perf.datasets import naming
 from a2perf.datasets.reader import Dataset
-from a2perf.datasets.steps_table import EPISODES_FILE, FINAL, STEPS_FILE, write_tables
-from a2perf.errors import ConfigError, MissingDependency, install_hint
+from a2perf.errors import ConfigError, MissingDependency
 from a2perf.plain_text import plain_text
 from a2perf.report.latex import latex_text
 from a2perf.storage import json_text, sha256_of, write_atomic
@@ -23,32 +22,11 @@ _FILES = {
     naming.DATA_FILE: ("application/x-hdf5", "All episodes, one HDF5 group per episode, in the layout of Minari."),
     naming.METADATA_FILE: ("application/json", "Spaces, environment and counts, for Minari."),
     naming.RECORD_FILE: ("application/json", "Policies, energy, seeds and hashes, recorded by a2perf."),
-    STEPS_FILE: ("application/x-parquet", "One record per step, in the order of the episodes."),
-    EPISODES_FILE: ("application/x-parquet", "One record per episode, with the observation after the last step."),
 }
-_MEANING = {
-    "episode": "number of the episode, from 0",
-    "step": "number of the step in its episode, from 0",
-    "seed": "seed of env.reset",
-    "steps": "number of steps",
-    "return": "undiscounted sum of the rewards",
-    "policy": "number of the policy in the list policies of a2perf.json",
-    "success": "whether the episode succeeded, if the environment reports it",
-    "observations": "observation before the action",
-    "actions": "executed action",
-    "rewards": "reward of the step",
-    "terminations": "whether the task ended the episode at this step",
-    "truncations": "whether a limit ended the episode at this step",
-    "infos": "entry of info before the action",
-    f"{FINAL}observations": "observation after the last step",
-    f"{FINAL}infos": "entry of info after the last step",
-}
-"""By the first part of a column's name."""
-_TYPES = {"bool": "BOOL", "string": "TEXT", "double": "FLOAT64", "float": "FLOAT32", "halffloat": "FLOAT16"}
 
 
 def write_croissant(data: Dataset, *, license: str | None = None, url: str | None = None) -> Path:
-    """Writes ``croissant.json``, ``steps.parquet`` and ``episodes.parquet`` into the ``data`` folder of a dataset.
+    """Writes ``croissant.json`` into the ``data`` folder of a dataset.
 
     Args:
         license: identifier of SPDX or URL; by default the entry ``license`` of ``metadata.json``, if any.
@@ -57,8 +35,8 @@ def write_croissant(data: Dataset, *, license: str | None = None, url: str | Non
         The path of ``croissant.json``.
 
     Raises:
-        UserError: the dataset is damaged or has no episodes, or its folder cannot be written.
-        MissingDependency: a package is not installed: h5py, pyarrow or mlcroissant.
+        ConfigError: the folder cannot be written.
+        MissingDependency: mlcroissant is not installed.
 
     Example:
         >>> from a2perf.datasets import open_dataset
@@ -68,13 +46,12 @@ def write_croissant(data: Dataset, *, license: str | None = None, url: str | Non
     """
     path = data.path / CROISSANT_FILE
     try:
-        write_tables(data, data.path)
         document = _metadata(data, license, url).to_json()
         document["@context"]["a2perf"] = f"{PROJECT_URL}/"
         write_atomic(path, json_text(document | {"a2perf:steps": data.step_count}))
     except ModuleNotFoundError as error:
         message = "Croissant metadata needs the package mlcroissant, which is not installed"
-        raise MissingDependency(message, hint=f"{install_hint('frames')} mlcroissant") from error
+        raise MissingDependency(message, hint="pip install mlcroissant") from error
     except OSError as error:
         message = f"{path} cannot be written: {error.strerror or error}"
         raise ConfigError(message, hint="copy the dataset to a writable folder") from error
@@ -106,29 +83,7 @@ def _metadata(data: Dataset, license: str | None, url: str | None) -> Any:
             )
             for name, (encoding, meaning) in _FILES.items() if (data.path / name).is_file()
         ],
-        record_sets=[
-            _record_set(data.path / STEPS_FILE, ["steps/episode", "steps/step"]),
-            _record_set(data.path / EPISODES_FILE, ["episodes/episode"]),
-        ],
     )  # fmt: skip
-
-
-def _record_set(table: Path, key: list[str]) -> Any:
-    import mlcroissant as mlc
-    from pyarrow import parquet
-
-    fields = []
-    for column in parquet.read_schema(table):
-        kind = getattr(column.type, "value_type", column.type)  # of a list
-        size = f", {column.type.list_size} values in row-major order" if kind is not column.type else ""
-        field = mlc.Field(
-            id=f"{table.stem}/{column.name}", name=column.name,
-            description=plain_text(f"{_MEANING[column.name.partition('.')[0]]}; {kind}{size}"),
-            data_types=[getattr(mlc.DataType, _TYPES.get(str(kind)) or str(kind).upper())], repeated=bool(size) or None,
-            source=mlc.Source(file_object=table.name, extract=mlc.Extract(column=column.name)),
-        )  # fmt: skip
-        fields.append(field)
-    return mlc.RecordSet(id=table.stem, name=table.stem, description=_FILES[table.name][1], key=key, fields=fields)
 
 
 def _citation(data: Dataset, authors: list[str]) -> str:

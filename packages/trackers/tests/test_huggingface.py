@@ -348,11 +348,9 @@ def test_command_writes_prints_and_publishes(hub: LocalHub, tmp_path: Path) -> N
             run(command, [str(LEARNED), option], standalone_mode=False, catch_exceptions=False)
 
 
-def test_card_of_a_real_dataset_lists_its_tables(write: Write) -> None:
+def test_card_of_a_real_dataset_lists_its_files(write: Write) -> None:
     data = write(policy=PolicyRecord(submission='a"}\x1b[31m<script>\n'))
     write_croissant(data, license="CC-BY-4.0")
     card = dataset_card(data)
-    assert card.data.to_dict()["configs"][0] == {"config_name": "steps", "data_files": "steps.parquet"}
-    assert "| steps.parquet |" in card.text
-    assert "| rewards | Float64 | reward of the step; double |" in card.text
+    assert "| main_data.hdf5 |" in card.text
     assert "<script>" not in card.text
