@@ -25,6 +25,7 @@ from a2perf.launch import images
 from a2perf.launch.container_files import check_readable, container_user, give_folders, lent_seed_secret, users_folders
 from a2perf.launch.foreground import run_to_end
 from a2perf.launch.interface import Cause, ExitStatus
+from a2perf.launch.local import GpuPool, gpu_count
 from a2perf.launch.run_spec import EVALUATOR, RunCommand
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
 from a2perf.runs.process_identity import ProcessIdentity
@@ -91,7 +92,7 @@ class ContainerLauncher:
         self._pids, self._scratch = int(pids), scratch
         self._cpus = None if cpus is None else float(cpus)
         self._jobs: list[ContainerJob] = []
-        self._gpus = images.Pool()
+        self._gpus = GpuPool()
         self._docker, self._client = images.connect()
         self._owner = str(ProcessIdentity.current())
         self.remove_orphans()
@@ -108,7 +109,8 @@ class ContainerLauncher:
         self._remove_same(digest, command)
         for folder in command.writable:
             folder.mkdir(parents=True, exist_ok=True)
-        gpus = self._gpus.take(command.resources.gpus)
+        # Where this process sees none, the engine chooses.
+        gpus = self._gpus.take(command) if command.resources.gpus and gpu_count() else []
         container: Container | None = None
         try:
             with users_folders(command), lent_seed_secret(command) as secret:

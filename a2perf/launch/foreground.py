@@ -1,16 +1,20 @@
-"""One command in the foreground, for launchers that start no child processes: shows its output, passes on signals."""
+"""Runs one command in the foreground, for launchers that start no child processes; base class of cluster launchers."""
 
 from __future__ import annotations
 
 import signal
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from a2perf.constants import ExitCode
 from a2perf.launch.interface import Launcher, heeded_signals
 from a2perf.launch.run_spec import RunCommand
 
 _POLL_S = 0.5
+J = TypeVar("J")
 
 
 class LogTail:
@@ -37,6 +41,47 @@ class LogTail:
         if data:
             sys.stdout.write(data.decode(errors="replace"))
             sys.stdout.flush()
+
+
+class ClusterLauncher(Launcher):
+    """Base class of the launchers of clusters, whose nodes share a file system and whose jobs outlive the launcher.
+
+    Args:
+        poll_s: shortest time between two polls of the jobs, in seconds.
+        folder: folder for the files of jobs; by default a hidden one beside a command's log.
+    """
+
+    def __init__(self, poll_s: float, folder: Path | None = None) -> None:
+        self._poll_s, self._folder = poll_s, folder
+        self._jobs: list[Any] = []
+        self._collected: set[str] = set()
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleeps; ``poll`` of the jobs asks the cluster."""
+        time.sleep(min(timeout_s, self._poll_s))
+
+    def run(self, command: RunCommand) -> int:
+        """Executes one command to its end and streams its log."""
+        if command.log is not None:
+            return run_to_end(self, command)
+        log = self._folder_of(command) / f"{command.digest()}.log"
+        log.unlink(missing_ok=True)
+        return run_to_end(self, replace(command, log=log), tail=LogTail(log))
+
+    def collected(self, job: str) -> None:
+        """Removes a job after its end has been reported."""
+        self._collected.add(job)
+
+    def _watch(self, job: J) -> J:
+        self._jobs = [known for known in self._jobs if not known.ended]
+        self._jobs.append(job)
+        return job
+
+    def _folder_of(self, command: RunCommand) -> Path:
+        beside = command.cwd / "runs" if command.log is None else command.log.parent
+        folder = (self._folder or beside.absolute() / f".{self.name}").absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
 
 def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None = None) -> int:

@@ -23,7 +23,6 @@ import filelock
 
 from a2perf.domains.registry import domains, get_domain
 from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean, install_hint
-from a2perf.launch.local import gpu_count
 from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.run_options import TRUST_FLAG
@@ -52,32 +51,6 @@ class Image:
     size_bytes: int
     created: str
     current: bool
-
-
-class Pool:
-    """The graphics processors of an engine on this host, shared out among concurrent runs: no two get the same one."""
-
-    def __init__(self) -> None:
-        self._free: list[str] | None = None
-
-    def take(self, count: int) -> list[str]:
-        """Returns the indices of free ones; an empty list leaves the choice to the engine."""
-        if count and self._free is None:
-            self._free = [str(index) for index in range(gpu_count())]
-        if not count or not self._free:
-            return []
-        if len(self._free) < count:
-            raise UserError(
-                f"{count} graphics processors were asked for, {len(self._free)} are free here",
-                hint="ask for fewer with --gpus or --workers",
-            )
-        taken, self._free = self._free[:count], self._free[count:]
-        return taken
-
-    def give_back(self, taken: list[str]) -> None:
-        """Returns graphics processors to the pool."""
-        if self._free is not None:
-            self._free = sorted([*self._free, *taken], key=int)
 
 
 def connect() -> tuple[Any, Any]:

@@ -31,6 +31,36 @@ CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
 
 
+class GpuPool:
+    """The graphics processors of this host, shared out among concurrent runs: no two get the same one."""
+
+    def __init__(self) -> None:
+        self._free: list[str] | None = None
+
+    def take(self, command: RunCommand) -> list[str]:
+        """Returns the indices of as many free ones as a command asks for.
+
+        Raises:
+            UserError: fewer are free.
+        """
+        count = command.resources.gpus
+        if count and self._free is None:
+            self._free = [str(index) for index in range(gpu_count())]
+        free = self._free or []
+        if len(free) < count:
+            raise UserError(
+                f"{command.name} asks for {count} graphics processors, {len(free)} are free here",
+                hint="ask for fewer with --gpus or --workers; `a2perf doctor` lists what this host has",
+            )
+        self._free = self._free and free[count:]
+        return free[:count]
+
+    def give_back(self, taken: list[str]) -> None:
+        """Returns graphics processors to the pool."""
+        if self._free is not None:
+            self._free = sorted([*self._free, *taken], key=int)
+
+
 class LocalLauncher:
     """Runs commands as child processes of this one."""
 
@@ -40,7 +70,7 @@ class LocalLauncher:
     def __init__(self) -> None:
         self._jobs: list[LocalJob] = []
         self._cpus: list[int] | None = None
-        self._gpus: list[int] | None = None
+        self._gpus = GpuPool()
 
     def start(self, command: RunCommand, *, output: int | None = None, pass_fds: Sequence[int] = ()) -> LocalJob:
         """Starts a command; its output goes to its log, or to this process's own output.
@@ -59,7 +89,7 @@ class LocalLauncher:
         argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), bound, *command.argv]
         environment = run_environment(command)
         if gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         try:
             with _output(command.log) as log:
                 stream = output if log is None else log
@@ -120,40 +150,27 @@ class LocalLauncher:
         for job in list(self._jobs):
             job.kill()
 
-    def _take(self, command: RunCommand) -> tuple[list[int], list[int]]:
-        wanted = command.resources
-        cpus: list[int] = []
-        if wanted.cpus is not None:
-            if self._cpus is None:
-                self._cpus = sorted(os.sched_getaffinity(0))
-            count = math.ceil(wanted.cpus)
-            if count > len(os.sched_getaffinity(0)):
-                raise UserError(
-                    f"{command.name} asks for {count} processors, this host gives {len(os.sched_getaffinity(0))}",
-                    hint="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
-                )
-            # more runs than processors: share them all, as without --cpus
-            cpus = self._cpus[:count] if len(self._cpus) >= count else []
-            del self._cpus[: len(cpus)]
-        gpus: list[int] = []
-        if wanted.gpus:
-            if self._gpus is None:
-                self._gpus = list(range(gpu_count()))
-            if len(self._gpus) < wanted.gpus:
-                self._give_back(cpus, [])
-                raise UserError(
-                    f"{command.name} asks for {wanted.gpus} graphics processors, {len(self._gpus)} are free here",
-                    hint="ask for fewer with --gpus or --workers; `a2perf doctor` lists what this host has",
-                )
-            gpus = self._gpus[: wanted.gpus]
-            del self._gpus[: wanted.gpus]
+    def _take(self, command: RunCommand) -> tuple[list[int], list[str]]:
+        if command.resources.cpus is None:
+            return [], self._gpus.take(command)
+        if self._cpus is None:
+            self._cpus = sorted(os.sched_getaffinity(0))
+        count = math.ceil(command.resources.cpus)
+        if count > len(os.sched_getaffinity(0)):
+            raise UserError(
+                f"{command.name} asks for {count} processors, this host gives {len(os.sched_getaffinity(0))}",
+                hint="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
+            )
+        gpus = self._gpus.take(command)
+        # more runs than processors: share them all, as without --cpus
+        cpus = self._cpus[:count] if len(self._cpus) >= count else []
+        del self._cpus[: len(cpus)]
         return cpus, gpus
 
-    def _give_back(self, cpus: list[int], gpus: list[int]) -> None:
+    def _give_back(self, cpus: list[int], gpus: list[str]) -> None:
         if self._cpus is not None:
             self._cpus = sorted([*self._cpus, *cpus])
-        if self._gpus is not None:
-            self._gpus = sorted([*self._gpus, *gpus])
+        self._gpus.give_back(gpus)
 
     def _forget(self, job: LocalJob) -> None:
         self._jobs.remove(job)
@@ -173,7 +190,7 @@ class LocalJob:
         process: subprocess.Popen[bytes],
         command: RunCommand,
         cpus: list[int],
-        gpus: list[int],
+        gpus: list[str],
     ) -> None:
         self.cpus, self.gpus = cpus, gpus
         self.descriptor = os.pidfd_open(process.pid)  # signals through it cannot hit a process that reuses the id

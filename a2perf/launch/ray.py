@@ -12,12 +12,12 @@ import os
 import subprocess
 import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from a2perf.errors import InfrastructureError, MissingDependency, install_hint
-from a2perf.launch.foreground import LogTail, run_to_end
+from a2perf.launch.foreground import ClusterLauncher
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.node_run import NodeEnd, NodeTask, end_gracefully, wait_at_most
 from a2perf.launch.run_spec import RunCommand
@@ -28,7 +28,7 @@ _PATIENCE_S = 120.0
 _NAME_TIMEOUT_S = 10.0  # how long the name of an actor that was just ended may stay taken
 
 
-class RayLauncher:
+class RayLauncher(ClusterLauncher):
     """Runs commands on the nodes of a Ray cluster.
 
     Args:
@@ -44,16 +44,14 @@ class RayLauncher:
     name = "ray"
 
     def __init__(self, *, address: str | None = None, poll_s: float | str = 0.5) -> None:
+        super().__init__(float(poll_s))
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # keep the Python environment of the nodes
         try:
             import ray
         except ImportError as error:
             raise MissingDependency("the ray launcher needs ray", hint=install_hint("ray")) from error
-        self._ray: Any = ray
-        self._poll_s = float(poll_s)
-        self._jobs: list[RayJob] = []
-        self._collected: set[str] = set()
+        self.ray: Any = ray
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
             try:
@@ -70,43 +68,7 @@ class RayLauncher:
         Raises:
             InfrastructureError: no node can hold it.
         """
-        return self._start(command, command.log or self._folder(command) / "runs.log")
-
-    def adopt(self, identity: str) -> RayJob | None:
-        """Takes over a job of an earlier launcher, even if it has ended."""
-        actor = self._find(identity)
-        return None if actor is None else self._watch(RayJob(self, identity, actor))
-
-    def wait(self, timeout_s: float) -> None:
-        """Sleeps; ``poll`` of the jobs asks the cluster."""
-        time.sleep(min(timeout_s, self._poll_s))
-
-    def run(self, command: RunCommand) -> int:
-        """Executes one command to its end and streams its log."""
-        if command.log is not None:
-            return run_to_end(self, command)
-        log = self._folder(command) / f"{command.digest()}.log"
-        log.unlink(missing_ok=True)
-        return run_to_end(self, replace(command, log=log), tail=LogTail(log))
-
-    def close(self) -> None:
-        """Ends all running jobs and disconnects from the cluster."""
-        for job in self._jobs:
-            if job.poll() is None:
-                job.kill()
-        if self._connected_here:
-            self._ray.shutdown()
-
-    @property
-    def ray(self) -> Any:
-        """The ``ray`` module, imported only when a launcher is made."""
-        return self._ray
-
-    def finished(self, job: RayJob) -> None:
-        """Removes a job after its end has been reported."""
-        self._collected.add(job.identity)
-
-    def _start(self, command: RunCommand, log: Path) -> RayJob:
+        log = command.log or self._folder_of(command) / "runs.log"
         name = f"a2perf-{command.digest()}"
         # A retry has the same name, and Ray may still know the ended actor of the attempt before it.
         actor = None if name in self._collected else self._find(name)
@@ -115,18 +77,31 @@ class RayLauncher:
         self._collected.discard(name)
         return self._watch(RayJob(self, name, actor))
 
+    def adopt(self, identity: str) -> RayJob | None:
+        """Takes over a job of an earlier launcher, even if it has ended."""
+        actor = self._find(identity)
+        return None if actor is None else self._watch(RayJob(self, identity, actor))
+
+    def close(self) -> None:
+        """Ends all running jobs and disconnects from the cluster."""
+        for job in self._jobs:
+            if job.poll() is None:
+                job.kill()
+        if self._connected_here:
+            self.ray.shutdown()
+
     def _create(self, command: RunCommand, name: str, log: Path) -> Any:
         wanted = command.resources
         resources = {"CPU": 1.0 if wanted.cpus is None else wanted.cpus, "GPU": float(wanted.gpus)}
         resources["memory"] = float(wanted.memory_bytes or 0)
-        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        alive = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         if not any(all(node.get(kind, 0.0) >= amount for kind, amount in resources.items()) for node in alive):
             raise InfrastructureError(
                 f"no node of the Ray cluster has what {command.name} asks for: "
                 f"{', '.join(f'{kind} {amount:g}' for kind, amount in resources.items() if amount)}",
                 hint="request fewer resources or add a node; `ray status` shows the available ones",
             )
-        actor = self._ray.remote(NodeActor).options(
+        actor = self.ray.remote(NodeActor).options(
             name=name, namespace=NAMESPACE, lifetime="detached", max_restarts=0,
             num_cpus=resources["CPU"], num_gpus=resources["GPU"] or None, memory=wanted.memory_bytes,
         )  # fmt: skip
@@ -141,19 +116,9 @@ class RayLauncher:
 
     def _find(self, name: str) -> Any | None:
         try:
-            return self._ray.get_actor(name, namespace=NAMESPACE)
+            return self.ray.get_actor(name, namespace=NAMESPACE)
         except ValueError:
             return None
-
-    def _watch(self, job: RayJob) -> RayJob:
-        self._jobs = [known for known in self._jobs if not known.ended]
-        self._jobs.append(job)
-        return job
-
-    def _folder(self, command: RunCommand) -> Path:
-        folder = (command.cwd / "runs" if command.log is None else command.log.parent).absolute() / ".ray"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
 
 
 class RayJob:
@@ -199,19 +164,19 @@ class RayJob:
             ray.kill(self._actor)
             reason = f"its node has not answered for {_PATIENCE_S:g} s"
             self._ended = ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=reason)
-            self._launcher.finished(self)
+            self._launcher.collected(self._name)
             return self._ended
         except ray.exceptions.RayError as error:
             reason = f"its actor is gone ({type(error).__name__}): {str(error).strip().splitlines()[0]}"
             # Ray's monitor ends actors when a node runs out of memory, which a participant can bring about.
             cause = Cause.OWN if "memory" in str(error).lower() else Cause.KILLED
             self._ended = ExitStatus(None, lost=not self._cancelled, cause=cause, reason=reason)
-            self._launcher.finished(self)
+            self._launcher.collected(self._name)
             return self._ended
         self._placed, self._question, self._silent_since = True, None, None
         if answer is not None:
             self._ended = NodeEnd(**answer).verdict(cancelled=self._cancelled, engine=f"Ray actor {self._name}")
-            self._launcher.finished(self)
+            self._launcher.collected(self._name)
             ray.kill(self._actor)
         return self._ended
 

@@ -15,12 +15,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from a2perf.errors import InfrastructureError, MissingDependency, install_hint
-from a2perf.launch.foreground import LogTail, run_to_end
+from a2perf.launch.foreground import ClusterLauncher
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.node_run import NodeTask, execute, read_end
 from a2perf.launch.run_spec import RunCommand
@@ -44,7 +44,7 @@ class _Entry:
     reason: str
 
 
-class SlurmLauncher:
+class SlurmLauncher(ClusterLauncher):
     """Runs commands as batch jobs.
 
     Args:
@@ -80,19 +80,16 @@ class SlurmLauncher:
                 f"the slurm launcher needs {' and '.join(missing)} on PATH",
                 hint="run a2perf-launch on a login node of the cluster",
             )
-        self._folder = None if folder is None else Path(folder).expanduser().absolute()
+        super().__init__(float(poll_s), None if folder is None else Path(folder).expanduser().absolute())
         chosen = {"partition": partition, "account": account, "qos": qos}
         self._parameters = {name: value for name, value in chosen.items() if value is not None}
         if isinstance(sbatch, str):
             pairs = [pair.partition("=") for pair in sbatch.split(";") if pair]
             sbatch = {name: value or True for name, _, value in pairs}
         self._sbatch = dict(sbatch)
-        self._poll_s = float(poll_s)
         self.grace_s = float(grace_s)
         self._seen: dict[str, _Entry] = {}
         self._asked = -math.inf
-        self._jobs: list[SlurmJob] = []
-        self._collected: set[str] = set()
 
     def start(self, command: RunCommand) -> SlurmJob:
         """Submits a command, or takes over its job if the cluster still has one.
@@ -125,18 +122,6 @@ class SlurmLauncher:
             return self._watch(found)
         return None
 
-    def wait(self, timeout_s: float) -> None:
-        """Sleeps; ``poll`` of the jobs asks Slurm."""
-        time.sleep(min(timeout_s, self._poll_s))
-
-    def run(self, command: RunCommand) -> int:
-        """Executes one command to its end and streams its log."""
-        if command.log is not None:
-            return run_to_end(self, command)
-        log = self._folder_of(command) / f"{command.digest()}.log"
-        log.unlink(missing_ok=True)
-        return run_to_end(self, replace(command, log=log), tail=LogTail(log))
-
     def close(self) -> None:
         """Cancels the jobs that are still in the cluster."""
         for job in self._jobs:
@@ -151,21 +136,6 @@ class SlurmLauncher:
         """
         self._entries(fresh=fresh)
         return self._seen.get(job)
-
-    def collected(self, job: str) -> None:
-        """Removes a job after its end has been reported."""
-        self._collected.add(job)
-
-    def _watch(self, job: SlurmJob) -> SlurmJob:
-        self._jobs = [known for known in self._jobs if not known.ended]
-        self._jobs.append(job)
-        return job
-
-    def _folder_of(self, command: RunCommand) -> Path:
-        beside = command.cwd / "runs" if command.log is None else command.log.parent
-        folder = (self._folder or beside.absolute() / ".slurm").absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
 
     def _entries(self, *, fresh: bool) -> list[_Entry]:
         if fresh or time.monotonic() - self._asked >= self._poll_s:
