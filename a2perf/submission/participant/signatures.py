@@ -120,9 +120,7 @@ def check_train(signature: inspect.Signature) -> None:
     Raises:
         ContractError: a required parameter is positional only.
     """
-    for item in signature.parameters.values():
-        if item.kind is inspect.Parameter.POSITIONAL_ONLY and item.default is item.empty:
-            raise _wrong("train", TRAIN.expected, signature, f"{item.name!r} cannot be passed by name")
+    _accept(TRAIN, signature, _problem(signature, **_required(signature)))
 
 
 def check_load_policy(signature: inspect.Signature) -> str | None:
@@ -134,16 +132,11 @@ def check_load_policy(signature: inspect.Signature) -> str | None:
     Raises:
         ContractError: it has no parameter for the environment.
     """
-    parameters = list(signature.parameters.values())
-    if parameters and parameters[0].kind in (*_POSITIONAL, inspect.Parameter.VAR_POSITIONAL):
-        for item in parameters[1:]:
-            if item.kind is inspect.Parameter.POSITIONAL_ONLY and item.default is item.empty:
-                raise _wrong("load_policy", LOAD_POLICY.expected, signature, f"{item.name!r} cannot be passed by name")
-        return None
-    named = any(item.name == "env" and item.kind is inspect.Parameter.KEYWORD_ONLY for item in parameters)
-    if named or any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
+    problem = _problem(signature, None, **_required(signature, after=1))
+    if problem is not None and _problem(signature, **{**_required(signature), "env": None}) is None:
         return "env"
-    raise _wrong("load_policy", LOAD_POLICY.expected, signature, "it has no parameter for the environment")
+    _accept(LOAD_POLICY, signature, problem)
+    return None
 
 
 def check_infer_once(signature: inspect.Signature) -> InferCall:
@@ -152,30 +145,15 @@ def check_infer_once(signature: inspect.Signature) -> InferCall:
     Raises:
         ContractError: it has no parameters for policy and observation, or requires further ones.
     """
-    parameters = list(signature.parameters.values())
-    positional = [item for item in parameters if item.kind in _POSITIONAL]
-    keyword = {item.name for item in parameters if item.kind in _KEYWORDS}
-    by_name_only = [item for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
-    open_ended = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters)
-    policy_name = next((name for name in _POLICY_NAMES if name in keyword), None)
-    observation_name = next((name for name in _OBSERVATION_NAMES if name in keyword), None)
-    call = None
-    swapped = len(positional) >= 2 and positional[0].name in _OBSERVATION_NAMES and positional[1].name in _POLICY_NAMES
-    if (len(positional) >= 2 and not swapped) or any(item.kind is item.VAR_POSITIONAL for item in parameters):
-        call = InferCall(None, None)
-        filled = {item.name for item in positional[:2]}
-    elif policy_name and observation_name:
-        call = InferCall(policy_name, observation_name)
-        filled = {policy_name, observation_name}
-    elif open_ended:
-        call = InferCall(policy_name or "policy", observation_name or "preprocessed_observation")
-        filled = {call.policy, call.observation}  # type: ignore[arg-type]
-    if call is None:
-        raise _wrong("infer_once", INFER_ONCE.expected, signature, "it needs parameters for policy and observation")
-    for item in (*positional, *by_name_only):
-        if item.default is item.empty and item.name not in filled:
-            raise _wrong("infer_once", INFER_ONCE.expected, signature, f"the parameter {item.name!r} has no default")
-    return call
+    names = [item.name for item in signature.parameters.values() if item.kind in (*_POSITIONAL, *_KEYWORDS)]
+    policy = next((name for name in _POLICY_NAMES if name in names), "policy")
+    observation = next((name for name in _OBSERVATION_NAMES if name in names), "preprocessed_observation")
+    by_position = _problem(signature, None, None)
+    is_swapped = names[:2] == [observation, policy]
+    if (by_position is None and not is_swapped) or _problem(signature, **{policy: None, observation: None}) is not None:
+        _accept(INFER_ONCE, signature, by_position)
+        return InferCall(None, None)
+    return InferCall(policy, observation)
 
 
 def check_preprocess(signature: inspect.Signature) -> bool:
@@ -187,20 +165,9 @@ def check_preprocess(signature: inspect.Signature) -> bool:
     Raises:
         ContractError: it has no parameter for the observation, or requires further ones.
     """
-    parameters = list(signature.parameters.values())
-    if not parameters or parameters[0].kind not in (*_POSITIONAL, inspect.Parameter.VAR_POSITIONAL):
-        raise _wrong("preprocess_observation", PREPROCESS.expected, signature, "it has no positional parameter")
-    rest = parameters[1:]
-    for item in rest:
-        if item.kind in (*_KEYWORDS, inspect.Parameter.POSITIONAL_ONLY) and item.default is item.empty:
-            if item.name == "time_step_spec" and item.kind in _KEYWORDS:
-                continue
-            why = f"the parameter {item.name!r} has no default"
-            raise _wrong("preprocess_observation", PREPROCESS.expected, signature, why)
-    return any(
-        item.kind is inspect.Parameter.VAR_KEYWORD or (item.name == "time_step_spec" and item.kind in _KEYWORDS)
-        for item in rest
-    )
+    takes_spec = _problem(signature, None, time_step_spec=None) is None
+    _accept(PREPROCESS, signature, None if takes_spec else _problem(signature, None))
+    return takes_spec
 
 
 def check_form(signature: inspect.Signature) -> None:
@@ -209,12 +176,10 @@ def check_form(signature: inspect.Signature) -> None:
     Raises:
         ContractError: it has no positional parameter, or requires further ones.
     """
-    try:
-        signature.bind(None)
-    except TypeError as error:
+    if problem := _problem(signature, None):
         raise ContractError(
-            f"the function has the wrong signature: {error}; found {_text(signature)}", "give it one parameter"
-        ) from None
+            f"the function has the wrong signature: {problem}; found {_text(signature)}", "give it one parameter"
+        )
 
 
 def check_report_confidence(signature: inspect.Signature) -> None:
@@ -223,10 +188,32 @@ def check_report_confidence(signature: inspect.Signature) -> None:
     Raises:
         ContractError: it has no positional parameter, or requires further ones.
     """
+    _accept(REPORT_CONFIDENCE, signature, _problem(signature, None))
+
+
+def _problem(signature: inspect.Signature, *values: None, **named: None) -> str | None:
+    """Returns why a function cannot be called like this, or ``None`` if it can."""
     try:
-        signature.bind(None)
+        signature.bind(*values, **named)
     except TypeError as error:
-        raise _wrong("report_confidence", REPORT_CONFIDENCE.expected, signature, str(error)) from None
+        return str(error)
+    return None
+
+
+def _required(signature: inspect.Signature, after: int = 0) -> dict[str, None]:
+    """Returns the parameters without a default as keywords, except the first ``after`` ones."""
+    parameters = list(signature.parameters.values())[after:]
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {item.name: None for item in parameters if item.default is item.empty and item.kind not in open_ended}
+
+
+def _accept(role: Role, signature: inspect.Signature, problem: str | None) -> None:
+    if problem is not None:
+        name = role.names[0]
+        raise ContractError(
+            f"{name} has the wrong signature: {problem}; expected {role.expected}, found {name}{_text(signature)}",
+            f"change it to `def {role.expected}:`",
+        )
 
 
 TRAIN = Role("train.py", ("train",), "train(**participant_args)", check_train)
@@ -321,13 +308,6 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 def _write(role: Role) -> str:
     return f"write `def {role.expected}:` in {role.file}"
-
-
-def _wrong(name: str, expected: str, signature: inspect.Signature, why: str) -> ContractError:
-    return ContractError(
-        f"{name} has the wrong signature: {why}; expected {expected}, found {name}{_text(signature)}",
-        f"change it to `def {expected}:`",
-    )
 
 
 def _text(signature: inspect.Signature) -> str:
