@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @runtime_checkable
 class MetricLogger(Protocol):
-    """An object that takes values by name, such as the loggers of ``a2perf_trackers``."""
+    """An object that takes values by name."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Takes values of one step.
@@ -50,8 +50,8 @@ class MetricLogger(Protocol):
 
 
 Logger = logging.Logger | MetricLogger | Callable[[Tracked], object]
-"""Receives the result at the end of a block: a ``logging.Logger`` gets one line at level INFO, a logger of
-``a2perf_trackers`` gets the costs by name at step 0, a callable gets the ``Tracked``."""
+"""Receives the result at the end of a block: a ``logging.Logger`` gets one line at level INFO, a
+``MetricLogger`` gets the costs by name at step 0, a callable gets the ``Tracked``."""
 
 _OPEN_WAIT_S = 1.0
 _MOST_CALLS = 1000
@@ -121,7 +121,7 @@ def track(
         idle_s: seconds to wait before the block and to measure the idle power in. Net energy then excludes it.
         task: task of the record.
         seed: seed of the record; records that differ only in the seed are scored together.
-        logger: receives the result at the end: a ``logging.Logger``, a logger of ``a2perf_trackers`` or a callable.
+        logger: receives the result at the end: a ``logging.Logger``, a ``MetricLogger`` or a callable.
             A failure of it is a warning.
 
     Returns:
@@ -171,7 +171,7 @@ class TrackedBlock:
         if logger is not None and not isinstance(logger, logging.Logger | MetricLogger) and not callable(logger):
             raise ConfigError(
                 f"a {type(logger).__name__} cannot receive the result",
-                hint="give a logging.Logger, a logger of a2perf_trackers, or a function of one argument",
+                hint="give a logging.Logger, an object with log(step, values), or a function of one argument",
             )
         self._name = name
         self._folder = None if folder is None else Path(folder)

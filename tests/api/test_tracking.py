@@ -366,7 +366,7 @@ def test_a_fork_inside_of_the_block_does_not_end_it(tmp_path: Path) -> None:
 
 
 class _Recorder:
-    """A logger as those of ``a2perf_trackers``."""
+    """A logger of values by name."""
 
     def __init__(self) -> None:
         self.logged: list[tuple[int, dict[str, float]]] = []

@@ -5,27 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
 
-from a2perf.api.tracking import MetricLogger
 from a2perf.errors import UserError
 from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import scored_runs
-from a2perf.runs.bundle import integrity
 from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import runs_of
 from a2perf_trackers.description import describe
-from a2perf_trackers.loggers import TrackerLogger
-from a2perf_trackers.publishable import copy_publishable, publishable_files
 from a2perf_trackers.tracker_names import safe_name, unique_names
 from packages.trackers.tests.described_runs import LEARNED, difficult, manifest, of_several_modes, shipped
 from tests.shipped_runs import unpacked
@@ -187,57 +180,3 @@ def test_no_seed_key_token_path_or_command_enters_a_description(seeds: dict[str,
         assert secret not in text, secret
     assert described.params["arg.hub_token"] == "not exported"
     assert describe(difficult()).params["env.terrain"] == "hidden hills"  # anybody knows the public task
-
-
-def test_files_with_secret_seeds_are_not_publishable(tmp_path: Path) -> None:
-    public = read_runs([unpacked("learning/numpy_ars", tmp_path)])[1]
-    assert public.mode == "inference"
-    assert public.manifest is not None
-    names = publishable_files(public)
-    assert {"manifest.json", "config.gin", "metrics/rollouts.json", "metrics/tracking.json"} <= set(names)
-    secret = replace(public, manifest=msgspec.structs.replace(public.manifest, seeds=KEYED))
-    secret.read_details = public.read_details
-    assert set(names) - set(publishable_files(secret)) == {"manifest.json", "config.gin", "metrics/rollouts.json"}
-    train = read_runs([LEARNED])[0]
-    assert not any(name.startswith(("artifacts", "logs", "journal")) for name in publishable_files(train))
-    assert publishable_files(difficult()) == []
-
-
-def test_copies_of_a_packed_bundle_have_the_recorded_bytes(tmp_path: Path) -> None:
-    run = shipped()[1]
-    copies = copy_publishable(run, tmp_path)
-    assert [str(copy.relative_to(tmp_path)) for copy in copies] == publishable_files(run)
-    assert run.manifest is not None
-    assert [problem for problem in integrity(tmp_path, run.manifest) if "is missing" not in problem] == []
-
-
-# --- loggers ----------------------------------------------------------------------------------------------------------
-
-
-class _Broken(TrackerLogger):
-    tracker = "Broken"
-
-    def _log(self, step: int, values: Mapping[str, float]) -> None:
-        raise ConnectionError("no route\nto the server")
-
-    def _close(self) -> None:
-        raise ConnectionError("no route")
-
-
-def test_a_logger_whose_tracker_fails_warns_once_and_continues() -> None:
-    log = _Broken()
-    assert isinstance(log, MetricLogger)
-    with pytest.warns(RuntimeWarning, match="Broken did not accept values: no route; later") as caught:
-        _log_three_steps(log)
-    assert len(caught) == 1
-    assert log.failures == 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        log.close()
-    assert log.failures == 4
-
-
-def _log_three_steps(logger: TrackerLogger) -> None:
-    with logger:
-        for step in range(3):
-            logger.log(step, {"a": step})

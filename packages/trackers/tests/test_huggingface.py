@@ -7,11 +7,9 @@ import dataclasses
 import json
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -25,9 +23,8 @@ from a2perf.metrics.scores import score_runs
 from a2perf.records import ConfigurationRecord, SubmissionInfo
 from a2perf.runs.run import Run
 from a2perf_trackers.given_runs import runs_of
-from a2perf_trackers.huggingface import dataset_card, model_card, push
+from a2perf_trackers.huggingface import dataset_card, model_card
 from a2perf_trackers.huggingface_command import huggingface as command
-from packages.trackers.tests.local_hub import TOKEN, LocalHub, local_hub
 from tests.datasets.toys import Write
 from tests.shipped_runs import SHIPPED, packed
 
@@ -43,15 +40,6 @@ def runs() -> list[Run]:
 @pytest.fixture(scope="module")
 def card(runs: list[Run]) -> ModelCard:
     return model_card(runs, license="apache-2.0", tags=["locomotion"])
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
-    with local_hub() as found:
-        monkeypatch.setenv("HF_ENDPOINT", found.address)
-        monkeypatch.setenv("HF_TOKEN", TOKEN)
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        yield found
 
 
 def test_loaded_card_holds_the_scores_of_the_runs(card: ModelCard, runs: list[Run], tmp_path: Path) -> None:
@@ -199,90 +187,9 @@ def test_missing_package_names_its_extra(
     runs: list[Run], card: ModelCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for call in (lambda: model_card(runs), lambda: dataset_card(tmp_path), lambda: push(card, "me/x")):
+    for call in (lambda: model_card(runs), lambda: dataset_card(tmp_path)):
         with pytest.raises(MissingDependency, match=r"huggingface_hub.*\n.*'packages/trackers\[huggingface\]'"):
             call()
-
-
-def test_push_creates_the_repository_and_commits_the_card_once(card: ModelCard, hub: LocalHub) -> None:
-    address = push(card, "me/my_agent", private=True)
-    assert address == f"{hub.address}/me/my_agent/commit/{'a' * 40}"
-    assert hub.repositories == {"models/me/my_agent": {"README.md": str(card).encode()}}
-    assert hub.commits == [("models/me/my_agent", "Add results of a2perf")]
-    assert ModelCard(hub.repositories["models/me/my_agent"]["README.md"].decode()).data.eval_results == (
-        card.data.eval_results
-    )
-    assert push(card, "me/my_agent") == address
-    assert len(hub.commits) == 2
-
-
-def test_folder_is_one_commit_without_hidden_files_and_links(card: ModelCard, hub: LocalHub, tmp_path: Path) -> None:
-    (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / "w.npz").write_bytes(b"\x00\x01")
-    (tmp_path / "README.md").write_text("replaced by the card")
-    (tmp_path / ".env").write_text("SECRET=1")
-    (tmp_path / "link").symlink_to("/etc/hostname")
-    push(card, "me/x", folder=tmp_path)
-    assert hub.repositories["models/me/x"] == {"README.md": str(card).encode(), "weights/w.npz": b"\x00\x01"}
-    assert len(hub.commits) == 1
-    push(tmp_path / "weights", "me/y")
-    assert hub.repositories["models/me/y"] == {"w.npz": b"\x00\x01"}
-
-
-@pytest.mark.parametrize(
-    ("part", "status", "hint"),
-    [
-        ("repos/create", 401, "HF_TOKEN"),
-        ("repos/create", 403, "HF_TOKEN"),
-        ("preupload", 500, "repeat the command later"),
-        ("/commit/", 409, "changed at the same time"),
-        ("/commit/", 412, "changed at the same time"),
-        ("/commit/", 500, "repeat the command later"),
-    ],
-)
-def test_refusals_of_the_hub_are_errors_and_publish_nothing(
-    card: ModelCard, hub: LocalHub, part: str, status: int, hint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)  # the library waits before it repeats a request
-    hub.answers[part] = (status, f"refused by the test {TOKEN}")
-    with pytest.raises(UserError, match=f"{status}; nothing was published") as caught:
-        push(card, "me/x")
-    assert hint in str(caught.value)
-    assert TOKEN not in str(caught.value)
-    assert hub.repositories.get("models/me/x", {}) == {}
-    assert hub.commits == []
-
-
-def test_wrong_token_name_and_address_are_explained(
-    card: ModelCard, hub: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    with pytest.raises(UserError, match="401; nothing was published") as caught:
-        push(card, "me/x")
-    assert "hf_wrong" not in str(caught.value)
-    for name in ("a b/c", "a/b/c", "-x/y", ""):
-        with pytest.raises(ConfigError, match="is not a name of a repository"):
-            push(card, name)
-    assert hub.created == []
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(UserError, match="cannot reach the hub"):
-        push(card, "me/x")
-    monkeypatch.delenv("HF_TOKEN")
-    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
-    with pytest.raises(ConfigError, match="no access token"):
-        push(card, "me/x")
-    (tmp_path / "empty").mkdir()
-    for folder, reason in ((tmp_path / "empty", "holds no files"), (tmp_path / "none", "is not a folder")):
-        with pytest.raises(ConfigError, match=reason):
-            push(folder, "me/x")
-
-
-def test_recorded_runs_are_never_pushed_as_a_folder(hub: LocalHub, tmp_path: Path) -> None:
-    (tmp_path / "runs" / "inference").mkdir(parents=True)
-    (tmp_path / "runs" / "inference" / "manifest.json").write_text("{}")
-    with pytest.raises(ConfigError, match="secret seeds"):
-        push(tmp_path, "me/x")
-    assert hub.requests == []
 
 
 def document(**more: Any) -> dict[str, Any]:
@@ -327,23 +234,18 @@ def test_dataset_without_readable_metadata_is_refused(tmp_path: Path) -> None:
     assert "# 3" in str(dataset_card(tmp_path))
 
 
-def test_command_writes_prints_and_publishes(hub: LocalHub, tmp_path: Path) -> None:
+def test_command_writes_and_prints(tmp_path: Path) -> None:
     run = CliRunner().invoke
     file = tmp_path / "README.md"
     written = run(command, [str(LEARNED), "-o", str(file)], standalone_mode=False, catch_exceptions=False)
     assert written.output == f"{file}\n"
-    assert hub.requests == []
     printed = run(command, [str(LEARNED)], standalone_mode=False, catch_exceptions=False)
     assert printed.output.rstrip() == file.read_text().rstrip()
     with pytest.raises(ConfigError, match="exists already"):
         run(command, [str(LEARNED), "-o", str(file)], standalone_mode=False, catch_exceptions=False)
-    done = run(command, [str(LEARNED), "--push", "me/ars"], standalone_mode=False, catch_exceptions=False)
-    assert done.output == f"published: {hub.address}/me/ars/commit/{'a' * 40}\n"
-    assert hub.repositories["models/me/ars"]["README.md"] == file.read_bytes()
-    assert TOKEN not in done.output
     with pytest.raises(ConfigError, match="give runs or --dataset"):
         run(command, [], standalone_mode=False, catch_exceptions=False)
-    for option in ("--tag=x", "--library", "--every-metric", "--pull-request"):
+    for option in ("--tag=x", "--library", "--every-metric", "--push=me/ars", "--pull-request"):
         with pytest.raises(UserError, match=f"the option {option.partition('=')[0]} was removed"):
             run(command, [str(LEARNED), option], standalone_mode=False, catch_exceptions=False)
 

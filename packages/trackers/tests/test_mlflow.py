@@ -9,23 +9,18 @@ import math
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 from a2perf.cli import main
 from a2perf.errors import UserError
-from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import mlflow
-from a2perf_trackers.mlflow import MlflowLogger
-from a2perf_trackers.publishable import publishable_files
 from packages.trackers.tests.described_runs import (
     LEARNED,
     descriptions,
@@ -35,7 +30,6 @@ from packages.trackers.tests.described_runs import (
     shipped,
     without_package,
 )
-from tests.shipped_runs import unpacked
 
 pytest.importorskip("mlflow")
 DATABASE = pytest.mark.skipif(
@@ -192,22 +186,6 @@ def test_a_killed_export_into_a_folder_does_not_block_the_next(uri: str) -> None
     assert assert_equal(uri, runs, [run.run_id for run in exported]) > 2000
 
 
-def test_artifacts_are_the_publishable_files(tmp_path: Path) -> None:
-    public = read_runs([unpacked("learning/numpy_ars", tmp_path)])[1]
-    assert public.manifest is not None
-    seeds = {"scheme": 2, "keys": {"evaluation": "bb"}}
-    secret = replace(public, manifest=msgspec.structs.replace(public.manifest, seeds=seeds, checksum="other"))
-    uri = str(tmp_path / "mlruns")
-    for run, has_manifest in ((public, True), (secret, False)):
-        (run_id,) = log_runs(run, tracking_uri=uri, artifacts=True)
-        top = Path(client(uri).get_run(run_id).info.artifact_uri.removeprefix("file://")) / "bundle"
-        found = sorted(str(path.relative_to(top)) for path in top.rglob("*") if path.is_file())
-        assert found == publishable_files(run)
-        assert ("manifest.json" in found) is has_manifest
-        original = public.folder.path / "metrics" / "tracking.json"
-        assert (top / "metrics" / "tracking.json").read_bytes() == original.read_bytes()
-
-
 def test_a_run_without_scores_is_logged(uri: str) -> None:
     (run_id,) = log_runs(Run(RunIdentity(algorithm="ppo", mode="train")), tracking_uri=uri)
     assert client(uri).get_run(run_id).data.metrics == {}
@@ -271,34 +249,6 @@ def test_missing_package_names_its_extra() -> None:
         "the export to MLflow needs the package mlflow-skinny, which is not installed\n"
         "  Hint: pip install -e 'packages/trackers[mlflow]', in a checkout"
     )
-
-
-def test_logger_logs_values_while_the_training_runs(uri: str) -> None:
-    with MlflowLogger("ppo", tracking_uri=uri, params={"learning rate": 3e-4}) as logger:
-        for step in range(3):
-            logger.log(10 * step, {"train/return": step / 3, "strange: näme": float("nan")})
-        running = client(uri).get_run(logger.run_id)
-        assert running.info.status == "RUNNING"
-        assert [(p.step, p.value) for p in history(uri, logger.run_id, "train/return")] == [
-            (0, 0.0), (10, 1 / 3), (20, 2 / 3),
-        ]  # fmt: skip
-    read = client(uri).get_run(logger.run_id)
-    assert (read.info.status, read.info.run_name) == ("FINISHED", "ppo")
-    assert read.data.params == {"learning rate": "0.0003"}
-    assert logger.failures == 0
-
-
-def test_logger_survives_a_store_that_disappears(tmp_path: Path) -> None:
-    logger = MlflowLogger("ppo", tracking_uri=tmp_path / "mlruns")
-    (tmp_path / "mlruns").rename(tmp_path / "moved")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for step in range(3):
-            logger.log(step, {"a": 1.0})
-        logger.close()
-    messages = [str(warning.message) for warning in caught if "MLflow did not accept" in str(warning.message)]
-    assert len(messages) == 1
-    assert logger.failures == 4
 
 
 def test_command_exports_and_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from a2perf.runs.history_rows import Column, history_series
-from a2perf_trackers.wandb import _records
+
+_CHUNK = struct.Struct("<IHB")
+_HEADER_BYTES, _BLOCK_BYTES = 7, 32 << 10
+_WHOLE, _MIDDLE, _LAST = 1, 3, 4
 
 
 @dataclass
@@ -46,6 +50,23 @@ def read(path: Path) -> WandbFile:
         if record.HasField("exit"):
             found.exit_code = record.exit.exit_code
     return found
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    """Yields the complete records of a log of LevelDB: chunks of checksum, length, kind and payload in blocks."""
+    position, parts = _HEADER_BYTES, b""
+    while position + _CHUNK.size <= len(data):
+        left = _BLOCK_BYTES - position % _BLOCK_BYTES
+        _, length, kind = _CHUNK.unpack_from(data, position)
+        if left < _CHUNK.size or kind == 0:  # a chunk does not begin where its header does not fit
+            position += left
+            continue
+        position += _CHUNK.size + length
+        if position > len(data):
+            break
+        parts = (parts if kind in (_MIDDLE, _LAST) else b"") + data[position - length : position]
+        if kind in (_WHOLE, _LAST):
+            yield parts
 
 
 def _items(items: Iterable[Any]) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Recorded runs in the formats of other tools.
 
-* ``mlflow``, ``wandb``, ``tensorboard``: ``log_runs`` logs recorded runs to a tracker; ``MlflowLogger``,
-  ``WandbLogger`` and ``TensorBoardLogger`` log values while a training script runs.
+* ``mlflow``, ``wandb``, ``tensorboard``: ``log_runs`` logs recorded runs to a tracker.
 * ``huggingface``: cards of models and datasets.
 * ``sb3``: a callback for Stable-Baselines3 that evaluates the model during a training run.
 
 Every exporter takes what ``runs_of`` takes, and imports its package on first use. ``description`` states what a tracker
-shows of a run, ``publishable`` which files of a bundle may leave the machine.
+shows of a run.
 """
 
 from __future__ import annotations

@@ -19,13 +19,12 @@ import msgspec
 from a2perf.arrays import Values
 from a2perf.metrics.values import Profile, profile_named
 from a2perf.plain_text import markdown_text, plain_text
-from a2perf.records import Manifest
+from a2perf.records import PUBLIC_SEEDS, Manifest
 from a2perf.report.run_numbers import Measure, measures
 from a2perf.report.tables import Column, Quantity, Table, Text, to_markdown
 from a2perf.runs.run import Run
 from a2perf.runs.run_record import literal
 from a2perf_trackers.described_series import DescribedSeries, series_of
-from a2perf_trackers.publishable import has_public_seeds
 from a2perf_trackers.tracker_names import unique_names
 
 Scalar: TypeAlias = str | int | float | bool
@@ -157,6 +156,15 @@ def describe(run: Run, profile: Profile = "corrected", *, trace: bool = True) ->
         content=content,
         digest=hashlib.sha256(f"{FORMAT}\0{content}\0{profile}\0{trace}".encode()).hexdigest(),
     )
+
+
+def has_public_seeds(manifest: Manifest) -> bool:
+    """Returns whether everybody can derive the seeds of a run from its root seed.
+
+    Under the same secret all submissions get the same episodes: one published seed would reveal the evaluation of the
+    others.
+    """
+    return manifest.seeds.get("scheme", PUBLIC_SEEDS) == PUBLIC_SEEDS and manifest.seeds.get("evaluation") != "file"
 
 
 def content_hash(run: Run) -> str:

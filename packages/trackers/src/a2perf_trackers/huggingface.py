@@ -1,6 +1,7 @@
 """Cards for the Hugging Face hub: a model card of evaluated runs, a dataset card of an offline dataset.
 
-Nothing is sent anywhere until ``push`` is called. Needs the package ``huggingface_hub`` (extra ``huggingface``).
+Nothing is sent anywhere; ``card.push_to_hub`` and ``hf upload`` publish. Needs the package ``huggingface_hub`` (extra
+``huggingface``).
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from a2perf.errors import UserError, command_line
+from a2perf.errors import MissingDependency, UserError, command_line
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.storage import read_json
 from a2perf_trackers.dataset_card_text import dataset_card_text, size_category
+from a2perf_trackers.exporting import install_line
 from a2perf_trackers.given_runs import RunSource
-from a2perf_trackers.hub import CROISSANT_FILE, hub_library, push
 from a2perf_trackers.model_card_text import model_card_text
 from a2perf_trackers.model_results import TASK, eval_results, model_results, training_emissions
 
 if TYPE_CHECKING:
     from huggingface_hub import DatasetCard, ModelCard
 
-__all__ = ["dataset_card", "model_card", "push"]
+__all__ = ["dataset_card", "model_card"]
+
+CROISSANT_FILE = "croissant.json"  # as a2perf.datasets.croissant writes it
 
 
 def model_card(
@@ -33,7 +36,7 @@ def model_card(
 
     The metadata holds ``model-index`` (one entry per task, mode and metric, with unit, interval and provenance in the
     arguments of the metric) and ``co2_eq_emissions`` if training was recorded. The text holds tables of results,
-    energy, commands that reproduce the runs, and conditions.
+    commands that reproduce the runs, and conditions.
 
     Args:
         runs: ``Runs``, ``Result`` objects, or paths of runs.
@@ -56,7 +59,7 @@ def model_card(
         >>> [(r.dataset_type, r.metric_type) for r in card.data.eval_results][0]
         ('QuadrupedLocomotion-SyntheticTrot-v0', 'normalised_score')
     """
-    library = hub_library()
+    library = _library()
     results = model_results(runs, algorithm=algorithm, profile=profile)
     domains = {plain_text(setting.domain) for setting in results.settings if setting.domain}
     tasks = {plain_text(setting.task) for setting in results.settings if setting.task}
@@ -94,7 +97,7 @@ def dataset_card(dataset: object, *, license: str | None = None) -> DatasetCard:
         >>> card.data.task_categories
         ['reinforcement-learning']
     """
-    library = hub_library()
+    library = _library()
     document = _croissant(dataset)
     steps = document.get("a2perf:steps")
     terms = license or _text(document.get("license"))
@@ -116,6 +119,22 @@ def dataset_card(dataset: object, *, license: str | None = None) -> DatasetCard:
     )
     card: DatasetCard = library.DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{dataset_card_text(document)}")
     return card
+
+
+def _library() -> Any:
+    """Returns the module ``huggingface_hub``.
+
+    Raises:
+        MissingDependency: it is not installed.
+    """
+    try:
+        import huggingface_hub
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "cards for the Hugging Face hub need the package huggingface_hub, which is not installed",
+            hint=install_line("huggingface"),
+        ) from error
+    return huggingface_hub
 
 
 def _croissant(given: object) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import click
 from a2perf.cli.profile_option import PROFILE_OPTION
 from a2perf.cli.word_lists import removing_command
 from a2perf.errors import ConfigError
-from a2perf.plain_text import terminal_line, terminal_text
+from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic
 from a2perf.submission.options import normalised
 
@@ -23,6 +23,8 @@ _REMOVED = {
     "--library": _IN_PYTHON,
     "--tag": _IN_PYTHON,
     "--every-metric": "a2perf score RUNS --json lists all metrics",
+    "--push": "write the card with -o README.md, then: hf upload ORG/NAME README.md",
+    "--private": "hf repos create ORG/NAME --private",
     "--pull-request": "write the card with -o README.md, then: hf upload ORG/NAME README.md --create-pr",
 }
 
@@ -37,44 +39,35 @@ _REMOVED = {
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="File of the card. Default: print it."
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-@click.option("--push", "repo_id", metavar="ORG/NAME", help="Publish the card; with --dataset also its files.")
-@click.option("--private", is_flag=True, help="Create the repository as a private one.")
 @PROFILE_OPTION
 def huggingface(
     runs: tuple[Path, ...], dataset: str | None, datasets_path: str | None, algorithm: str | None,
-    license: str | None, output: Path | None, force: bool, repo_id: str | None, private: bool, profile: Profile,
+    license: str | None, output: Path | None, force: bool, profile: Profile,
 ) -> int:  # fmt: skip
     """Write a model or dataset card for the Hugging Face hub.
 
     \b
     Examples:
       a2perf export huggingface runs/my_agent -o README.md
-      a2perf export huggingface runs/my_agent --push my_name/my_agent
-      a2perf export huggingface --dataset toys/boxes/made-v0 --push my_name/boxes
+      a2perf export huggingface --dataset toys/boxes/made-v0 -o DATASET.md
 
-    Nothing is published without --push. The access token is that of HF_TOKEN or `hf auth login`. Needs the package
-    huggingface_hub.
+    `hf upload ORG/NAME README.md` publishes a card. Needs the package huggingface_hub.
     """  # noqa: D301
-    from a2perf_trackers.huggingface import dataset_card, model_card, push
+    from a2perf_trackers.huggingface import dataset_card, model_card
 
     if bool(runs) == (dataset is not None):
         raise ConfigError("give runs or --dataset", hint="`a2perf export huggingface --help` shows examples")
     if output is not None and output.exists() and not force:
         raise ConfigError(f"{output} exists already", hint="choose another file, or add --force to replace it")
-    folder: Path | None = None
     if dataset is not None:
         from a2perf.datasets import open_dataset
 
-        folder = open_dataset(dataset, datasets_path).path
-        card = dataset_card(folder, license=license)
+        card = dataset_card(open_dataset(dataset, datasets_path).path, license=license)
     else:
         card = model_card(runs, algorithm=algorithm, profile=profile, license=license)
     if output is not None:
         write_atomic(output, str(card))
         click.echo(str(output))
-    if repo_id is not None:
-        address = push(card, repo_id, folder=folder, private=private or None)
-        click.echo(f"published: {terminal_line(address)}")
-    elif output is None:
+    else:
         click.echo(terminal_text(str(card)))
     return 0

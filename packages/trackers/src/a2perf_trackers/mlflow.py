@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from a2perf.metrics.values import Profile
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, export_each, tracker_error
+from a2perf_trackers.exporting import ExportedRun, export_each
 from a2perf_trackers.given_runs import RunSource, runs_of
-from a2perf_trackers.loggers import TrackerLogger
 from a2perf_trackers.mlflow_store import (
     COMPLETE_TAG,
     DIGEST_TAG,
@@ -28,12 +25,8 @@ from a2perf_trackers.mlflow_store import (
     connected,
     file_store_allowed,
 )
-from a2perf_trackers.publishable import copy_publishable
-from a2perf_trackers.tracker_names import safe_name
 
 EXPERIMENT = "a2perf"
-ARTIFACTS = "bundle"
-"""Folder of the bundle's files among the artifacts of an MLflow run."""
 
 _MOST_METRICS, _MOST_PARAMS, _MOST_TAGS = 1000, 100, 100  # per batch
 _MOST_PARAM_CHARACTERS, _MOST_TAG_CHARACTERS = 6000, 5000
@@ -45,7 +38,6 @@ def log_runs(
     *,
     tracking_uri: str | Path | None = None,
     experiment: str | None = None,
-    artifacts: bool = False,
     profile: Profile = "corrected",
     trace: bool = True,
 ) -> list[ExportedRun]:
@@ -58,8 +50,6 @@ def log_runs(
         tracking_uri: address of a server, a database (``sqlite:///mlflow.db``) or a folder; by default
             ``MLFLOW_TRACKING_URI`` or MLflow's own default.
         experiment: name of the MLflow experiment, by default ``"a2perf"``; created if it does not exist.
-        artifacts: also copy the publishable files of each bundle: measurements and media, never logs, artifacts of the
-            participant or secret seeds.
         profile: the formulas of the scores, ``"corrected"`` or ``"upstream"``.
         trace: include the samples of the trackers: power, memory and processor time.
 
@@ -82,76 +72,23 @@ def log_runs(
         store = connected(tracking_uri, experiment or EXPERIMENT)
 
         def write(description: RunDescription) -> ExportedRun:
-            return _write(store, description, artifacts=artifacts)
+            return _write(store, description)
 
         return export_each(found, "MLflow", write, hint=HINT, profile=profile, trace=trace)
 
 
-class MlflowLogger(TrackerLogger):
-    """Logs values of a running training to one MLflow run.
-
-    Args:
-        tracking_uri: as for ``log_runs``.
-        experiment: as for ``log_runs``.
-        params: parameters of the run.
-
-    Raises:
-        MissingDependency: MLflow, or the package that its store needs, is not installed.
-        UserError: MLflow refused the run.
-
-    Example:
-        >>> import tempfile
-        >>> from a2perf_trackers.mlflow import MlflowLogger
-        >>> with tempfile.TemporaryDirectory() as folder, MlflowLogger("ppo", tracking_uri=folder) as logger:
-        ...     logger.log(100, {"train/return": 12.5})
-    """
-
-    tracker = "MLflow"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        tracking_uri: str | Path | None = None,
-        experiment: str | None = None,
-        params: Mapping[str, object] | None = None,
-    ) -> None:
-        super().__init__()
-        with file_store_allowed():
-            store = connected(tracking_uri, experiment or EXPERIMENT)
-            self._client = store.client
-            try:
-                self.run_id: str = self._client.create_run(store.experiment_id, run_name=name).info.run_id
-                for key, value in (params or {}).items():
-                    self._client.log_param(self.run_id, safe_name(key), _cut(str(value), _MOST_PARAM_CHARACTERS))
-            except Exception as error:  # the client raises the errors of its store, of many kinds
-                raise tracker_error("MLflow", f"run {name}", error, HINT) from error
-
-    def _log(self, step: int, values: Mapping[str, float]) -> None:
-        from mlflow.entities import Metric
-
-        now = _milliseconds(time.time())
-        with file_store_allowed():
-            metrics = [Metric(safe_name(name), value, now, step) for name, value in values.items()]
-            self._client.log_batch(self.run_id, metrics=metrics)
-
-    def _close(self) -> None:
-        with file_store_allowed():
-            self._client.set_terminated(self.run_id)
-
-
-def _write(store: MlflowExperiment, description: RunDescription, *, artifacts: bool) -> ExportedRun:
+def _write(store: MlflowExperiment, description: RunDescription) -> ExportedRun:
     run_id = store.logged.get(description.digest)
     is_new = run_id is None
     if run_id is None:
         if (left := store.incomplete.pop(description.digest, None)) is not None:
             store.client.delete_run(left)
-        run_id = _create(store, description, artifacts=artifacts)
+        run_id = _create(store, description)
         store.logged[description.digest] = run_id
     return ExportedRun(description.run.key, description.name, run_id, store.place(run_id), is_new)
 
 
-def _create(store: MlflowExperiment, description: RunDescription, *, artifacts: bool) -> str:
+def _create(store: MlflowExperiment, description: RunDescription) -> str:
     client = store.client
     created = client.create_run(
         store.experiment_id,
@@ -162,10 +99,6 @@ def _create(store: MlflowExperiment, description: RunDescription, *, artifacts: 
     run_id = str(created.info.run_id)
     try:
         _log_all(client, run_id, description)
-        if artifacts:
-            with tempfile.TemporaryDirectory() as folder:
-                if copy_publishable(description.run, Path(folder)):
-                    client.log_artifacts(run_id, folder, ARTIFACTS)
         client.set_tag(run_id, COMPLETE_TAG, "yes")
         status = _STATUS.get(description.run.state, "FINISHED")
         if status == "RUNNING":

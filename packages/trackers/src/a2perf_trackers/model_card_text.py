@@ -1,4 +1,4 @@
-"""The text of a model card in Markdown: results, energy, how to reproduce them, and conditions."""
+"""The text of a model card in Markdown: results, how to reproduce them, and conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from a2perf._version import PROJECT_URL
 from a2perf.errors import command_line
-from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import markdown_block, markdown_text, safe_link
 from a2perf.report.conditions import Condition, conditions_of_setting, shared
 from a2perf.report.labels import labels_of
@@ -16,15 +15,13 @@ from a2perf.report.markdown import LEGEND, score_table_markdown
 from a2perf.report.names import submission_kind
 from a2perf.report.provenance import conditions, sources_table
 from a2perf.report.run_sections import counted
-from a2perf.report.score_tables import MODE_WORDS, ScoreTable, score_table
-from a2perf.report.tables import Cell, Column, Quantity, Table, Text, to_markdown
+from a2perf.report.score_tables import ScoreTable, score_table
+from a2perf.report.tables import to_markdown
 from a2perf.report.task_results import SeedGroup
-from a2perf_trackers.description import describe
+from a2perf_trackers.description import describe, has_public_seeds
 from a2perf_trackers.model_results import ModelResults
-from a2perf_trackers.publishable import has_public_seeds
 
 _LINE = 88
-_ENERGY = (("energy_gross", "energy"), ("emissions", "emissions"))
 
 
 def model_card_text(results: ModelResults) -> str:
@@ -42,9 +39,6 @@ def model_card_text(results: ModelResults) -> str:
     for table in tables:
         parts += [f"### {markdown_text(table.title)}", score_table_markdown(table)]
     parts.append(LEGEND)
-    energy = _energy_table(results)
-    if energy.rows:
-        parts += ["## Energy and emissions", to_markdown(energy), _energy_remarks(results)]
     parts += ["## How to reproduce", *_commands(results), to_markdown(sources_table(results.settings, labels, anchors))]
     parts += ["## Conditions", _conditions(results, tables)]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
@@ -76,43 +70,6 @@ def _introduction(results: ModelResults) -> Iterator[str]:
 
 _IN_LINK = str.maketrans({"<": "%3C", ">": "%3E", " ": "%20", '"': "%22", "`": "%60"})
 """Characters that would end a link in angle brackets."""
-
-
-def _energy_table(results: ModelResults) -> Table:
-    columns = (
-        Column(key="task", title="Task"),
-        Column(key="mode", title="Phase"),
-        *(Column(key=key, title=f"{title.capitalize()} per run", align="right") for key, title in _ENERGY),
-        Column(key="provenance", title="Provenance"),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for setting in results.settings:
-        for group in setting.groups:
-            values = [group.scores.get(name) for name, _ in _ENERGY]
-            if values[0] is None or values[0].value is None:
-                continue
-            cells = tuple(_quantity(value) for value in values)
-            provenance = Text(text=values[0].provenance)
-            rows.append((Text(text=setting.title), Text(text=MODE_WORDS[group.mode]), *cells, provenance))
-    return Table(name="energy", caption="Energy and emissions", columns=columns, rows=tuple(rows))
-
-
-def _energy_remarks(results: ModelResults) -> str:
-    scores = [group.scores.get("energy_gross") for setting in results.settings for group in setting.groups]
-    methods = dict.fromkeys(score.method for score in scores if score is not None and score.method)
-    marks = "Means over the runs. ≈: estimated by a model."
-    if not methods:
-        return marks
-    return "\n".join([f"{marks} Methods:", "", *(f"- {markdown_text(method)}" for method in methods)])
-
-
-def _quantity(value: MetricValue | None) -> Quantity:
-    if value is None or value.value is None:
-        return Quantity(value=None, note="not recorded" if value is None else value.condition)
-    # a run emits milligrams, which are unreadable in kilograms
-    factor, unit = (1000.0, "g CO2eq") if value.unit == "kg CO2eq" else (1.0, value.unit)
-    spread = None if value.spread is None else value.spread * factor
-    return Quantity(value=value.value * factor, unit=unit, spread=spread, n=value.n, provenance=value.provenance)
 
 
 def _commands(results: ModelResults) -> Iterator[str]:

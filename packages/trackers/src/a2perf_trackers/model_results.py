@@ -20,8 +20,8 @@ from a2perf.report.score_tables import HEADLINES, NORMALISED
 from a2perf.report.task_results import SeedGroup, TaskResults, results_by_task
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
+from a2perf_trackers.description import has_public_seeds
 from a2perf_trackers.given_runs import RunSource, runs_of
-from a2perf_trackers.publishable import has_public_seeds
 
 TASK = "reinforcement-learning"
 _TYPES = {"returns": "mean_reward"}

@@ -45,7 +45,8 @@ class EvaluateCallback(BaseCallback):  # type: ignore[misc]  # Stable-Baselines3
         best_model_path: file to which the model with the highest mean return is copied, such as ``"best.zip"``.
         background: evaluate in a thread while the training continues. The numbers are then logged when an evaluation
             has ended, with ``a2perf/evaluated_step``; the training run waits at its end for the rest.
-        logger: also receives the logged numbers: a logger of ``a2perf_trackers`` or a function of numbers and step.
+        logger: also receives the logged numbers: a ``MetricLogger``, or a function of numbers and step such as
+            ``mlflow.log_metrics``.
         options: further keywords of ``a2perf.evaluate``, such as ``{"sandbox": "process"}``.
         verbose: 1 prints one line per evaluation.
 

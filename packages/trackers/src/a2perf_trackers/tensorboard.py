@@ -1,31 +1,25 @@
 """TensorBoard: event files with scalars, HParams and a summary as text.
 
-Scalars are float32, as TensorBoard stores them; wall times are float64. Each run is a folder below the log folder, and
-a description of all parameters and metrics lies at the top, as the HParams dashboard expects it. Needs the package
-``tensorboard``; only the logger does not.
+Scalars are float32, as TensorBoard stores them; wall times are float64. Each run is a folder below the log folder.
+Needs the package ``tensorboard``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from a2perf.errors import MissingDependency, UserError
+from a2perf.errors import MissingDependency
 from a2perf.metrics.values import Profile
 from a2perf.runs.event_writer import EventWriter
 from a2perf.runs.run_record import folder_name
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, export_each, install_line, tracker_error, writable_folder
+from a2perf_trackers.exporting import ExportedRun, export_each, install_line, writable_folder
 from a2perf_trackers.given_runs import RunSource, runs_of
-from a2perf_trackers.loggers import TrackerLogger
 from a2perf_trackers.tracker_names import safe_name
-
-if TYPE_CHECKING:
-    from a2perf_trackers.hparams import HParamsExperiment
 
 SUMMARY_TAG = "a2perf/summary"
 _HINT = "choose a folder that you may write to, with enough space"
@@ -61,72 +55,23 @@ def log_runs(
         >>> exported[0].run_id.partition("-")[0]
         'minimal/synthetic_trot/inference/seed_1'
     """
-    with _package():
-        from a2perf_trackers.hparams import HParamsExperiment
-    found = runs_of(runs)
-    top = writable_folder(folder)
-    experiment = HParamsExperiment()
-
-    def write(description: RunDescription) -> ExportedRun:
-        exported = _write(description, top, experiment)
-        experiment.add(description)
-        return exported
-
     try:
-        exported = export_each(found, "TensorBoard", write, hint=_HINT, profile=profile, trace=trace)
-    except UserError:
-        with contextlib.suppress(OSError):  # the first error is the one to report
-            experiment.write(top)
-        raise
-    try:
-        experiment.write(top)
-    except OSError as error:
-        raise tracker_error("TensorBoard", "the list of parameters and metrics", error, _HINT) from error
-    return exported
-
-
-class TensorBoardLogger(TrackerLogger):
-    """Logs values of a running training into one event file; every value is on disk when ``log`` returns.
-
-    Args:
-        folder: folder of the run, below the log folder of TensorBoard.
-
-    Raises:
-        OSError: the folder cannot be written.
-
-    Example:
-        >>> import tempfile
-        >>> from a2perf_trackers.tensorboard import TensorBoardLogger
-        >>> with tempfile.TemporaryDirectory() as folder, TensorBoardLogger(folder) as logger:
-        ...     logger.log(100, {"train/return": 12.5})
-    """
-
-    tracker = "TensorBoard"
-
-    def __init__(self, folder: str | Path) -> None:
-        super().__init__()
-        self._writer = EventWriter(Path(folder))
-
-    def _log(self, step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self._writer.scalar(name, value, step)
-
-    def _close(self) -> None:
-        self._writer.close()
-
-
-@contextlib.contextmanager
-def _package() -> Iterator[None]:
-    try:
-        yield
+        from a2perf_trackers import hparams
     except ImportError as error:
         raise MissingDependency(
             "the export to TensorBoard needs the package tensorboard, which is not installed",
             hint=install_line("tensorboard"),
         ) from error
+    found = runs_of(runs)
+    top = writable_folder(folder)
+
+    def write(description: RunDescription) -> ExportedRun:
+        return _write(description, top, hparams.session(description, SUMMARY_TAG))
+
+    return export_each(found, "TensorBoard", write, hint=_HINT, profile=profile, trace=trace)
 
 
-def _write(description: RunDescription, top: Path, experiment: HParamsExperiment) -> ExportedRun:
+def _write(description: RunDescription, top: Path, session: Iterator[bytes]) -> ExportedRun:
     name = _run_name(description)
     folder = top / name
     is_new = not folder.exists()
@@ -135,7 +80,7 @@ def _write(description: RunDescription, top: Path, experiment: HParamsExperiment
         unfinished = folder.with_name(f".{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         with EventWriter(unfinished) as writer:
-            for event in experiment.session(description, SUMMARY_TAG):
+            for event in session:
                 writer.event(event)
             _scalars(writer, description)
         os.replace(unfinished, folder)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from a2perf.cli.profile_option import PROFILE_OPTION
+from a2perf.cli.word_lists import removing_command
 from a2perf.errors import command_line
 from a2perf.plain_text import terminal_line
 from a2perf.submission.options import normalised
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from a2perf.metrics import Profile
     from a2perf_trackers.exporting import ExportedRun
 
+_REMOVED = {"--artifacts": "mlflow artifacts log-artifacts --run-id ID --local-dir BUNDLE/metrics"}
 _RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
 _TRACE = click.option(
     "--trace/--no-trace", default=True, show_default=True, help="Export the samples of the trackers: power, memory."
@@ -26,7 +28,7 @@ _TRACE = click.option(
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the exported runs as JSON.")
 
 
-@click.command(context_settings=normalised())
+@click.command(cls=removing_command(_REMOVED), context_settings=normalised())
 @_RUNS
 @click.option(
     "--tracking-uri", metavar="URI",
@@ -35,15 +37,11 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print the exported
 @click.option(
     "--experiment", metavar="NAME", default="a2perf", show_default=True, help="Experiment; created if missing."
 )
-@click.option(
-    "--artifacts", is_flag=True, help="Copy measurements and media of each bundle; never secret seeds or logs."
-)
 @_TRACE
 @PROFILE_OPTION
 @_JSON
 def mlflow(
-    runs: tuple[Path, ...], tracking_uri: str | None, experiment: str, artifacts: bool, trace: bool, profile: Profile,
-    as_json: bool,
+    runs: tuple[Path, ...], tracking_uri: str | None, experiment: str, trace: bool, profile: Profile, as_json: bool
 ) -> int:  # fmt: skip
     """Log recorded runs to MLflow.
 
@@ -52,9 +50,7 @@ def mlflow(
     """
     from a2perf_trackers.mlflow import log_runs
 
-    exported = log_runs(
-        runs, tracking_uri=tracking_uri, experiment=experiment, artifacts=artifacts, trace=trace, profile=profile
-    )
+    exported = log_runs(runs, tracking_uri=tracking_uri, experiment=experiment, trace=trace, profile=profile)
     _print("MLflow", exported, as_json, f"Experiment: {experiment}, {exported[0].place}")
     return 0
 

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from a2perf.errors import MissingDependency, UserError
 from a2perf.metrics.values import Profile
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, export_each, install_line, tracker_error, writable_folder
+from a2perf_trackers.exporting import ExportedRun, export_each, install_line, writable_folder
 from a2perf_trackers.given_runs import RunSource, runs_of
-from a2perf_trackers.loggers import TrackerLogger
 
 Mode = Literal["offline", "online"]
 PROJECT = "a2perf"
@@ -32,10 +29,8 @@ _MODES: dict[str, Mode] = {"offline": "offline", "dryrun": "offline", "online": 
 """Modes by name; the others are names of older versions."""
 _MOST_TAG_CHARACTERS = 64
 _DIGITS = 16
-_MOST_WAIT_S = 60.0
-_CHUNK = struct.Struct("<IHB")
-_HEADER_BYTES, _BLOCK_BYTES = 7, 32 << 10
-_WHOLE, _MIDDLE, _LAST = 1, 3, 4
+_COMPLETE = "a2perf-complete"
+"""Empty file in the folder of an offline run that an export has completed."""
 
 
 def log_runs(
@@ -90,57 +85,6 @@ def log_runs(
     return export_each(found, "Weights & Biases", write, hint=_HINT, profile=profile, trace=trace)
 
 
-class WandbLogger(TrackerLogger):
-    """Logs values of a running training to one run of Weights & Biases.
-
-    Args:
-        project: as for ``log_runs``.
-        entity: as for ``log_runs``.
-        folder: as for ``log_runs``.
-        mode: as for ``log_runs``.
-        params: configuration of the run.
-
-    Raises:
-        MissingDependency: the package ``wandb`` is not installed.
-        UserError: the folder cannot be written, or W&B refused the run.
-
-    Example:
-        >>> import tempfile
-        >>> from a2perf_trackers.wandb import WandbLogger
-        >>> with tempfile.TemporaryDirectory() as folder, WandbLogger("ppo", folder=folder) as logger:
-        ...     logger.log(100, {"train/return": 12.5})
-    """
-
-    tracker = "Weights & Biases"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        project: str | None = None,
-        entity: str | None = None,
-        folder: str | Path | None = None,
-        mode: Mode | None = None,
-        params: Mapping[str, object] | None = None,
-    ) -> None:
-        super().__init__()
-        _imported()
-        top = writable_folder(folder or os.environ.get("WANDB_DIR") or ".")
-        chosen = _mode(mode)
-        try:
-            self._run = _started(top, chosen, project=project, entity=entity, name=name, config=dict(params or {}))
-        except Exception as error:  # wandb raises errors of many kinds
-            raise tracker_error("Weights & Biases", f"run {name}", error, _HINT) from error
-        self.run_id = str(self._run.id)
-        self._file = _offline_file(self._run, chosen)
-
-    def _log(self, step: int, values: Mapping[str, float]) -> None:
-        self._run.log({STEP: step, **values})
-
-    def _close(self) -> None:
-        _finish(self._run, self._file)
-
-
 def _imported() -> Any:
     try:
         import wandb
@@ -162,11 +106,11 @@ def _mode(given: Mode | None) -> Mode:
 def _complete(top: Path, run_id: str) -> str | None:
     """Returns the folder of an offline run that an earlier export completed; removes those that one left incomplete."""
     found = None
-    for path in sorted(top.glob(f"wandb/offline-run-*-{run_id}/run-{run_id}.wandb")):
-        if _is_complete(path):
-            found = str(path.parent)
+    for folder in sorted(top.glob(f"wandb/offline-run-*-{run_id}")):
+        if (folder / _COMPLETE).exists():
+            found = str(folder)
         else:  # `wandb sync` would upload half a run under the name of the whole one
-            shutil.rmtree(path.parent)
+            shutil.rmtree(folder)
     return found
 
 
@@ -224,60 +168,11 @@ def _log(
     except BaseException:
         run.finish(exit_code=1)
         raise
-    file = _offline_file(run, mode)
-    place = str(run.url) if file is None else str(file.parent)
-    _finish(run, file, exit_code=int(failed))
+    place = str(run.url) if mode == "online" else str(Path(run.dir).parent)
+    run.finish(exit_code=int(failed))
+    if mode == "offline":
+        Path(place, _COMPLETE).touch()
     return place
-
-
-def _offline_file(run: Any, mode: Mode) -> Path | None:
-    """Returns the file of an offline run; None for an online run."""
-    return None if mode == "online" else Path(run.dir).parent / f"run-{run.id}.wandb"
-
-
-def _finish(run: Any, file: Path | None, exit_code: int = 0) -> None:
-    """Ends a run, and waits until its file is complete: W&B writes the last records after ``finish`` returns.
-
-    Raises:
-        TimeoutError: the file is not complete after ``_MOST_WAIT_S``.
-    """
-    run.finish(exit_code=exit_code)
-    if file is None:
-        return
-    deadline = time.monotonic() + _MOST_WAIT_S
-    pause, size = 0.01, -1
-    while time.monotonic() < deadline:
-        before, size = size, file.stat().st_size
-        # Reading a long log takes seconds, so it has to be at rest first.
-        if size == before and _is_complete(file):
-            return
-        time.sleep(pause)
-        pause = min(2 * pause, 0.5)
-    raise TimeoutError(f"{file} is not complete after {_MOST_WAIT_S:.0f} s")
-
-
-def _is_complete(file: Path) -> bool:
-    """Returns whether the file of an offline run holds the record of its end."""
-    from wandb.proto.wandb_internal_pb2 import Record
-
-    return any(Record.FromString(record).HasField("exit") for record in _records(file.read_bytes()))
-
-
-def _records(data: bytes) -> Iterator[bytes]:
-    """Yields the complete records of a log of LevelDB: chunks of checksum, length, kind and payload in blocks."""
-    position, parts = _HEADER_BYTES, b""
-    while position + _CHUNK.size <= len(data):
-        left = _BLOCK_BYTES - position % _BLOCK_BYTES
-        _, length, kind = _CHUNK.unpack_from(data, position)
-        if left < _CHUNK.size or kind == 0:  # a chunk does not begin where its header does not fit
-            position += left
-            continue
-        position += _CHUNK.size + length
-        if position > len(data):
-            break
-        parts = (parts if kind in (_MIDDLE, _LAST) else b"") + data[position - length : position]
-        if kind in (_WHOLE, _LAST):
-            yield parts
 
 
 def _rows(description: RunDescription) -> Iterator[dict[str, float]]:
