@@ -1,6 +1,6 @@
 """What serving environments costs, against stepping them in the same process.
 
-    python packages/serve/perf/serving.py                       # speed of each protocol, memory of sessions
+    python packages/serve/perf/serving.py                       # speed, memory of sessions
     python packages/serve/perf/serving.py soak --minutes 60     # clients that drop, and what they leave behind
 
 Speed is steps per second of wall time, and per second of processor time of the server with its workers: the latter
@@ -24,7 +24,6 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import psutil
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -35,6 +34,7 @@ WEB_TASK = "difficulty_level_1_num_websites_1"
 TASKS = (WEB_TASK, "synthetic_pace", "toy_macro_stdcell")
 _MEMORY_TASKS = (*TASKS, "text_level_3", "mujoco_dog_pace", "generated", "ariane_twin", "place_ariane_twin")
 _MOST_BYTES = 1 << 24
+PATH = "/ws"
 _WAYS = ("close", "abort", "during a step", "before open", "garbage", "half a frame", "half open", "idle")
 _KEPT = ("rss_mb", "fds", "threads", "processes")
 
@@ -42,8 +42,8 @@ _KEPT = ("rss_mb", "fds", "threads", "processes")
 class Served:
     """A server in a separate process."""
 
-    def __init__(self, protocol: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "a2perf", "serve", "--protocol", protocol, *arguments]
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "a2perf", "serve", "--protocol", "openenv", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[-1]
@@ -63,14 +63,14 @@ class Served:
 
     def resources(self) -> dict[str, float]:
         tree = self.tree()
-        with urllib.request.urlopen(f"{self.address}/metrics") as reply:
-            rows = dict(row.rsplit(" ", 1) for row in reply.read().decode().splitlines() if not row.startswith("#"))
+        with urllib.request.urlopen(f"{self.address}/metadata") as reply:
+            sessions = json.loads(reply.read())["sessions"]
         return {
             "rss_mb": sum(process.memory_info().rss for process in tree) / 1e6,
             "fds": sum(process.num_fds() for process in tree),
             "threads": sum(process.num_threads() for process in tree),
             "processes": len(tree),
-            "sessions": float(rows["a2perf_sessions"]),
+            "sessions": float(sessions),
         }
 
     def idle_resources(self, patience: float = 30.0) -> dict[str, float]:
@@ -78,7 +78,7 @@ class Served:
         deadline = time.monotonic() + patience
         while (found := self.resources())["sessions"] and time.monotonic() < deadline:
             time.sleep(0.2)
-        time.sleep(1.0)  # the worker processes close the environments
+        time.sleep(5.0)  # the worker processes close the environments, and pings end half-open connections
         return self.resources() if not found["sessions"] else found
 
     def stop(self) -> int:
@@ -87,8 +87,8 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(protocol: str, *arguments: str) -> Iterator[Served]:
-    server = Served(protocol, *arguments)
+def served(*arguments: str) -> Iterator[Served]:
+    server = Served(*arguments)
     try:
         yield server
     finally:
@@ -99,34 +99,8 @@ def served(protocol: str, *arguments: str) -> Iterator[Served]:
 # --- speed
 
 
-class HttpLoad:
-    """A session of the protocol http: MessagePack, the shortest messages."""
-
-    protocol, path = "http", "/v1/ws"
-
-    async def open(self, socket: ClientConnection, task: str) -> None:
-        opened = await self.ask(socket, {"op": "open", "task": task})
-        self.session = opened["session"]
-        await self.reset(socket)
-
-    async def reset(self, socket: ClientConnection) -> None:
-        await self.ask(socket, {"op": "reset", "session": self.session, "seed": 0})
-
-    async def step(self, socket: ClientConnection, action: object) -> bool:
-        fields = await self.ask(socket, {"op": "step", "session": self.session, "action": action})
-        return bool(fields["terminated"] or fields["truncated"])
-
-    async def ask(self, socket: ClientConnection, message: dict[str, object]) -> dict[str, object]:
-        await socket.send(msgspec.msgpack.encode(message))
-        fields = msgspec.msgpack.decode(await socket.recv(), type=dict[str, msgspec.Raw])
-        assert "error" not in fields, msgspec.msgpack.decode(fields["error"])
-        return {name: msgspec.msgpack.decode(value) for name, value in fields.items() if len(value) < 64}
-
-
 class OpenEnvLoad:
     """A session of the protocol openenv: JSON."""
-
-    protocol, path = "openenv", "/ws"
 
     async def open(self, socket: ClientConnection, task: str) -> None:
         await self.ask(socket, {"type": "reset", "data": {"task": task, "seed": 0}})
@@ -145,11 +119,9 @@ class OpenEnvLoad:
         return reply
 
 
-async def _drive(
-    kind: type[HttpLoad] | type[OpenEnvLoad], url: str, task: str, actions: list[object], steps: int
-) -> None:
-    async with connect(url + kind.path, max_size=_MOST_BYTES, compression=None) as socket:
-        load = kind()
+async def _drive(url: str, task: str, actions: list[object], steps: int) -> None:
+    async with connect(url + PATH, max_size=_MOST_BYTES, compression=None) as socket:
+        load = OpenEnvLoad()
         await load.open(socket, task)
         episode = itertools.cycle(actions)
         for _ in range(steps):
@@ -158,9 +130,9 @@ async def _drive(
                 episode = itertools.cycle(actions)
 
 
-async def _drive_all(kind: type[HttpLoad] | type[OpenEnvLoad], url: str, task: str, clients: int, steps: int) -> None:
+async def _drive_all(url: str, task: str, clients: int, steps: int) -> None:
     actions = _actions(task)
-    await asyncio.gather(*(_drive(kind, url, task, actions, steps // clients) for _ in range(clients)))
+    await asyncio.gather(*(_drive(url, task, actions, steps // clients) for _ in range(clients)))
 
 
 @functools.cache
@@ -202,19 +174,18 @@ def local_steps_per_second(task: str, steps: int) -> float:
 
 
 def speed(steps: int, tasks: Sequence[str]) -> None:
-    print(f"{'task':<36}{'protocol':<10}{'clients':>8}{'steps/s':>10}{'steps/s core':>14}{'local':>9}{'ratio':>7}")
+    print(f"{'task':<36}{'clients':>8}{'steps/s':>10}{'steps/s core':>14}{'local':>9}{'ratio':>7}")
     for task in tasks:
         count = steps if task == WEB_TASK else steps // 10
         local = local_steps_per_second(task, count)
-        for kind in (HttpLoad, OpenEnvLoad):
-            with served(kind.protocol, "--task", task, "--workers", "1") as server:
-                for clients in (1, 16):
-                    asyncio.run(_drive_all(kind, server.socket_address, task, clients, 64))
-                    before, started = server.seconds(), time.perf_counter()
-                    asyncio.run(_drive_all(kind, server.socket_address, task, clients, count))
-                    wall, cpu = time.perf_counter() - started, server.seconds() - before
-                    row = f"{task:<36}{kind.protocol:<10}{clients:>8}{count / wall:>10.0f}{count / cpu:>14.0f}"
-                    print(f"{row}{local:>9.0f}{local * cpu / count:>7.2f}", flush=True)
+        with served("--task", task, "--workers", "1") as server:
+            for clients in (1, 16):
+                asyncio.run(_drive_all(server.socket_address, task, clients, 64))
+                before, started = server.seconds(), time.perf_counter()
+                asyncio.run(_drive_all(server.socket_address, task, clients, count))
+                wall, cpu = time.perf_counter() - started, server.seconds() - before
+                row = f"{task:<36}{clients:>8}{count / wall:>10.0f}{count / cpu:>14.0f}"
+                print(f"{row}{local:>9.0f}{local * cpu / count:>7.2f}", flush=True)
 
 
 # --- memory
@@ -225,9 +196,9 @@ async def _held(server: Served, task: str, sessions: int) -> list[float]:
     rows = []
     async with contextlib.AsyncExitStack() as stack:
         for count in range(sessions):
-            url = server.socket_address + HttpLoad.path
+            url = server.socket_address + PATH
             socket = await stack.enter_async_context(connect(url, max_size=_MOST_BYTES, compression=None))
-            load = HttpLoad()
+            load = OpenEnvLoad()
             await load.open(socket, task)
             if count in (0, sessions - 1):
                 rows.append(server.resources()["rss_mb"])
@@ -239,7 +210,7 @@ def memory(tasks: Sequence[str], sessions: int) -> None:
     print(f"{'task':<36}{'sessions':>9}{'all, MB':>9}{'first, MB':>11}{'further, MB':>13}{'closed, MB':>12}")
     for task in tasks:
         count = sessions if task == WEB_TASK else 8
-        with served("http", "--task", task, "--workers", "1", "--max-sessions", str(count)) as server:
+        with served("--task", task, "--workers", "1", "--max-sessions", str(count)) as server:
             empty = server.resources()["rss_mb"]
             first, last = asyncio.run(_held(server, task, count))
             closed = server.idle_resources()["rss_mb"]
@@ -252,14 +223,14 @@ def memory(tasks: Sequence[str], sessions: int) -> None:
 
 async def _start_workers(server: Served) -> None:
     for task in TASKS:
-        await _drive(HttpLoad, server.socket_address, task, _actions(task), 2)
+        await _drive(server.socket_address, task, _actions(task), 2)
 
 
 async def _misbehave(url: str, draw: random.Random) -> None:
     """Opens a session, steps, and leaves in one of several ways, most of them rude."""
     with contextlib.suppress(ConnectionClosed, OSError, TimeoutError):
-        socket = await connect(url + HttpLoad.path, max_size=_MOST_BYTES, compression=None, ping_interval=None)
-        load = HttpLoad()
+        socket = await connect(url + PATH, max_size=_MOST_BYTES, compression=None, ping_interval=None)
+        load = OpenEnvLoad()
         way = draw.choice(_WAYS)
         if way != "before open":
             task = draw.choice(TASKS)
@@ -268,7 +239,7 @@ async def _misbehave(url: str, draw: random.Random) -> None:
                 if await load.step(socket, action):
                     break
         if way == "during a step":
-            await socket.send(msgspec.msgpack.encode({"op": "reset", "session": load.session}))
+            await socket.send('{"type": "reset"}')
         elif way == "garbage":
             await socket.send(draw.randbytes(200))
         elif way == "half a frame":
@@ -325,7 +296,7 @@ def _print_growth(rows: Sequence[dict[str, float]]) -> None:
 def soak(minutes: float, clients: int = 8) -> bool:
     """Returns whether nothing was left behind: sessions, descriptors, threads; memory may grow by a tenth."""
     arguments = [argument for task in TASKS for argument in ("--task", task)]
-    with served("http", *arguments, "--workers", "1", "--idle-seconds", "5", "--ping-seconds", "2") as server:
+    with served(*arguments, "--workers", "1", "--idle-seconds", "5", "--ping-seconds", "2") as server:
         asyncio.run(_start_workers(server))
         asyncio.run(_misbehave_for(server, 5.0, clients, 5.0))  # fills caches
         before = server.idle_resources()

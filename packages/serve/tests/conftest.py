@@ -14,12 +14,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psutil
 import pytest
+from websockets.sync.client import connect
 
+from a2perf_serve.errors import ServingError
+from a2perf_serve.values import from_plain
 from tests.waiting import Child
 
 WEB, ROBOT, CIRCUIT = "difficulty_level_1_num_websites_1", "synthetic_pace", "toy_macro_stdcell"
@@ -54,11 +57,9 @@ class Server:
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"{}")
 
-    def metrics(self, headers: dict[str, str] | None = None) -> dict[str, float]:
-        request = urllib.request.Request(self.address + "/metrics", headers=headers or {})
-        with urllib.request.urlopen(request, timeout=300) as reply:
-            lines = reply.read().decode().splitlines()
-        return {name: float(value) for name, value in (row.rsplit(" ", 1) for row in lines if row[0] != "#")}
+    def sessions(self) -> int:
+        """Returns the number of open sessions."""
+        return int(self.request("GET", "/metadata")[1]["sessions"])
 
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
@@ -92,13 +93,48 @@ def started(protocol: str, *arguments: str, environment: dict[str, str] | None =
     assert "Traceback" not in log, log  # clients cannot provoke one
 
 
+class RemoteEnvironment:
+    """A client of OpenEnv: an episode over a WebSocket, as the environment itself gives it."""
+
+    def __init__(self, address: str, task: str, **kwargs: Any) -> None:
+        self._open = contextlib.ExitStack()
+        place = address.replace("http", "ws", 1) + "/ws"
+        self.connection = self._open.enter_context(connect(place, max_size=None, compression=None))
+        self._named = {"task": task, "kwargs": kwargs}
+
+    def ask(self, kind: str, **data: Any) -> dict[str, Any]:
+        """Returns the data of an answer; raises the `ServingError` that it reports."""
+        self.connection.send(json.dumps({"type": kind, "data": data}))
+        reply = json.loads(self.connection.recv(300))
+        if reply["type"] == "error":
+            raise ServingError(reply["data"]["kind"], reply["data"]["message"])
+        return cast("dict[str, Any]", reply["data"])
+
+    def reset(self, *, seed: int | None = None, **more: Any) -> tuple[Any, dict[str, Any]]:
+        fields = self.ask("reset", seed=seed, **self._named, **more)["observation"]
+        return from_plain(fields["observation"]), from_plain(fields["info"])
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        given = action.tolist() if isinstance(action, np.ndarray) else action
+        data = self.ask("step", action=given)
+        seen = data["observation"]
+        assert data["done"] == (seen["terminated"] or seen["truncated"])
+        return (
+            from_plain(seen["observation"]), data["reward"], seen["terminated"], seen["truncated"],
+            from_plain(seen["info"]),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._open.close()
+
+
 @pytest.fixture(scope="package")
-def http_server() -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """A server of one task per domain and one with texts, with narrow limits."""
     tasks = [argument for task in (WEB, ROBOT, CIRCUIT, TEXT) for argument in ("--task", task)]
     limits = ["--max-sessions", "6", "--max-message-bytes", "65536", "--request-seconds", "1"]
-    limits += ["--client-kwargs", "observation"]
-    with started("http", *tasks, *limits) as server:
+    limits += ["--client-kwargs", "observation,step_limit"]
+    with started("openenv", *tasks, *limits) as server:
         yield server
 
 

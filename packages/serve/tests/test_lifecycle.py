@@ -14,35 +14,33 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from a2perf.cli import main
-from a2perf_serve.client import RemoteEnvironment
 from a2perf_serve.errors import ServingError
-from a2perf_serve.metrics import ServerCounters
 from a2perf_serve.sessions import Sessions
 from a2perf_serve.settings import ServerSettings, served_tasks
-from packages.serve.tests.conftest import CIRCUIT, WEB, started
+from packages.serve.tests.conftest import CIRCUIT, WEB, RemoteEnvironment, started
 from tests.waiting import until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_sessions_connections_and_processes(number: signal.Signals) -> None:
-    with started("http", "--task", WEB, "--task", CIRCUIT) as server:
+    with started("openenv", "--task", WEB, "--task", CIRCUIT) as server:
         env = RemoteEnvironment(server.address, WEB)
         env.reset(seed=0)
-        idle = connect(server.websocket + "/v1/ws").__enter__()
+        idle = connect(server.websocket + "/ws").__enter__()
         workers = server.children()
         assert workers
         assert server.stop(number) == 0
         assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
         with pytest.raises(ConnectionClosed):
             idle.recv(300)
-        with pytest.raises(ServingError, match="does not answer"):
+        with pytest.raises(ConnectionClosed):
             env.step(0)
         env.close()
 
 
 @pytest.mark.slow
 def test_a_killed_server_leaves_no_process() -> None:
-    with started("http", "--task", WEB) as server:
+    with started("openenv", "--task", WEB) as server:
         env = RemoteEnvironment(server.address, WEB)
         workers = server.children()
         server.stop(signal.SIGKILL)
@@ -51,21 +49,22 @@ def test_a_killed_server_leaves_no_process() -> None:
 
 
 def test_idle_and_old_sessions_expire() -> None:
-    with started("http", "--task", WEB, "--idle-seconds", "1") as server:
-        status, opened = server.request("POST", "/v1/sessions", {})
-        assert status == 201
-        with connect(server.websocket + "/v1/ws") as connection, pytest.raises(ConnectionClosed) as closed:
-            connection.recv(300)  # idle, and without a session
+    with started("openenv", "--task", WEB, "--idle-seconds", "1") as server:
+        status, opened = server.request("POST", "/reset", {})
+        assert status == 200
+        with connect(server.websocket + "/ws") as connection, pytest.raises(ConnectionClosed) as closed:
+            connection.recv(300)  # idle
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.reason == "idle"
-        until(lambda: not server.metrics()["a2perf_sessions"])
-        status, fields = server.request("POST", f"/v1/sessions/{opened['session']}/step", {"action": 0})
+        until(lambda: not server.sessions())
+        request = {"session_id": opened["session_id"], "action": {"action": 0}}
+        status, fields = server.request("POST", "/step", request)
         assert (status, fields["error"]["kind"]) == (410, "session_expired")
 
 
 def test_no_session_is_opened_above_the_limit_of_memory() -> None:
     async def open_session() -> ServingError:
-        sessions = Sessions(ServerSettings("http", served_tasks(tasks=[WEB]), max_memory_bytes=1))
+        sessions = Sessions(ServerSettings("openenv", served_tasks(tasks=[WEB]), max_memory_bytes=1))
         try:
             with pytest.raises(ServingError, match=r"the environments use \d+\.\d GB of memory") as refused:
                 await sessions.open(sessions.reserve(), None, {})
@@ -90,24 +89,24 @@ def _refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_wrong_options_are_refused(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     short, missing = tmp_path / "token", tmp_path / "missing"
     short.write_text("short")
-    http = ("--protocol", "http", "--task", WEB)
-    assert "for everybody, without a token" in _refused(capfd, *http, "--host", "0.0.0.0")
-    assert "no token of 16" in _refused(capfd, *http, "--token-file", str(short))
-    assert "cannot be read" in _refused(capfd, *http, "--token-file", str(missing))
-    assert "no token of 16" in _refused(capfd, *http, "--token-env", "NO_SUCH_VARIABLE")
-    assert "both given" in _refused(capfd, *http, "--token-env", "X", "--token-file", str(short))
-    assert "did you mean" in _refused(capfd, "--protocol", "http", "--task", "difficulty_level_1_num_websites_2")
-    assert "not a known domain" in _refused(capfd, "--protocol", "http", "--domain", "web")
-    assert "not a known environment" in _refused(capfd, "--protocol", "http", "--env-id", "Web-v0")
-    assert "not JSON" in _refused(capfd, *http, "--env-kwargs", "{")
-    assert "give a JSON object" in _refused(capfd, *http, "--env-kwargs", "[]")
-    assert "--stdio does not fit" in _refused(capfd, *http, "--stdio")
-    assert "is not an address" in _refused(capfd, *http, "--host", "no.such.host.invalid", "--token-env", "HOME_TOKEN")
-    assert "openenv" in _refused(capfd, "--protocol", "grpc")
+    good = ("--protocol", "openenv", "--task", WEB)
+    assert "for everybody, without a token" in _refused(capfd, *good, "--host", "0.0.0.0")
+    assert "no token of 16" in _refused(capfd, *good, "--token-file", str(short))
+    assert "cannot be read" in _refused(capfd, *good, "--token-file", str(missing))
+    assert "no token of 16" in _refused(capfd, *good, "--token-env", "NO_SUCH_VARIABLE")
+    assert "both given" in _refused(capfd, *good, "--token-env", "X", "--token-file", str(short))
+    assert "did you mean" in _refused(capfd, "--protocol", "openenv", "--task", "difficulty_level_1_num_websites_2")
+    assert "not a known domain" in _refused(capfd, "--protocol", "openenv", "--domain", "web")
+    assert "not a known environment" in _refused(capfd, "--protocol", "openenv", "--env-id", "Web-v0")
+    assert "not JSON" in _refused(capfd, *good, "--env-kwargs", "{")
+    assert "give a JSON object" in _refused(capfd, *good, "--env-kwargs", "[]")
+    assert "--stdio does not fit" in _refused(capfd, *good, "--stdio")
+    assert "is not an address" in _refused(capfd, *good, "--host", "no.such.host.invalid", "--token-env", "HOME_TOKEN")
+    assert "openenv" in _refused(capfd, "--protocol", "http")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert "cannot listen" in _refused(capfd, *http, "--port", str(taken.getsockname()[1]))
+        assert "cannot listen" in _refused(capfd, *good, "--port", str(taken.getsockname()[1]))
 
 
 @pytest.fixture(autouse=True)
@@ -115,24 +114,9 @@ def _token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME_TOKEN", "correct-horse-battery-staple")
 
 
-def test_metrics_have_the_format_of_prometheus() -> None:
-    counters = ServerCounters()
-    counters.steps['odd "name"\n'] += 3
-    for seconds in (0.0001, 0.003, 100.0):
-        counters.latency["step"].add(seconds)
-    lines = counters.text({"sessions": (2.0, "Open sessions.")}).splitlines()
-    assert "a2perf_sessions 2" in lines
-    assert 'a2perf_steps_total{task="odd \\"name\\"\\n"} 3' in lines
-    assert 'a2perf_request_seconds_bucket{operation="step",le="0.0005"} 1' in lines
-    assert 'a2perf_request_seconds_bucket{operation="step",le="0.005"} 2' in lines
-    assert 'a2perf_request_seconds_bucket{operation="step",le="+Inf"} 3' in lines
-    assert 'a2perf_request_seconds_count{operation="step"} 3' in lines
-    assert all(line.startswith(("# HELP", "# TYPE", "a2perf_")) for line in lines)
-
-
 @pytest.mark.slow
 def test_clients_that_drop_leave_nothing_behind(repository: Path) -> None:
     from runpy import run_path
 
     os.environ["PYTHONPATH"] = str(repository)
-    assert run_path(str(repository / "perf" / "serving.py"))["soak"](minutes=1 / 6)
+    assert run_path(str(repository / "packages" / "serve" / "perf" / "serving.py"))["soak"](minutes=1 / 6)

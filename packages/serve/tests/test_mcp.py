@@ -69,12 +69,12 @@ async def _play(target: Any) -> None:
         assert await refused("reset", task="nope") == "unknown_task"
         assert await refused("reset", kwargs={"data_dir": "/"}) == "forbidden"
         assert await call("close", session=session) == {"closed": True}
+        assert await refused("observe", session=session) == "unknown_session"
     local.close()
 
 
 def test_a_client_plays_an_episode_over_http(mcp_server: Server) -> None:
     asyncio.run(_play(mcp_server.address + "/mcp"))
-    assert mcp_server.metrics()["a2perf_sessions"] == 0
     assert mcp_server.request("GET", "/health") == (200, {"status": "healthy"})
 
 

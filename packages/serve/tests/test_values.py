@@ -13,42 +13,38 @@ from gymnasium import spaces
 from hypothesis import given, settings
 
 from a2perf_serve.errors import ServingError
-from a2perf_serve.spaces import checked_action, describe_space, space_of
-from a2perf_serve.values import DTYPES, Form, UnsendableValue, array_record, encode, from_plain, plain
+from a2perf_serve.spaces import checked_action, describe_space
+from a2perf_serve.values import DTYPES, UnsendableValue, array_record, encode, from_plain, plain
 from packages.serve.tests.conftest import assert_same
 
 
-def _round_trip(value: Any, form: Form) -> Any:
-    decode = msgspec.json.decode if form == "json" else msgspec.msgpack.decode
-    return from_plain(decode(encode(plain(value), form)))
+def _round_trip(value: Any) -> Any:
+    return from_plain(msgspec.json.decode(encode(plain(value))))
 
 
-@pytest.mark.parametrize("form", ["json", "msgpack"])
 @settings(max_examples=40)
 @given(
     array=st.sampled_from(sorted(DTYPES)).flatmap(
         lambda dtype: arrays.arrays(dtype, arrays.array_shapes(min_dims=0, max_side=20), fill=st.just(0))
     )
 )
-def test_arrays_keep_type_shape_and_bits(form: Form, array: np.ndarray[Any, Any]) -> None:
+def test_arrays_keep_type_shape_and_bits(array: np.ndarray[Any, Any]) -> None:
     expected = array if array.shape else array[()]
-    assert_same(_round_trip(array, form), expected)
+    assert_same(_round_trip(array), expected)
 
 
-@pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_bits_that_compare_equal_or_unequal_to_themselves_survive_the_padding(form: Form) -> None:
+def test_bits_that_compare_equal_or_unequal_to_themselves_survive_the_padding() -> None:
     quiet = np.frombuffer(b"\x01\x00\xc0\x7f", np.float32)[0]  # a NaN with a payload
     for last in (np.float32(-0.0), np.float32("nan"), quiet, np.float32("inf")):
         array = np.concatenate([np.zeros(20, np.float32), np.full(50, last, np.float32)])
         assert len(array_record(array).data) == 21 * 4
-        assert_same(_round_trip(array, form), array)
+        assert_same(_round_trip(array), array)
 
 
-@pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_plain_values_keep_their_type(form: Form) -> None:
+def test_plain_values_keep_their_type() -> None:
     value = {"a": [1, 2.5, None, True, "x"], "b": {"c": float("-0.0")}, "d": 2**63, "e": 0.1 + 0.2}
-    assert_same(_round_trip(value, form), value)
-    sent = _round_trip({"nan": float("nan"), "inf": float("inf"), "scalar": np.int16(3)}, form)
+    assert_same(_round_trip(value), value)
+    sent = _round_trip({"nan": float("nan"), "inf": float("inf"), "scalar": np.int16(3)})
     assert np.isnan(sent["nan"])
     assert sent["inf"] == float("inf")
     assert_same(sent["scalar"], np.int16(3))
@@ -99,12 +95,11 @@ _SPACES = [
 
 @pytest.mark.parametrize("space", _SPACES, ids=str)
 def test_spaces_and_their_actions_survive_the_way(space: spaces.Space[Any]) -> None:
-    described = msgspec.json.decode(encode(describe_space(space), "json"))
-    assert space_of(from_plain(described)) == space
+    assert msgspec.json.decode(encode(describe_space(space)))["type"] == type(space).__name__
     space.seed(0)
     for _ in range(5):
         action = space.sample()
-        sent = msgspec.json.decode(encode(plain(action), "json"))
+        sent = msgspec.json.decode(encode(plain(action)))
         taken = checked_action(space, sent)
         assert space.contains(taken)
         assert np.array_equal(spaces.flatten(space, taken), spaces.flatten(space, action))

@@ -1,4 +1,4 @@
-"""Environments as a server: sessions for clients that speak OpenEnv, MCP, or plain HTTP and WebSockets.
+"""Environments as a server: sessions for clients that speak OpenEnv or MCP.
 
 The server never lets a client name a file, a module or a browser: clients choose among tasks that the operator serves.
 """

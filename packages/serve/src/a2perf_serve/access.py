@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -26,17 +26,12 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class AccessCheck:
-    """ASGI middleware that lets authorized requests pass.
+    """ASGI middleware that lets authorized requests pass."""
 
-    Args:
-        count_error: called with each refusal.
-    """
-
-    def __init__(self, app: ASGIApp, settings: ServerSettings, count_error: Callable[[ServingError], None]) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
         self._settings = settings
         self._digest = None if settings.token is None else _digest(settings.token)
-        self._count_error = count_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request or connection."""
@@ -44,7 +39,6 @@ class AccessCheck:
             try:
                 self._check(Headers(scope=scope), scope["path"])
             except ServingError as error:
-                self._count_error(error)
                 response = refusal(error)
                 if scope["type"] == "websocket":
                     await WebSocket(scope, receive, send).send_denial_response(response)

@@ -1,4 +1,4 @@
-"""The ASGI application of a server: the routes of one protocol, health, metrics, and the check of access."""
+"""The ASGI application of a server: the routes of one protocol, health, and the check of access."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from starlette.types import ASGIApp
 
 from a2perf_serve.access import AccessCheck
 from a2perf_serve.errors import ServingError
-from a2perf_serve.http_protocol import http_routes
 from a2perf_serve.openenv import openenv_routes
-from a2perf_serve.requests import answer, metrics_response, refusal
+from a2perf_serve.requests import answer, refusal
 from a2perf_serve.sessions import Sessions
 
 
@@ -34,22 +33,16 @@ def application(sessions: Sessions) -> ASGIApp:
     async def health(request: Request) -> Response:
         return answer({"status": "unhealthy" if sessions.is_closing else "healthy"})
 
-    async def metrics(request: Request) -> Response:
-        return await metrics_response(sessions)
-
     async def explain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
         refused = ServingError(
             kind, f"{request.method} {request.url.path[:100]}: {error.detail}", "see the documentation"
         )
-        sessions.count_error(refused)
         return refusal(refused)
 
     async def internal(request: Request, error: Exception) -> Response:
-        refused = ServingError("internal", "the server failed", "its log has the cause")
-        sessions.count_error(refused)
-        return refusal(refused)
+        return refusal(ServingError("internal", "the server failed", "its log has the cause"))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -61,11 +54,9 @@ def application(sessions: Sessions) -> ASGIApp:
             expiry.cancel()
             await sessions.stop()
 
-    routes: list[BaseRoute] = [Route("/health", health), Route("/metrics", metrics)]
+    routes: list[BaseRoute] = [Route("/health", health)]
     protocol: object = None
-    if sessions.settings.protocol == "http":
-        routes += http_routes(sessions)
-    elif sessions.settings.protocol == "openenv":
+    if sessions.settings.protocol == "openenv":
         routes += openenv_routes(sessions)
     else:
         from a2perf_serve.mcp_tools import McpOverHttp
@@ -74,7 +65,7 @@ def application(sessions: Sessions) -> ASGIApp:
         routes += protocol.routes()
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: explain, Exception: internal})
     app.router.redirect_slashes = False
-    return AccessCheck(app, sessions.settings, sessions.count_error)
+    return AccessCheck(app, sessions.settings)
 
 
 @contextlib.asynccontextmanager

@@ -14,7 +14,7 @@ from a2perf.submission.options import normalised
 
 
 @click.command(context_settings=normalised())
-@click.option("--protocol", type=click.Choice(["openenv", "mcp", "http"]), required=True, help="What clients speak.")
+@click.option("--protocol", type=click.Choice(["openenv", "mcp"]), required=True, help="What clients speak.")
 @click.option("--domain", "domains", multiple=True, metavar="NAME", help="Serve the tasks of a domain. Repeatable.")
 @click.option("--task", "tasks", multiple=True, metavar="NAME", help="Serve a task. Repeatable.")
 @click.option("--env-id", "env_ids", multiple=True, metavar="ID", help="Serve an environment by its id. Repeatable.")
@@ -59,7 +59,7 @@ def serve(
     \b
     Examples:
       a2perf serve --protocol openenv --domain web_navigation --port 8000
-      a2perf serve --protocol http --task dog_pace --task ariane_twin
+      a2perf serve --protocol openenv --task dog_pace --task ariane_twin
       a2perf serve --protocol mcp --stdio --task difficulty_level_1_num_websites_1
 
     Without --domain, --task and --env-id, every task is served. SIGTERM and Ctrl-C end all sessions.

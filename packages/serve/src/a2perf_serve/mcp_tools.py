@@ -26,10 +26,9 @@ from starlette.routing import BaseRoute
 
 from a2perf._version import __version__
 from a2perf_serve.errors import ServingError
-from a2perf_serve.http_protocol import outcome_fields, task_rows
 from a2perf_serve.sessions import Session, Sessions
 from a2perf_serve.settings import ServerSettings
-from a2perf_serve.values import array_of, encode, is_array_record
+from a2perf_serve.values import array_of, encode, is_array_record, plain
 
 _MOST_PIXELS = 1 << 26  # numbers of one picture
 _INSTRUCTIONS = (
@@ -46,7 +45,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
     @server.tool()
     async def list_tasks() -> CallToolResult:
         """Lists the tasks with their titles and summaries."""
-        return await _told(sessions, lambda: _now({"tasks": task_rows(sessions)}))
+        return await _told(lambda: _now({"tasks": _task_rows(sessions)}))
 
     @server.tool()
     async def reset(
@@ -71,14 +70,14 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             try:
                 if session is None or task is not None or kwargs is not None:
                     await sessions.open(found, task, kwargs or {})
-                outcome = await sessions.reset(found, seed, options, "json")
+                outcome = await sessions.reset(found, seed, options)
             except BaseException:
                 if session is None:
                     sessions.close(found)
                 raise
-            return {"session": found.id, **outcome_fields(outcome)}
+            return {"session": found.id, **(outcome)._asdict()}
 
-        return await _told(sessions, work)
+        return await _told(work)
 
     @server.tool()
     async def step(session: str, action: int | float | str | list[Any] | dict[str, Any]) -> CallToolResult:
@@ -89,27 +88,27 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
         """
 
         async def work() -> dict[str, Any]:
-            return outcome_fields(await sessions.step(sessions.find(session), action, "json"))
+            return (await sessions.step(sessions.find(session), action))._asdict()
 
-        return await _told(sessions, work)
+        return await _told(work)
 
     @server.tool()
     async def observe(session: str) -> CallToolResult:
         """Returns the last observation of the session again, without acting."""
 
         async def work() -> dict[str, Any]:
-            return outcome_fields(await sessions.observe(sessions.find(session), "json"))
+            return (await sessions.observe(sessions.find(session)))._asdict()
 
-        return await _told(sessions, work)
+        return await _told(work)
 
     @server.tool()
     async def describe(session: str) -> CallToolResult:
         """Returns the spaces of observations and actions of the session."""
 
         async def work() -> dict[str, Any]:
-            return {"spaces": await sessions.describe(sessions.find(session), "json")}
+            return {"spaces": await sessions.describe(sessions.find(session))}
 
-        return await _told(sessions, work)
+        return await _told(work)
 
     @server.tool()
     async def close(session: str) -> CallToolResult:
@@ -119,7 +118,7 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             sessions.close(sessions.find(session))
             return {"closed": True}
 
-        return await _told(sessions, work)
+        return await _told(work)
 
     return server
 
@@ -173,7 +172,7 @@ async def _serve_stdio(settings: ServerSettings) -> None:
         await sessions.stop()
 
 
-async def _told(sessions: Sessions, work: Callable[[], Awaitable[dict[str, Any]]]) -> CallToolResult:
+async def _told(work: Callable[[], Awaitable[dict[str, Any]]]) -> CallToolResult:
     """Returns the fields of an answer as a tool's result: all of them as structured content, and parts for the model.
 
     Raises:
@@ -182,10 +181,20 @@ async def _told(sessions: Sessions, work: Callable[[], Awaitable[dict[str, Any]]
     try:
         fields = await work()
     except ServingError as error:
-        sessions.count_error(error)
-        raise ToolError(encode({"error": error.record()}, "json").decode()) from error
-    structured = msgspec.json.decode(encode(fields, "json"))
+        raise ToolError(encode({"error": error.record()}).decode()) from error
+    structured = msgspec.json.decode(encode(fields))
     return CallToolResult(content=await asyncio.to_thread(_parts, structured), structured_content=structured)
+
+
+def _task_rows(sessions: Sessions) -> list[dict[str, Any]]:
+    """Returns one row per served task: name, title, summary, domain, environment and arguments."""
+    return [
+        {
+            "task": task.name, "title": task.title, "summary": task.summary, "domain": task.domain,
+            "environment": task.env_id, "kwargs": plain(dict(task.kwargs)),
+        }
+        for task in sessions.settings.tasks
+    ]  # fmt: skip
 
 
 def _parts(fields: dict[str, Any]) -> list[ContentBlock]:
@@ -205,7 +214,7 @@ def _parts(fields: dict[str, Any]) -> list[ContentBlock]:
     if "observation" in fields and len(shown) < len(named):
         kept = {name: value for name, value in named.items() if name not in shown}
         rest["observation"] = kept if named is observed else observed
-    return [*shown.values(), TextContent(type="text", text=encode(rest, "json").decode())]
+    return [*shown.values(), TextContent(type="text", text=encode(rest).decode())]
 
 
 def _is_picture(value: Any) -> bool:

@@ -105,7 +105,7 @@ class OpenEnvSession:
             self._is_made = False
             await self._sessions.open(self.session, *wanted)
             self._wanted, self._is_made = wanted, True
-        outcome = await self._sessions.reset(self.session, data.seed, data.options, "json")
+        outcome = await self._sessions.reset(self.session, data.seed, data.options)
         self._episode_id = data.episode_id or secrets.token_hex(8)
         return _result(outcome)
 
@@ -114,7 +114,7 @@ class OpenEnvSession:
         self._sessions.find(self.session.id, self._connection)
         if not self._is_made:
             raise ServingError("episode_over", "no episode was started", "reset first")
-        return _result(await self._sessions.step(self.session, data.action, "json"))
+        return _result(await self._sessions.step(self.session, data.action))
 
     def state(self) -> dict[str, Any]:
         """Returns the state: the episode, its steps, the task and the seed."""
@@ -171,8 +171,7 @@ class _OpenEnvEndpoint:
         try:
             session = OpenEnvSession(self._sessions, websocket)
         except ServingError as error:
-            self._sessions.count_error(error)
-            await send_reply(websocket, _error_message(error), "json")
+            await send_reply(websocket, _error_message(error))
             await close_quietly(websocket, 1013, "no free session")
             return
         try:
@@ -190,7 +189,7 @@ class _OpenEnvEndpoint:
                 if reply is None:
                     await close_quietly(websocket, 1000, "")
                     return
-                if not await send_reply(websocket, reply, "json"):
+                if not await send_reply(websocket, reply):
                     return
         finally:
             self._sessions.close_connection(websocket)
@@ -215,10 +214,9 @@ class _OpenEnvEndpoint:
                 )
         except Exception as error:
             refused = error if isinstance(error, ServingError) else internal_error()
-            self._sessions.count_error(refused)
             await asyncio.sleep(0)  # a flood of messages that need no worker process must not delay other clients
             return _error_message(refused)
-        return encode({"type": reply[0], "data": reply[1]}, "json")
+        return encode({"type": reply[0], "data": reply[1]})
 
     # --- HTTP
 
@@ -237,7 +235,7 @@ class _OpenEnvEndpoint:
             self._over_http = {key: one for key, one in self._over_http.items() if self._sessions.is_open(one.session)}
             self._over_http[session.session.id] = session
         except ServingError as error:
-            return self._refused(error)
+            return refusal(error)
         return answer({**result, "session_id": session.session.id})
 
     async def step(self, request: Request) -> Response:
@@ -246,14 +244,14 @@ class _OpenEnvEndpoint:
             body = decode(await self._body(request), StepBody)
             return answer(await self._found(body.session_id).step(body.action))
         except ServingError as error:
-            return self._refused(error)
+            return refusal(error)
 
     async def state(self, request: Request) -> Response:
         """``GET /state?session_id=...``."""
         try:
             return answer(self._found(request.query_params.get("session_id")).state())
         except ServingError as error:
-            return self._refused(error)
+            return refusal(error)
 
     async def close(self, request: Request) -> Response:
         """``POST /close``."""
@@ -261,7 +259,7 @@ class _OpenEnvEndpoint:
             data = decode(await self._body(request), ResetData)
             found = self._found(data.session_id)
         except ServingError as error:
-            return self._refused(error)
+            return refusal(error)
         self._sessions.close(found.session)
         del self._over_http[found.session.id]
         return answer({"closed": True})
@@ -296,7 +294,8 @@ class _OpenEnvEndpoint:
     async def metadata(self, request: Request) -> Response:
         """``GET /metadata``."""
         names = ", ".join(task.name for task in self._settings.tasks)
-        return answer({"name": "a2perf", "description": f"Tasks: {names}", "version": __version__})
+        fields = {"name": "a2perf", "description": f"Tasks: {names}", "version": __version__}
+        return answer({**fields, "sessions": len(self._sessions)})
 
     async def _body(self, request: Request) -> bytes:
         return await read_body(request, self._settings.max_message_bytes, self._settings.request_seconds)
@@ -310,14 +309,10 @@ class _OpenEnvEndpoint:
             raise ServingError("unknown_session", "the session is unknown", "reset without one")
         return found
 
-    def _refused(self, error: ServingError) -> Response:
-        self._sessions.count_error(error)
-        return refusal(error)
-
 
 def _error_message(error: ServingError) -> bytes:
     code = _CODES.get(error.kind, "EXECUTION_ERROR")
     # the client of the package shows the message only
     message = f"{error.message}. Hint: {error.hint}" if error.hint else error.message
     data = {"code": code, "kind": error.kind, "message": message}
-    return encode({"type": "error", "data": data}, "json")
+    return encode({"type": "error", "data": data})

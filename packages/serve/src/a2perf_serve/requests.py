@@ -13,17 +13,13 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from a2perf_serve.errors import ServingError
-from a2perf_serve.metrics import CONTENT_TYPE
-from a2perf_serve.sessions import Sessions
-from a2perf_serve.values import Form, encode
+from a2perf_serve.values import encode
 
-MSGPACK = "application/msgpack"
-JSON = "application/json"
 _Message = TypeVar("_Message")
 _log = logging.getLogger(__name__)
 
 
-def decode(body: bytes | str, kind: type[_Message], form: Form = "json") -> _Message:
+def decode(body: bytes | str, kind: type[_Message]) -> _Message:
     """Returns a message of a client.
 
     Args:
@@ -31,13 +27,10 @@ def decode(body: bytes | str, kind: type[_Message], form: Form = "json") -> _Mes
         kind: the type that its fields must fit.
 
     Raises:
-        ServingError: it is not valid JSON or MessagePack (``malformed``), or a field does not fit (``bad_request``).
+        ServingError: it is not valid JSON (``malformed``), or a field does not fit (``bad_request``).
     """
     try:
-        if form == "json":
-            return msgspec.json.decode(body, type=kind)
-        assert isinstance(body, bytes)
-        return msgspec.msgpack.decode(body, type=kind)
+        return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise ServingError(
             "bad_request", f"the message does not fit: {error}"[:300], "see the documentation"
@@ -45,17 +38,13 @@ def decode(body: bytes | str, kind: type[_Message], form: Form = "json") -> _Mes
     except RecursionError as error:
         raise ServingError("malformed", "the message is nested too deeply", "send flat lists and objects") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        name = "JSON" if form == "json" else "MessagePack"
-        raise ServingError("malformed", f"the message is not {name}: {error}"[:300], f"send valid {name}") from error
+        raise ServingError("malformed", f"the message is not JSON: {error}"[:300], "send valid JSON") from error
 
 
-async def send_reply(websocket: WebSocket, encoded: bytes, form: Form) -> bool:
+async def send_reply(websocket: WebSocket, encoded: bytes) -> bool:
     """Sends a message; returns False if the client has left."""
     try:
-        if form == "json":
-            await websocket.send_text(encoded.decode())
-        else:
-            await websocket.send_bytes(encoded)
+        await websocket.send_text(encoded.decode())
     except (WebSocketDisconnect, RuntimeError):  # starlette raises the latter after a disconnect was received
         return False
     return True
@@ -94,20 +83,14 @@ async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:
     return b"".join(chunks)
 
 
-def form_of(content_type: str) -> Form:
-    """Returns the form that a media type names; JSON unless it is MessagePack's."""
-    return "msgpack" if content_type.partition(";")[0].strip().lower() == MSGPACK else "json"
+def answer(fields: Any, status: int = 200) -> Response:
+    """Returns a response with a value as JSON."""
+    return Response(encode(fields), status, media_type="application/json")
 
 
-def answer(fields: Any, form: Form = "json", status: int = 200) -> Response:
-    """Returns a response with an encoded value."""
-    media_type = MSGPACK if form == "msgpack" else JSON
-    return Response(encode(fields, form), status, media_type=media_type)
-
-
-def refusal(error: ServingError, form: Form = "json") -> Response:
+def refusal(error: ServingError) -> Response:
     """Returns the response that reports an error."""
-    response = answer({"error": error.record()}, form, error.status)
+    response = answer({"error": error.record()}, error.status)
     if error.status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="a2perf"'
     if error.kind == "too_many_sessions":
@@ -115,8 +98,3 @@ def refusal(error: ServingError, form: Form = "json") -> Response:
     if error.kind in ("too_large", "too_slow"):
         response.headers["Connection"] = "close"  # the rest of the body is not read
     return response
-
-
-async def metrics_response(sessions: Sessions) -> Response:
-    """Returns the counters of a server for Prometheus."""
-    return Response(await sessions.metrics(), media_type=CONTENT_TYPE)

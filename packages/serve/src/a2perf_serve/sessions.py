@@ -17,9 +17,7 @@ import msgspec
 import psutil
 
 from a2perf_serve.errors import ServingError
-from a2perf_serve.metrics import ServerCounters
 from a2perf_serve.settings import ServedTask, ServerSettings
-from a2perf_serve.values import Form
 from a2perf_serve.worker_processes import WorkerProcess, WorkerProcesses
 
 _REMEMBERED: Final = 4096  # closed sessions; a late request learns why its session ended
@@ -28,13 +26,13 @@ _Result = TypeVar("_Result")
 
 
 class Outcome(NamedTuple):
-    """What a reset or a step returned; the first three are encoded in the form that was asked for."""
+    """What a reset or a step returned; observation, reward and info are JSON."""
 
     observation: msgspec.Raw
-    info: msgspec.Raw
     reward: msgspec.Raw
     terminated: bool
     truncated: bool
+    info: msgspec.Raw
 
 
 @dataclass(eq=False)
@@ -67,10 +65,8 @@ class Sessions:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.counters = ServerCounters()
         self.is_closing = False
         self._sessions: dict[str, Session] = {}
-        self._owned: collections.Counter[object] = collections.Counter()
         self._ended: collections.OrderedDict[str, tuple[str, str]] = collections.OrderedDict()
         self._numbers = itertools.count(1)
         self._workers = WorkerProcesses(settings.workers, settings.step_seconds)
@@ -97,13 +93,7 @@ class Sessions:
         now = time.monotonic()
         session = Session(secrets.token_urlsafe(24), next(self._numbers), now, now, connection=connection)
         self._sessions[session.id] = session
-        if connection is not None:
-            self._owned[connection] += 1
         return session
-
-    def owned(self, connection: object) -> int:
-        """Returns the number of open sessions of a connection."""
-        return self._owned.get(connection, 0)
 
     def is_open(self, session: Session) -> bool:
         """Returns whether a session has not ended."""
@@ -131,13 +121,12 @@ class Sessions:
         task = self.settings.task(task_name)
         self.settings.check_client_kwargs(kwargs)
         await self._timed("open", session, self._make(session, task, dict(kwargs)))
-        self.counters.sessions[task.name] += 1
 
-    async def describe(self, session: Session, form: Form) -> msgspec.Raw:
+    async def describe(self, session: Session) -> msgspec.Raw:
         """Returns the description of the spaces: ``observation_space`` and ``action_space``."""
-        return msgspec.Raw(await self._call(session, "describe", form))
+        return msgspec.Raw(await self._call(session, "describe"))
 
-    async def reset(self, session: Session, seed: int | None, options: Mapping[str, Any] | None, form: Form) -> Outcome:
+    async def reset(self, session: Session, seed: int | None, options: Mapping[str, Any] | None) -> Outcome:
         """Starts an episode.
 
         Raises:
@@ -147,39 +136,33 @@ class Sessions:
             self.settings.check_client_options(options)
         if seed is not None and not 0 <= seed < 1 << 63:
             raise ServingError("bad_request", f"seed is {str(seed)[:30]}", "give an integer from 0 to 2^63 - 1")
-        result = await self._call(session, "reset", seed, dict(options) if options else None, form)
+        result = await self._call(session, "reset", seed, dict(options) if options else None)
         session.steps, session.seed = 0, seed
-        self.counters.episodes[_name(session)] += 1
         return _outcome(result)
 
-    async def step(self, session: Session, action: Any, form: Form) -> Outcome:
+    async def step(self, session: Session, action: Any) -> Outcome:
         """Acts.
 
         Raises:
             ServingError: the action does not fit (``invalid_action``; the episode continues), or there is no running
                 episode (``episode_over``).
         """
-        result = await self._call(session, "step", action, form)
+        result = await self._call(session, "step", action)
         session.steps += 1
-        self.counters.steps[_name(session)] += 1
         return _outcome(result)
 
-    async def observe(self, session: Session, form: Form) -> Outcome:
+    async def observe(self, session: Session) -> Outcome:
         """Returns the outcome of the last reset or step again.
 
         Raises:
             ServingError: no episode was started (``episode_over``).
         """
-        return _outcome(await self._call(session, "observe", form))
+        return _outcome(await self._call(session, "observe"))
 
     def close(self, session: Session, kind: str = "unknown_session", why: str = "the session was closed") -> None:
         """Ends a session; calling it again changes nothing."""
         if self._sessions.pop(session.id, None) is None:
             return
-        if session.connection is not None:
-            self._owned[session.connection] -= 1
-            if not self._owned[session.connection]:
-                del self._owned[session.connection]
         self._ended[session.id] = (kind, why)
         while len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
@@ -189,24 +172,6 @@ class Sessions:
         """Ends the sessions that a connection owns."""
         for session in [one for one in self._sessions.values() if one.connection is connection]:
             self.close(session)
-
-    def count_error(self, error: ServingError) -> None:
-        """Counts an error that a client receives."""
-        self.counters.errors[error.kind] += 1
-
-    async def metrics(self) -> str:
-        """Returns the counters in the format of Prometheus."""
-        workers, memory = list(self._workers), await self._resident_bytes()
-        gauges = {
-            "sessions": (len(self._sessions), "Open sessions."),
-            "sessions_limit": (self.settings.max_sessions, "Sessions that may be open."),
-            "workers": (len(workers), "Worker processes."),
-            "resident_bytes": (
-                memory,
-                "Resident memory of the server and its processes; shared pages count repeatedly.",
-            ),
-        }
-        return self.counters.text({name: (float(value), text) for name, (value, text) in gauges.items()})
 
     # --- life of the server
 
@@ -275,7 +240,6 @@ class Sessions:
                 work.close()
             raise ServingError("busy", "the session has not answered the request before", "wait for its answer")
         session.busy = True
-        started = time.perf_counter()
         try:
             return await work
         except ServingError as error:
@@ -285,7 +249,6 @@ class Sessions:
         finally:
             session.busy = False
             session.used = time.monotonic()
-            self.counters.latency[operation].add(time.perf_counter() - started)
 
 
 def _resident_bytes(root: psutil.Process) -> int:
@@ -296,10 +259,6 @@ def _resident_bytes(root: psutil.Process) -> int:
     return total
 
 
-def _name(session: Session) -> str:
-    return "" if session.task is None else session.task.name
-
-
 def _outcome(result: list[Any]) -> Outcome:
     observation, info, reward, terminated, truncated = result
-    return Outcome(msgspec.Raw(observation), msgspec.Raw(info), msgspec.Raw(reward), terminated, truncated)
+    return Outcome(msgspec.Raw(observation), msgspec.Raw(reward), terminated, truncated, msgspec.Raw(info))

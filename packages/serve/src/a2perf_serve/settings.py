@@ -15,7 +15,7 @@ from a2perf.domains import registry
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf_serve.errors import ServingError
 
-PROTOCOLS: Final = ("openenv", "mcp", "http")
+PROTOCOLS: Final = ("openenv", "mcp")
 """What a server can speak."""
 _LEAST_TOKEN: Final = 16
 _MOST_TOKEN: Final = 4096

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ _SHOWN = 60
 
 
 def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Returns a plain description of a space, from which `space_of` makes it again.
+    """Returns a plain description of a space.
 
     Args:
         space: a space of Gymnasium. Of a kind not listed here, the description has the name only.
@@ -43,31 +42,6 @@ def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Tuple):
         return {"type": "Tuple", "spaces": [describe_space(inner) for inner in space.spaces]}
     return {"type": kind}
-
-
-def space_of(description: Mapping[str, Any]) -> spaces.Space[Any]:
-    """Returns the space of a description with decoded arrays.
-
-    Raises:
-        ServingError: the kind of space is not known here (``bad_request``).
-    """
-    kind = description["type"]
-    if kind == "Discrete":
-        return spaces.Discrete(description["n"], start=description["start"])
-    if kind == "Box":
-        return spaces.Box(description["low"], description["high"], tuple(description["shape"]), description["dtype"])
-    if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(description["nvec"], start=description["start"])
-    if kind == "MultiBinary":
-        shape = description["shape"]
-        return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
-    if kind == "Text":
-        return spaces.Text(description["max"], min_length=description["min"], charset=description["characters"])
-    if kind == "Dict":
-        return spaces.Dict({key: space_of(inner) for key, inner in description["spaces"].items()})
-    if kind == "Tuple":
-        return spaces.Tuple([space_of(inner) for inner in description["spaces"]])
-    raise ServingError("bad_request", f"the server has a space of kind {kind!r}, which this client does not know")
 
 
 def checked_action(space: spaces.Space[Any], given: Any, name: str = "action") -> Any:

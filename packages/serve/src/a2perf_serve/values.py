@@ -1,7 +1,7 @@
-"""Observations, infos and actions as JSON or MessagePack, with every bit of every number.
+"""Observations, infos and actions as JSON, with every bit of every number.
 
 An array is a record of three fields: ``dtype`` (NumPy's name with byte order, ``"<f4"``), ``shape``, and ``data``, the
-items in C order: base64 in JSON, bytes in MessagePack. If ``data`` has fewer items than ``shape`` asks for, its last
+items in C order in base64. If ``data`` has fewer items than ``shape`` asks for, its last
 item repeats. Most observations end in padding, so this makes those of web navigation about ten times smaller.
 
 NumPy scalars are arrays without dimensions, and so are floats that JSON does not have (NaN and the infinities).
@@ -13,16 +13,13 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf_serve.errors import ServingError
-
-Form = Literal["json", "msgpack"]
-"""How a message is written."""
 
 DTYPES: Final = frozenset(
     ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
@@ -34,7 +31,6 @@ _MOST_DIMENSIONS: Final = 32
 _LEAST_ITEMS: Final = 16  # shorter arrays are sent whole
 _BITS: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _JSON: Final = msgspec.json.Encoder()
-_MSGPACK: Final = msgspec.msgpack.Encoder()
 
 
 class ArrayRecord(msgspec.Struct):
@@ -49,13 +45,13 @@ class UnsendableValue(TypeError):
     """A value has a type that neither JSON nor an array can hold."""
 
 
-def encode(value: Any, form: Form) -> bytes:
-    """Returns a plain value as bytes.
+def encode(value: Any) -> bytes:
+    """Returns a plain value as JSON.
 
     Args:
-        value: as `plain` returns it; it may contain ``msgspec.Raw`` with bytes of the same form.
+        value: as `plain` returns it; it may contain ``msgspec.Raw`` with JSON.
     """
-    return (_JSON if form == "json" else _MSGPACK).encode(value)
+    return _JSON.encode(value)
 
 
 def plain(value: Any) -> Any:
@@ -121,7 +117,7 @@ def from_plain(value: Any, *, most_items: int = 1 << 28) -> Any:
     """Returns a decoded message with arrays in place of their records.
 
     Args:
-        value: as ``msgspec.json.decode`` or ``msgspec.msgpack.decode`` returns it.
+        value: as ``msgspec.json.decode`` returns it.
 
     Raises:
         ServingError: a record is invalid (``bad_request``).
@@ -139,7 +135,7 @@ def array_of(record: Mapping[str, Any], *, most_items: int) -> Any:
     """Returns the array of a record; a NumPy scalar for a record without dimensions.
 
     Args:
-        record: ``dtype``, ``shape`` and ``data``, the latter as base64 or bytes.
+        record: ``dtype``, ``shape`` and ``data``, the latter as base64.
         most_items: checked before memory is reserved, because the last item may repeat.
 
     Raises:
@@ -157,13 +153,10 @@ def array_of(record: Mapping[str, Any], *, most_items: int) -> Any:
     count = math.prod(shape)
     if count > most_items:
         raise _invalid(f"it has {count:,} items", f"send at most {most_items:,}")
-    if isinstance(data, str):
-        try:
-            data = base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise _invalid("its data is not base64", "encode the bytes in C order") from error
-    if not isinstance(data, bytes):
-        raise _invalid("its data is neither base64 nor bytes", "encode the bytes in C order")
+    try:
+        data = base64.b64decode(data, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise _invalid("its data is not base64", "encode the bytes in C order") from error
     dtype = np.dtype(name)
     given, rest = divmod(len(data), dtype.itemsize)
     if rest or given > count or (given == 0 and count):

@@ -26,7 +26,7 @@ from a2perf.domains.tfa.suite_gym import make_environment
 from a2perf.errors import AssetUnavailable, MissingDependency, UserError
 from a2perf_serve.errors import ServingError
 from a2perf_serve.spaces import checked_action, describe_space
-from a2perf_serve.values import Form, UnsendableValue, encode, plain
+from a2perf_serve.values import UnsendableValue, encode, plain
 
 LENGTH: Final = struct.Struct("<I")
 _log = logging.getLogger(__name__)
@@ -52,23 +52,23 @@ class EnvironmentHost:
         self.close(session)
         self._hosted[session] = _Hosted(make_environment(env_id, kwargs))
 
-    def describe(self, session: int, form: Form) -> bytes:
+    def describe(self, session: int) -> bytes:
         """Returns the spaces."""
         env = self._hosted[session].env
         spaces = {
             "observation_space": describe_space(env.observation_space),
             "action_space": describe_space(env.action_space),
         }
-        return encode(spaces, form)
+        return encode(spaces)
 
-    def reset(self, session: int, seed: int | None, options: dict[str, Any] | None, form: Form) -> list[Any]:
+    def reset(self, session: int, seed: int | None, options: dict[str, Any] | None) -> list[Any]:
         """Starts an episode."""
         hosted = self._hosted[session]
         hosted.last = None
         observation, info = hosted.env.reset(seed=seed, options=options)
-        return self._outcome(hosted, (observation, info, None, False, False), form)
+        return self._outcome(hosted, (observation, info, None, False, False))
 
-    def step(self, session: int, action: Any, form: Form) -> list[Any]:
+    def step(self, session: int, action: Any) -> list[Any]:
         """Acts."""
         hosted = self._hosted[session]
         if hosted.last is None:
@@ -78,14 +78,14 @@ class EnvironmentHost:
         fitting = checked_action(hosted.env.action_space, action)
         observation, reward, terminated, truncated, info = hosted.env.step(fitting)
         outcome = (observation, info, float(reward), bool(terminated), bool(truncated))
-        return self._outcome(hosted, outcome, form)
+        return self._outcome(hosted, outcome)
 
-    def observe(self, session: int, form: Form) -> list[Any]:
+    def observe(self, session: int) -> list[Any]:
         """Returns the last outcome again."""
         hosted = self._hosted[session]
         if hosted.last is None:
             raise ServingError("episode_over", "no episode was started", "reset first")
-        return self._outcome(hosted, hosted.last, form)
+        return self._outcome(hosted, hosted.last)
 
     def close(self, session: int) -> None:
         """Closes the environment of a session, if there is one."""
@@ -99,11 +99,11 @@ class EnvironmentHost:
             with contextlib.suppress(Exception):
                 self.close(session)
 
-    def _outcome(self, hosted: _Hosted, last: tuple[Any, Any, float | None, bool, bool], form: Form) -> list[Any]:
+    def _outcome(self, hosted: _Hosted, last: tuple[Any, Any, float | None, bool, bool]) -> list[Any]:
         hosted.last = last
         observation, info, reward, terminated, truncated = last
         return [
-            encode(plain(observation), form), encode(plain(info), form), encode(plain(reward), form),
+            encode(plain(observation)), encode(plain(info)), encode(plain(reward)),
             terminated, truncated,
         ]  # fmt: skip
 
