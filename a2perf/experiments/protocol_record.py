@@ -25,7 +25,7 @@ from a2perf.runs.files import files_of
 from a2perf.runs.log_files import find_logs
 from a2perf.runs.series import read_returns
 from a2perf.storage import sha256_of
-from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT
+from a2perf.submission.evaluator.train import ENERGY_LIMIT
 
 MISSING = "missing"
 NOT_RUN = "it has not run"

@@ -20,7 +20,7 @@ from a2perf.storage import read_record
 from a2perf.submission.evaluator import concurrent_episodes
 from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
 from a2perf.submission.evaluator.episode_plan import PlannedEpisode
-from a2perf.submission.evaluator.open_files import allow_open_files
+from a2perf.submission.evaluator.session import allow_open_files
 from a2perf.submission.settings import Submission
 from tests.submission.test_repeats import GIN
 

@@ -1,4 +1,7 @@
-"""The trial of a submission: a brief training run and a few steps, both in the participant process of a real run."""
+"""The check of a submission: its files and gin files, then a brief training run and a few steps.
+
+Both trials use the participant process of a real run.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,29 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from a2perf.constants import BenchmarkMode
 from a2perf.domains.registry import domains, find_environment, get_domain
 from a2perf.domains.tfa.suite_gym import make_environment
-from a2perf.errors import AssetUnavailable, ConfigError, SubmissionError
+from a2perf.errors import AssetUnavailable, ConfigError, SubmissionError, UserError
 from a2perf.records import Failure, FailureKind
-from a2perf.submission.checking.findings import gin_findings, static_findings
+from a2perf.stranger_files import printable
+from a2perf.submission import configuration
 from a2perf.submission.checking.records import CheckFinding, CheckOutcome, CheckRequest, TrialTask
 from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participant_python import requirement_problems
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.rollouts import ParticipantPolicy
+from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import outside_of
 from a2perf.submission.run_options import RunOptions
 from a2perf.submission.run_services import ServedRun, open_services
-from a2perf.submission.settings import Submission
+from a2perf.submission.submission_util import Submission  # makes the configurable names known to gin
+
+_MOST_GIN_FILES = 100
 
 
 def check_submission(request: CheckRequest) -> CheckOutcome:
@@ -39,8 +48,8 @@ def check_submission(request: CheckRequest) -> CheckOutcome:
         AssetUnavailable: the task needs a data file that is missing.
     """
     place, options = Path(request.folder), RunOptions(request.options)
-    findings, fit = static_findings(place)
-    found, named, configured = gin_findings(place, trusted=options.trusts_submission)
+    findings, fit = _static_findings(place)
+    found, named, configured = _gin_findings(place, trusted=options.trusts_submission)
     findings += found
     arguments = request.participant_args
     with tempfile.TemporaryDirectory(prefix="a2perf-check-") as made, outside_of(place):
@@ -53,6 +62,47 @@ def check_submission(request: CheckRequest) -> CheckOutcome:
         findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
     tried = TrialTask(task.domain, task.name, task.env_id, task.env_kwargs)
     return CheckOutcome(tried, trial.level, findings)
+
+
+def _static_findings(folder: Path) -> tuple[list[CheckFinding], set[str]]:
+    """Returns problems of the files, and the modes that can be tried despite them."""
+    found: dict[str, CheckFinding] = {}
+    fit = set()
+    for mode in ("train", "inference"):
+        of_mode = problems(folder, mode)
+        if all(problem.file != f"{mode}.py" for problem in of_mode):
+            fit.add(mode)
+        for problem in of_mode:
+            where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+            found[f"{where}{problem.message}"] = CheckFinding(where, problem.message, problem.hint)
+    return list(found.values()), fit
+
+
+def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[CheckFinding], dict[str, Any], dict[str, Submission]]:
+    """Loads the folder's gin files.
+
+    Returns:
+        Problems, the bindings of ``create_domain`` in the last valid file, and the settings of the last one per mode.
+    """
+    findings: list[CheckFinding] = []
+    named: dict[str, Any] = {}
+    configured: dict[str, Submission] = {}
+    paths = sorted(folder.glob("*.gin"), reverse=True)  # training.gin before inference.gin, which then decides
+    if len(paths) > _MOST_GIN_FILES:
+        findings.append(
+            CheckFinding(".", f"there are more than {_MOST_GIN_FILES} gin files", "keep only the ones you use")
+        )
+    for path in paths[:_MOST_GIN_FILES]:
+        try:
+            configuration.load(locate(str(path), submission=folder, domain=None, trusted=trusted), [], trusted=trusted)
+            settings = Submission()
+        except UserError as error:
+            findings.append(CheckFinding(printable(path.name), error.message, error.hint))
+        else:
+            named = {"domain": settings.domain, **configuration.bound_parameters("create_domain")}
+            configured[BenchmarkMode(settings.mode).value] = settings
+    configuration.clear()
+    return findings, named, configured
 
 
 def _task(given: TrialTask | None, named: Mapping[str, Any]) -> RunTask:

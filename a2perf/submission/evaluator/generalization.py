@@ -43,8 +43,7 @@ from a2perf.submission.evaluator.participant_spec import RunLimit
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants, run_limit_of
 from a2perf.submission.evaluator.play import play
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.services import Sessions, services_of
-from a2perf.submission.evaluator.session import run_mode
+from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.tracking import tracker_of
 from a2perf.submission.settings import Submission
 

@@ -20,8 +20,7 @@ from a2perf.submission.evaluator.participants import ParticipantFolders, Partici
 from a2perf.submission.evaluator.play import play
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
-from a2perf.submission.evaluator.services import Sessions, services_of
-from a2perf.submission.evaluator.session import run_mode
+from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission

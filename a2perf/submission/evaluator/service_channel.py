@@ -1,4 +1,4 @@
-"""Receives the socket at which a participant process reaches a service; see ``participant.service_listener``."""
+"""Receives the socket at which a participant process reaches a service; see ``participant.worker``."""
 
 from __future__ import annotations
 

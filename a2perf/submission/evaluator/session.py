@@ -7,25 +7,32 @@ Measurements from before the failure are kept.
 from __future__ import annotations
 
 import errno
+import resource
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
-from a2perf.constants import ExitCode
-from a2perf.errors import UserError
+from a2perf.constants import BenchmarkMode, ExitCode
+from a2perf.errors import ConfigError, UserError
 from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.submission import configuration
+from a2perf.submission.evaluator.confinement import parallel_tasks
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.folder_content import note_changes
-from a2perf.submission.evaluator.open_files import allow_open_files
 from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.run_services import ServedRun, ServiceSession, open_services
 from a2perf.submission.settings import Submission
 
 INTERRUPTED = 130
+FILES, FILES_PER_EPISODE = 256, 16
+"""Open files of a run, and of each concurrent episode: sockets, shared memory, logs, the kernel's clock."""
+
+Sessions: TypeAlias = tuple[ServiceSession, ...]
 
 
 def run_mode(
@@ -110,6 +117,44 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     elif state is RunState.INTERRUPTED:
         progress.say(f"interrupted; the results so far are in {bundle.path}. Run the same command again to resume")
     return status
+
+
+def services_of(settings: Submission, bundle: Bundle, say: Callable[[str], None]) -> AbstractContextManager[Sessions]:
+    """Opens the services of a recorded run, see ``run_services``, around its participant processes."""
+    run = ServedRun(
+        submission=settings.folder,
+        folder=bundle.path,
+        logs=bundle.logs,
+        attempt=bundle.manifest.attempts[-1].number,
+        passed_variables=settings.pass_environment,
+        warn=bundle.manifest.warnings.append,
+        say=say,
+    )
+    return open_services(settings.services or (), run)
+
+
+def allow_open_files(settings: Submission) -> None:
+    """Raises the soft limit on this process's open files, if the concurrent episodes of a run need it.
+
+    The relay of a service and the participants inherit the limit.
+
+    Raises:
+        ConfigError: the user may not open so many files.
+    """
+    episodes = settings.concurrent_episodes
+    if settings.mode is BenchmarkMode.GENERALIZATION and episodes > 1:
+        episodes *= parallel_tasks(settings)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES + FILES_PER_EPISODE * episodes
+    if episodes == 1 or soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        most = max(1, (hard - FILES) // FILES_PER_EPISODE)
+        raise ConfigError(
+            f"{episodes} concurrent episodes need {wanted} open files, and this user may open {hard}",
+            hint=f"use --concurrent-episodes {most} or less, or raise `ulimit -Hn`",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextmanager

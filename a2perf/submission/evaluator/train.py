@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from a2perf.domains.availability import require_packages
+from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure, FailureKind, TrainResults
 from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import TRAIN_FILE
 from a2perf.storage import write_record
 from a2perf.submission.evaluator import artifacts, results
-from a2perf.submission.evaluator.energy_budget import ENERGY_LIMIT, EnergyBudget, energy_budget
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.services import Sessions, services_of
-from a2perf.submission.evaluator.session import run_mode
+from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.settings import Submission
 
 _MOST_OUTSIDE_S, _MOST_OUTSIDE = 2.0, 0.1
 """Time outside of ``train()`` without a warning, in seconds and as a share of the whole."""
 
-RETURNED = "returned"
-TIME_LIMIT = "time limit"
-"""Exit reason of a training run that reached its time limit and left artifacts; without artifacts it fails."""
+RETURNED, TIME_LIMIT, ENERGY_LIMIT = "returned", "time limit", "energy limit"
+"""Exit reasons; a training run that reached a limit and left no artifacts has failed."""
+
+_ENERGY_POLL_S = 0.1
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -135,7 +138,7 @@ def _trained(
         try:
             participants.start(time_limit_s=limit_s, on_started=bundle.clock.train_begins)
             bundle.manifest.timings_s["start"] = process.wall_s
-            with energy_budget(sampler, process.pid, limit_kwh) as budget:
+            with _energy_budget(sampler, process.pid, limit_kwh) as budget:
                 with call.timed():
                     process.train(settings.participant_args)
                 participants.mark("end")
@@ -144,7 +147,7 @@ def _trained(
         except ParticipantFailure as error:
             if error.failure.kind is FailureKind.TIMEOUT and process.exceeded_run_limit:
                 raise
-            if error.failure.kind is FailureKind.TIMEOUT or (budget is not None and budget.reached):
+            if error.failure.kind is FailureKind.TIMEOUT or (budget is not None and budget.is_set()):
                 return _reason_of_end(process, budget)
             raise
         finally:
@@ -152,8 +155,41 @@ def _trained(
             bundle.clock.train_ends(process.wall_s)
 
 
-def _reason_of_end(process: ParticipantProcess, budget: EnergyBudget | None) -> str:
-    if budget is not None and budget.reached:
+@contextmanager
+def _energy_budget(sampler: Sampler, pid: int, limit_kwh: float | None) -> Iterator[threading.Event]:
+    """Ends a participant process that uses up its energy budget inside the context.
+
+    Args:
+        sampler: attached to the participant's tree. It is updated once per sampling interval, so a training run may
+            exceed its budget by the energy of one interval.
+        pid: the participant's first process.
+        limit_kwh: energy above idle in kWh; ``None`` does not watch.
+
+    Yields:
+        An event that is set when the process was killed.
+    """
+    reached, over = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while limit_kwh is not None and not over.wait(_ENERGY_POLL_S):
+            if sampler.net_kwh >= limit_kwh:
+                reached.set()
+                # Only the first process: its closed connection makes the evaluator end the rest of the tree.
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                return
+
+    thread = threading.Thread(target=watch, name="a2perf-energy-budget", daemon=True)
+    thread.start()
+    try:
+        yield reached
+    finally:
+        over.set()
+        thread.join()
+
+
+def _reason_of_end(process: ParticipantProcess, budget: threading.Event | None) -> str:
+    if budget is not None and budget.is_set():
         return ENERGY_LIMIT
     return TIME_LIMIT if process.reached_time_limit else RETURNED
 
