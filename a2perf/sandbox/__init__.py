@@ -79,7 +79,7 @@ register_sandbox(
     Level(
         DockerSandbox,
         lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")),
-        container.HINT,
+        container.hint,
         hides_files=True,
     ),
 )

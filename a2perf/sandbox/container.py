@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-HINT = f"{install_hint('docker')}, start a Docker engine on this machine, or set DOCKER_HOST to its socket"
 LABEL = "a2perf.sandbox"
 START_TIMEOUT_S = 60.0
 PROBE_TIMEOUT_S = 5.0
@@ -87,6 +87,12 @@ def why_unavailable(address: str | None = None) -> str | None:
         address = os.environ.get("DOCKER_HOST", "the default socket")
         return f"no Docker engine answers at {address} ({type(error).__name__})"
     return None
+
+
+def hint() -> str:
+    """Returns how to make the level available: the package is named only if it is missing."""
+    engine = "start a Docker engine on this machine, or set DOCKER_HOST to its socket"
+    return engine if find_spec("docker") else f"{install_hint('docker')}, then {engine}"
 
 
 def _options(timeout_s: float) -> dict[str, Any]:
@@ -153,7 +159,7 @@ class DockerSandbox:
             _remove(container)
             if client is not None:
                 client.close()
-            raise InfrastructureError(f"the container could not be started: {error}", hint=HINT) from error
+            raise InfrastructureError(f"the container could not be started: {error}", hint=hint()) from error
         except BaseException:
             ours.close()
             _remove(container)

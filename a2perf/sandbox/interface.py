@@ -225,7 +225,7 @@ class Level:
 
     make: Callable[[], Sandbox]
     unavailable: Callable[[], str | None] = lambda: None
-    hint: str | None = None
+    hint: str | Callable[[], str] | None = None
     above: str = "none"
     hides_files: bool = False
 
@@ -313,7 +313,8 @@ def why_unavailable(level: str) -> str | None:
 def hint_of(level: str) -> str | None:
     """Returns how to make a level available, or ``None`` if that is unknown."""
     known = levels()
-    return known[level].hint if level in known else None
+    hint = known[level].hint if level in known else None
+    return hint() if callable(hint) else hint
 
 
 def strongest_level(at_most: str = "bubblewrap") -> str:

@@ -29,6 +29,7 @@ OVERRIDES = "overrides.txt"
 """Optional file of a submission that overrides the requirements of its packages."""
 
 _MAX_BYTES = 2**20
+_DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 
 LOG = "python_env.log"
 """Log of building the environment, in the bundle's folder of logs."""
@@ -111,19 +112,20 @@ def _site_folders(settings: Submission) -> list[Path]:
 
 
 def _normalised(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return re.sub(r"[-_.]+", "-", name).lower()  # importing it from packaging would take 20 ms
 
 
 def listed_packages(folders: Iterable[Path]) -> dict[str, str]:
     """Returns the versions of the packages in site folders by normalised name, the first folder first.
 
-    It reads only the names of the metadata folders (``numpy-1.26.4.dist-info``): reading all metadata takes 0.2 s.
+    It reads only the names of the metadata folders (``numpy-1.26.4.dist-info``): their files may be untrusted, and
+    reading them takes 0.2 s.
     """
     found: dict[str, str] = {}
     for folder in folders:
         for entry in sorted(folder.glob("*.dist-info")):
-            name, _, version = entry.name.removesuffix(".dist-info").rpartition("-")
-            found.setdefault(_normalised(name), version)
+            if (match := _DIST_INFO.fullmatch(entry.name)) is not None:
+                found.setdefault(_normalised(match[1]), match[2])
     return dict(sorted(found.items()))
 
 

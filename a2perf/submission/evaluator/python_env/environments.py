@@ -13,7 +13,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -23,13 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-from packaging.utils import canonicalize_name
 
 from a2perf import assets
 from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import PythonEnvRecord, Record
 from a2perf.storage import read_record, write_record
+from a2perf.submission.evaluator.participant_python import listed_packages
 from a2perf.submission.evaluator.python_env import completion
 from a2perf.submission.evaluator.python_env.completion import LOG, STAMP
 from a2perf.submission.evaluator.python_env.installer import Installer, Sources
@@ -42,7 +41,6 @@ __all__ = ["LOG", "STAMP", "Listed", "PythonEnv", "Recipe", "Stamp"]
 _BUILDING = ".building-"
 _KEY_LENGTH = 20
 _KEY_SCHEMA = 2
-_DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 
 
 class Stamp(Record, kw_only=True):
@@ -273,7 +271,7 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
         installer.install(recipe.base_requirements, write_wheel(aside))
         size = installer.finish(path)
         target = installer.environment
-        packages = _packages(installer.site)
+        packages = listed_packages([installer.site])
         _bring_compiled_kernels(installer.site, packages)
         shutil.copyfile(log, target / LOG)
         stamp = Stamp(
@@ -320,12 +318,6 @@ def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
         with contextlib.suppress(OSError):  # a package may contain files at these paths; then it runs without kernels
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(compiled, target)
-
-
-def _packages(site: Path) -> dict[str, str]:
-    """Returns names and versions of packages from folder names only, without opening untrusted files."""
-    found = (_DIST_INFO.fullmatch(folder.name) for folder in site.iterdir())
-    return dict(sorted((canonicalize_name(match[1]), match[2]) for match in found if match))
 
 
 def _log_reuse(path: Path, stamp: Stamp, log: Path) -> None:
