@@ -199,6 +199,7 @@ class TrackedBlock:
         self._sampler = Sampler(
             directory=None if self._record is None else self._record.metrics,
             interval_s=self._interval_s, with_codecarbon=False, own_process=True,
+            idle=self._idle_s > 0,
         )  # fmt: skip
         self._sampler.prepare()
         # An open counter measures from the first moment of the block.

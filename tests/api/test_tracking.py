@@ -18,6 +18,7 @@ import pytest
 
 import a2perf
 from a2perf.errors import ConfigError, UserError
+from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.runs.bundle import validate
 from a2perf.runs.reading import read_runs
 
@@ -137,9 +138,9 @@ def test_a_block_without_phases_is_one_row() -> None:
     assert row["phase"] is None
     assert row["wall_clock"] == tracked.elapsed_s
     assert row["memory_peak"] == tracked.memory.value
-    assert a2perf.to_frame(tracked).shape == (1, 6)
-    arrow = tracked.to_arrow()
-    assert arrow.schema.field("energy").metadata[b"unit"] == b"kWh"
+    frame = tracked.to_pandas()
+    assert frame.shape == (1, 6)
+    assert frame.attrs["units"]["energy"] == "kWh"
 
 
 def test_an_exception_passes_and_the_numbers_stay() -> None:
@@ -420,6 +421,15 @@ def test_idle_power_is_measured_on_request() -> None:
     with a2perf.track() as tracked:
         work(0.2)
     assert tracked.report.idle.taken == "not taken"
+
+
+def test_a_slow_start_is_no_idle_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a loaded machine the counters open late; without a request that time must not become the idle draw."""
+    monkeypatch.setattr(Sampler, "wait_opened", lambda self, timeout: time.sleep(0.3))
+    with a2perf.track() as tracked:
+        work(0.2)
+    assert tracked.report.idle.taken == "not taken"
+    assert tracked.energy_net.value == pytest.approx(tracked.energy.value)
 
 
 def test_texts_of_strangers_are_escaped() -> None:

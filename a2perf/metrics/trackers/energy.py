@@ -7,7 +7,7 @@ share of processor time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import hypot
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from a2perf.metrics.trackers.energy_component import Component
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.power_domains import POWERCAP, PowerDomains, Reading
 from a2perf.metrics.trackers.power_model import RAM_WATTS_PER_GB, CpuPower, choose_cpu_power, ram_watts
-from a2perf.metrics.trackers.tick import Tick
+from a2perf.metrics.trackers.tick import BASELINES, Tick
 from a2perf.metrics.trackers.uncertainty import MODEL_ERRORS, Contributions, of_two_readings, rectangular
 
 MOST_ASSUMED = 0.05
@@ -30,9 +30,9 @@ class _Counted(Component):
     _reads: Literal["processor", "memory"]
 
     def __init__(
-        self, pue: float, *, starts_idle: bool, powercap: Path, clock: Callable[[], float] = time.perf_counter
+        self, pue: float, *, baselines: Collection[str], powercap: Path, clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        super().__init__(pue, starts_idle=starts_idle, clock=clock)
+        super().__init__(pue, baselines=baselines, clock=clock)
         self._powercap = powercap
         self._domains: PowerDomains | None = None
 
@@ -97,10 +97,11 @@ class CpuEnergy(_Counted):
 
     def __init__(
         self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
-        powercap: Path = POWERCAP, starts_idle: bool = True, clock: Callable[[], float] = time.perf_counter,
-        settle: Callable[[float], None] = time.sleep, amd: bool | None = None,
+        powercap: Path = POWERCAP, baselines: Collection[str] = BASELINES,
+        clock: Callable[[], float] = time.perf_counter, settle: Callable[[float], None] = time.sleep,
+        amd: bool | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(pue, starts_idle=starts_idle, powercap=powercap, clock=clock)
+        super().__init__(pue, baselines=baselines, powercap=powercap, clock=clock)
         self._amd = amd
         self._force_watts = force_watts
         self._machine = machine
@@ -191,10 +192,10 @@ class RamEnergy(_Counted):
 
     def __init__(
         self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
-        powercap: Path = POWERCAP, starts_idle: bool = True, clock: Callable[[], float] = time.perf_counter,
-        settle: Callable[[float], None] = time.sleep,
+        powercap: Path = POWERCAP, baselines: Collection[str] = BASELINES,
+        clock: Callable[[], float] = time.perf_counter, settle: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
-        super().__init__(pue, starts_idle=starts_idle, powercap=powercap, clock=clock)
+        super().__init__(pue, baselines=baselines, powercap=powercap, clock=clock)
         self._force_watts = force_watts
         self._machine = machine
         self._settle = settle

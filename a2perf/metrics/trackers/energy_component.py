@@ -10,11 +10,11 @@ Joules become kilowatt-hours, multiplied by the power usage effectiveness (PUE),
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import hypot
 
 from a2perf.metrics.trackers.power_domains import UPDATE_S
-from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
+from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick
 from a2perf.metrics.trackers.uncertainty import (
     IDLE_DRIFT,
     Contributions,
@@ -34,17 +34,21 @@ class Component:
 
     Args:
         pue: power usage effectiveness, the factor from a device's energy to the data centre's.
-        starts_idle: whether the first moments of the tree may serve as its idle baseline.
+        baselines: when an idle baseline may be taken.
         clock: seconds of the account.
     """
 
     name = ""
 
     def __init__(
-        self, pue: float = 1.0, *, starts_idle: bool = True, clock: Callable[[], float] = time.perf_counter
+        self,
+        pue: float = 1.0,
+        *,
+        baselines: Collection[str] = BASELINES,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._pue = pue
-        self._starts_idle = starts_idle
+        self._baselines = baselines
         self._clock = clock
         self.method = "none"
         self.quality = "none"
@@ -91,7 +95,7 @@ class Component:
 
     def _end_baseline(self, joules: float, taken: str, elapsed_s: float = 0.0) -> None:
         window = self._clock() - self._started_s
-        if taken == DURING and not self._starts_idle:
+        if taken not in self._baselines:
             return
         # A device that came up late has only ever been seen at work.
         if self.baseline_s == 0 and window >= MIN_BASELINE_S and elapsed_s <= MAX_START_UP_S:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import hypot
 
 from a2perf.metrics.trackers.energy_component import Component
 from a2perf.metrics.trackers.nvml import GpuSample, Nvml
-from a2perf.metrics.trackers.tick import DURING, Tick
+from a2perf.metrics.trackers.tick import BASELINES, DURING, Tick
 from a2perf.metrics.trackers.uncertainty import (
     MODEL_ERRORS,
     Contributions,
@@ -40,10 +40,10 @@ class GpuEnergy(Component):
     name = "gpu_energy"
 
     def __init__(
-        self, *, gpu_ids: Sequence[int | str] | str | None = None, pue: float = 1.0, starts_idle: bool = True,
-        clock: Callable[[], float] = time.perf_counter,
+        self, *, gpu_ids: Sequence[int | str] | str | None = None, pue: float = 1.0,
+        baselines: Collection[str] = BASELINES, clock: Callable[[], float] = time.perf_counter,
     ) -> None:  # fmt: skip
-        super().__init__(pue, starts_idle=starts_idle, clock=clock)
+        super().__init__(pue, baselines=baselines, clock=clock)
         self._update_s = UPDATE_S
         self._gpu_ids = gpu_ids
         self._nvml: Nvml | None = None

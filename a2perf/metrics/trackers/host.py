@@ -12,13 +12,14 @@ import os
 import platform
 import re
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from a2perf.metrics.trackers import procfs
-from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick
+from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick
 from a2perf.runs.tracking_record import HostConditions
 
 CONTAINER_VARIABLE = "A2PERF_CONTAINER"
@@ -119,12 +120,14 @@ class HostTracker:
 
     Args:
         own_process: whether the tracked tree is that of this process.
+        baselines: when an idle baseline may be taken.
     """
 
     name = "host"
 
-    def __init__(self, *, own_process: bool = False) -> None:
+    def __init__(self, *, own_process: bool = False, baselines: Collection[str] = BASELINES) -> None:
         self._own_process = own_process
+        self._baselines = baselines
         self._conditions = HostConditions(cpu_count=os.cpu_count() or 1)
         self._first: procfs.MachineCpu | None = None
         self._last: procfs.MachineCpu | None = None
@@ -181,9 +184,7 @@ class HostTracker:
     def _end_baseline(self, now: procfs.MachineCpu | None, taken: str, tree_s: float = 0.0) -> None:
         since, first = self._idle_from
         window = time.perf_counter() - since
-        if first is None or now is None or window < MIN_BASELINE_S:
-            return
-        if taken == DURING and self._own_process:  # it has been working all along
+        if first is None or now is None or window < MIN_BASELINE_S or taken not in self._baselines:
             return
         total = now.busy_s + now.idle_s + now.steal_s - first.busy_s - first.idle_s - first.steal_s
         busy = max(0.0, now.busy_s - first.busy_s - tree_s)

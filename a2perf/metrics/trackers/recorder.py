@@ -19,7 +19,7 @@ from a2perf.metrics.trackers.host import HostTracker, describe_host
 from a2perf.metrics.trackers.power_domains import POWERCAP
 from a2perf.metrics.trackers.process_tree import TreeSample
 from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, RowFile
-from a2perf.metrics.trackers.tick import MIN_BASELINE_S, Tick, Tracker
+from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick, Tracker
 from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
 from a2perf.metrics.trackers.uncertainty import short_run_notes
 from a2perf.runs.layout import TRACE_FILE, emissions_file
@@ -45,6 +45,7 @@ class Recorder:
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         columns: of the system trace, beside a2perf's own.
         own_process: as for ``Sampler``.
+        idle: as for ``Sampler``.
         powercap: folder of the processor's energy counters.
     """
 
@@ -57,21 +58,25 @@ class Recorder:
         with_codecarbon: bool = False,
         columns: tuple[str, ...] = (),
         own_process: bool = False,
+        idle: bool = True,
         powercap: Path = POWERCAP,
     ) -> None:
         machine = settings.tracking_mode == "machine"
         self._settings = settings
         self._directory = directory
         self._columns = (*TRACE_COLUMNS, *columns)
-        idle = not own_process
-        self._host = HostTracker(own_process=own_process)
+        # this process has been working all along, so its first moments are not idle
+        baselines = tuple(when for when, taken in ((BEFORE, idle), (DURING, not own_process)) if taken)
+        self._host = HostTracker(own_process=own_process, baselines=baselines)
         self._cpu = CpuEnergy(
-            force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue, starts_idle=idle, powercap=powercap
-        )
-        self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue, starts_idle=idle)
+            force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue, baselines=baselines,
+            powercap=powercap,
+        )  # fmt: skip
+        self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue, baselines=baselines)
         self._ram = RamEnergy(
-            force_watts=settings.force_ram_power, machine=machine, pue=settings.pue, starts_idle=idle, powercap=powercap
-        )
+            force_watts=settings.force_ram_power, machine=machine, pue=settings.pue, baselines=baselines,
+            powercap=powercap,
+        )  # fmt: skip
         self._emissions = EmissionsTracker(settings, directory if with_codecarbon else None, self._cpu)
         # The host comes first: the energy trackers divide by machine_busy_s, which it fills in.
         self.trackers: list[Tracker] = [self._host, self._cpu, self._ram, self._gpu, self._emissions]

@@ -52,6 +52,7 @@ class Sampler:
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         own_process: whether the tree is that of this process, which has been working before: its past does not count,
             and its first moments are not taken for idle.
+        idle: whether the time before ``attach`` may be taken for idle.
         powercap: folder of the processor's energy counters.
     """
 
@@ -67,6 +68,7 @@ class Sampler:
         trackers: Sequence[Tracker] = (),
         with_codecarbon: bool = True,
         own_process: bool = False,
+        idle: bool = True,
         powercap: Path = POWERCAP,
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
@@ -79,7 +81,7 @@ class Sampler:
         self._recorder = Recorder(
             directory, mode=mode, settings=settings, with_codecarbon=with_codecarbon,
             columns=tuple(column for tracker in installed for column in tracker.columns), own_process=own_process,
-            powercap=powercap,
+            idle=idle, powercap=powercap,
         )  # fmt: skip
         self._own_process = own_process
         self._trackers: list[Tracker] = [*self._recorder.trackers, *installed, *trackers]

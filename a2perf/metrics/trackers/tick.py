@@ -15,6 +15,7 @@ from a2perf.metrics.trackers.process_tree import TreeSample
 MIN_BASELINE_S = 0.1
 BEFORE = "before the participant process started"
 DURING = "while the participant process started up"
+BASELINES = (BEFORE, DURING)
 
 
 @dataclass

@@ -93,6 +93,7 @@ LEAVING = """
 import os, signal, sys, time
 def burn(seconds):
     while time.process_time() < seconds: pass
+print("ready", flush=True)
 sys.stdin.readline()
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for _ in range(10):
@@ -115,6 +116,14 @@ sys.stdin.readline()
 """
 V2 = "unified" if Path("/sys/fs/cgroup/unified").is_dir() else "."
 PLACES = [("cpuacct", "cpuacct.usage"), (V2, "cpu.stat")]
+
+
+@pytest.fixture
+def leaving(spawn):
+    """A process that runs ``LEAVING`` and has started up: its start is not part of what is tracked."""
+    process = spawn(LEAVING)
+    assert process.stdout.readline() == b"ready\n"
+    return process
 
 
 @pytest.fixture
@@ -153,10 +162,9 @@ def followed(process, **attached):
 
 @pytest.mark.group("root")
 @pytest.mark.parametrize("group", PLACES, indirect=True, ids=["v1", "v2"])
-def test_kernels_group_counts_unheard_children_and_processes_that_left_the_tree(spawn, group) -> None:
-    process = spawn(LEAVING)
-    (group / "cgroup.procs").write_text(str(process.pid))
-    report = followed(process, cgroup=group)
+def test_kernels_group_counts_unheard_children_and_processes_that_left_the_tree(leaving, group) -> None:
+    (group / "cgroup.procs").write_text(str(leaving.pid))
+    report = followed(leaving, cgroup=group)
     truth = procfs.read_cgroup([group]).cpu_seconds
     assert truth is not None
     assert truth > 0.69
@@ -166,17 +174,16 @@ def test_kernels_group_counts_unheard_children_and_processes_that_left_the_tree(
 
 
 @pytest.mark.skipif(task_clock.why_unavailable() is not None, reason="the kernel offers no task clock here")
-def test_kernels_clock_counts_them_without_a_group(spawn) -> None:
-    process = spawn(LEAVING)
-    clock = task_clock.TaskClock(process.pid)
-    report = followed(process, clock=clock.seconds, root_is_guard=True)
+def test_kernels_clock_counts_them_without_a_group(leaving) -> None:
+    clock = task_clock.TaskClock(leaving.pid)
+    report = followed(leaving, clock=clock.seconds, root_is_guard=True)
     clock.close()
     assert report.cpu_method == "task_clock"
     assert 0.69 < report.cpu_seconds < 1.3
 
 
-def test_without_any_account_of_the_kernel_the_bound_contains_them(spawn) -> None:
-    report = followed(spawn(LEAVING))
+def test_without_any_account_of_the_kernel_the_bound_contains_them(leaving) -> None:
+    report = followed(leaving)
     assert report.cpu_method == "proc_stat"
     assert not report.account.complete
     assert report.account.cpu_not_accounted_max_s is not None
