@@ -5,12 +5,12 @@
     result = a2perf.evaluate(policy, task="dog_pace", episodes=20, seed=0)   # a callable, a model, or a folder
     print(result)                                                            # return, interval, latency, energy
     runs = a2perf.read_runs("runs/")
-    frame = a2perf.to_frame(runs.scores())                                   # pandas
+    frame = runs.scores().to_pandas()
     a2perf.compare(runs, baseline="v1", candidate="v2").plot()
 
 Environments   tasks, make, make_vec
 Run            evaluate, train, submit, check, track, reproduce
-Read           read_run, read_runs, score, compare, time_to_result, to_frame, open_dataset
+Read           read_run, read_runs, score, compare, time_to_result, open_dataset
 Write          write_report, write_leaderboard
 
 `help(a2perf.evaluate)` describes a function. Errors are ``a2perf.UserError`` with the text that the commands print.
@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from a2perf.api.comparing import Comparison, compare
     from a2perf.api.environments import TaskInfo, Tasks, make, make_vec, tasks
     from a2perf.api.evaluation import evaluate, train
-    from a2perf.api.frames import Table, to_frame
     from a2perf.api.offline_data import OfflineDataset, open_dataset
     from a2perf.api.pages import write_leaderboard, write_report
     from a2perf.api.profile_scores import time_to_result
@@ -40,6 +39,7 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from a2perf.api.results import Result, Runs, read_run, read_runs
     from a2perf.api.scoring import Scores, score
     from a2perf.api.submitting import Submitted, submit
+    from a2perf.api.table import Table
     from a2perf.api.tracking import Tracked, track
     from a2perf.errors import RunFailed, UserError
 
@@ -54,7 +54,7 @@ _HOMES = {
     "Runs": "api.results",
     "Scores": "api.scoring",
     "Submitted": "api.submitting",
-    "Table": "api.frames",
+    "Table": "api.table",
     "TaskInfo": "api.environments",
     "Tasks": "api.environments",
     "Tracked": "api.tracking",
@@ -72,7 +72,6 @@ _HOMES = {
     "submit": "api.submitting",
     "tasks": "api.environments",
     "time_to_result": "api.profile_scores",
-    "to_frame": "api.frames",
     "track": "api.tracking",
     "train": "api.evaluation",
     "write_leaderboard": "api.pages",
@@ -110,7 +109,6 @@ __all__ = [
     "submit",
     "tasks",
     "time_to_result",
-    "to_frame",
     "track",
     "train",
     "write_leaderboard",
@@ -129,6 +127,8 @@ def __getattr__(name: str) -> "Any":
     home = _HOMES.get(name)
     if new := MOVED.get(f"a2perf.{name}"):
         raise AttributeError(moved(f"a2perf.{name}", new))
+    if name == "to_frame":
+        raise AttributeError("a2perf.to_frame was removed: use .to_pandas(), and pandas.concat for several")
     if home is None:
         # with these two arguments Python adds "Did you mean"
         raise AttributeError(f"module 'a2perf' has no attribute {name!r}", name=name, obj=sys.modules[__name__])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from a2perf.api.frames import Table, Tabular
+from a2perf.api.table import Table, Tabular
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.difference import Sign
 from a2perf.rlops.compare.comparison import ComparedGroups, OverallDifference
@@ -29,8 +29,8 @@ _KINDS: tuple[Kind, ...] = ("forest", "curves")
 class Comparison(Tabular):
     """Groups of runs compared with a baseline: better, worse or not separated, per task and overall. Immutable.
 
-    ``print`` shows the tables and reasons, a notebook the same as a table. ``to_pandas``, ``to_polars`` and
-    ``to_arrow`` return one row per candidate, task and metric.
+    ``print`` shows the tables and reasons, a notebook the same as a table. ``to_pandas``
+    returns one row per candidate, task and metric.
 
     Attributes:
         groups: the groups with their runs, panels, intervals and aggregates.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from a2perf.api.columns import Kind
-from a2perf.api.frames import Table
+from a2perf.api.table import Table
 from a2perf.metrics.definition import provenance_over_runs
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.selection import Panel

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from a2perf.api.frames import Table, Tabular
+from a2perf.api.table import Table, Tabular
 from a2perf.domains import registry
 from a2perf.domains.availability import needed_command
 from a2perf.domains.registry import Domain, Environment, Task

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from a2perf.api.arguments import RunSettings, run_options, whole_number
-from a2perf.api.frames import Table, Tabular
+from a2perf.api.table import Table, Tabular
 
 if TYPE_CHECKING:
     from a2perf.runs.reproduction import CheckedClaim, Reproduction

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from a2perf.api.frames import Table, Tabular
 from a2perf.api.recorded import LazyRun
 from a2perf.api.score_text import normalised_return
 from a2perf.api.scored_group import metric_values
+from a2perf.api.table import Table, Tabular
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError
 from a2perf.metrics.bootstrap import mean_interval

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from a2perf.api.frames import Table, Tabular, concatenated
 from a2perf.api.recorded import recorded_runs
 from a2perf.api.result import Result as Result
 from a2perf.api.scoring import Scores, scores_of
+from a2perf.api.table import Table, Tabular, concatenated
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.values import Profile

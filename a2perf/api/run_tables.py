@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from a2perf.api.columns import Kind
-from a2perf.api.frames import Table
 from a2perf.api.recorded import LazyRun
 from a2perf.api.score_text import normalised_return
+from a2perf.api.table import Table
 from a2perf.metrics import registry
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from a2perf.api.columns import Kind
-from a2perf.api.frames import Table
 from a2perf.api.scored_group import NORMALISED, ScoredGroup
+from a2perf.api.table import Table
 from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 

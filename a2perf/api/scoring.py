@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from a2perf.api import score_text
-from a2perf.api.frames import Table, Tabular
 from a2perf.api.recorded import AnyRuns, LazyRun, recorded_runs, unique_folders
 from a2perf.api.scored_group import ScoredGroup
+from a2perf.api.table import Table, Tabular
 from a2perf.metrics.scores import score_found
 from a2perf.metrics.values import Profile, profile_named
 from a2perf.plain_text import terminal_text

@@ -1,6 +1,6 @@
 """Tables of recorded data.
 
-A ``Table`` holds columns with units and provenance. pandas, polars and pyarrow are imported on conversion only.
+A ``Table`` holds columns with units and provenance. pandas is imported on conversion only.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from a2perf.api.columns import Kind, Stored, equal, store
-from a2perf.api.frame_libraries import arrow_table, pandas_frame, polars_frame
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean, install_hint
 
 if TYPE_CHECKING:
     import pandas
-    import polars
-    import pyarrow
+
+_PANDAS_DTYPES: dict[Kind, str] = {"int": "Int64", "bool": "boolean"}
+"""Types of pandas for whole numbers and truth values with missing ones."""
 
 
 class Tabular:
@@ -39,43 +39,23 @@ class Tabular:
         Raises:
             MissingDependency: pandas is not installed.
         """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingDependency(
+                f"a data frame needs the package {error.name}, which is not installed", hint=install_hint("frames")
+            ) from error
+
         table = self.table()
-        attrs = {"units": dict(table.units), "provenance": dict(table.provenance), "title": table.title}
-        return pandas_frame(table.stored(), table.kinds, attrs)
-
-    def to_polars(self) -> polars.DataFrame:
-        """Returns a polars data frame. Missing values are null.
-
-        polars stores no metadata. ``table().units`` and ``to_arrow`` have the units.
-
-        Raises:
-            MissingDependency: polars or pyarrow is not installed.
-        """
-        return polars_frame(self.to_arrow())
-
-    def to_arrow(self) -> pyarrow.Table:
-        """Returns an Arrow table. Missing values, NaN included, are null.
-
-        The metadata of a field holds ``unit``, ``provenance`` and ``description`` if they are known, or
-        ``unit_column`` and ``provenance_column`` if another column has them row by row. The metadata of the schema
-        holds ``title`` and ``a2perf_version``.
-
-        Raises:
-            MissingDependency: pyarrow is not installed.
-        """
-        table = self.table()
-        described = {
-            "unit": table.units,
-            "provenance": table.provenance,
-            "unit_column": table.row_units,
-            "provenance_column": table.row_provenance,
-            "description": table.descriptions,
-        }
-        return arrow_table(table.stored(), table.kinds, described, table.title)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Lets polars, DuckDB and other libraries with the Arrow interface take the data without a conversion."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
+        series: dict[str, Any] = {}
+        for name, values in table.stored().items():
+            if isinstance(values, np.ndarray):
+                series[name] = values.copy()
+            else:
+                series[name] = pandas.Series(list(values), dtype=_PANDAS_DTYPES.get(table.kinds[name], "object"))
+        frame = pandas.DataFrame(series, columns=list(series))
+        frame.attrs = {"units": dict(table.units), "provenance": dict(table.provenance), "title": table.title}
+        return frame
 
 
 class Table(Tabular):
@@ -310,3 +290,63 @@ class Table(Tabular):
 
 def _unpickled(columns: dict[str, Stored], keywords: dict[str, Any]) -> Table:
     return Table(columns, **keywords)
+
+
+def concatenated(tables: Sequence[Table], *, title: str = "") -> Table:
+    """Returns the rows of several tables in one; a column that a table does not have is missing in its rows.
+
+    Raises:
+        UserError: a column has different units or kinds.
+    """
+    names = list(dict.fromkeys(name for table in tables for name in table.columns))
+    kinds: dict[str, Kind] = {name: _common_kind(name, tables) for name in names}
+    columns: dict[str, Stored | list[Any]] = {}
+    for name in names:
+        parts = [table[name] if name in table else (None,) * len(table) for table in tables]
+        arrays = [part for part in parts if isinstance(part, np.ndarray)]
+        if len(arrays) == len(parts):
+            columns[name] = np.concatenate(arrays)
+        else:
+            columns[name] = [value for part in parts for value in _values(part)]
+    same = {name: {table.provenance.get(name) for table in tables if name in table} for name in names}
+    return Table(
+        columns,
+        title=title or (tables[0].title if len({table.title for table in tables}) == 1 else ""),
+        units={name: _common_unit(name, tables) for name in names},
+        provenance={
+            name: next(iter(of)) or "" if len(of) == 1 else "mixed" for name, of in same.items() if of != {None}
+        },
+        row_units=_merged(table.row_units for table in tables),
+        row_provenance=_merged(table.row_provenance for table in tables),
+        descriptions=_merged(table.descriptions for table in tables),
+        kinds=kinds,
+    )
+
+
+def _common_kind(name: str, tables: Sequence[Table]) -> Kind:
+    kinds = {table.kinds[name] for table in tables if name in table}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds == {"int", "float"}:
+        return "float"
+    raise UserError(
+        f"the column {name!r} holds values of different kinds: {', '.join(sorted(kinds))}",
+        hint="convert these tables one by one",
+    )
+
+
+def _common_unit(name: str, tables: Sequence[Table]) -> str:
+    units = {table.units.get(name, "") for table in tables if name in table}
+    if len(units) == 1:
+        return units.pop()
+    listed = ", ".join(sorted(unit or "no unit" for unit in units))
+    raise UserError(f"the column {name!r} has different units: {listed}", hint="convert these tables one by one")
+
+
+def _merged(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {name: value for mapping in mappings for name, value in mapping.items()}
+
+
+def _values(column: Stored) -> Iterable[Any]:
+    values: Iterable[Any] = column.tolist() if isinstance(column, np.ndarray) else column
+    return values

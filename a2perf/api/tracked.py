@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from a2perf.api.frames import Table, Tabular
+from a2perf.api.table import Table, Tabular
 from a2perf.plain_text import terminal_text
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 

@@ -16,7 +16,7 @@ import a2perf
 GROUPS = {
     "Environments": ("tasks", "make", "make_vec"),
     "Run": ("evaluate", "train", "submit", "check", "track", "reproduce"),
-    "Read and compare": ("read_run", "read_runs", "score", "compare", "time_to_result", "to_frame", "open_dataset"),
+    "Read and compare": ("read_run", "read_runs", "score", "compare", "time_to_result", "open_dataset"),
     "Write": ("write_report", "write_leaderboard"),
     "Types": (
         "Result", "Runs", "Scores", "Table", "Comparison", "TaskInfo", "Tasks", "Submitted", "CheckReport", "Tracked",
@@ -40,12 +40,12 @@ import a2perf
 result = a2perf.evaluate(policy, task="dog_pace", episodes=20, seed=0)
 print(result)
 runs = a2perf.read_runs("runs/")
-frame = a2perf.to_frame(runs.scores())
+frame = runs.scores().to_pandas()
 a2perf.compare(runs, baseline="v1", candidate="v2").plot()
 ```
 
 Importing takes less than 50 ms. Each name is imported on first use, and optional packages when a function needs them:
-`pip install -e '.[frames]'` for pandas, polars and Arrow. Errors are exceptions of the type `a2perf.UserError` with
+`pip install -e '.[frames]'` for pandas. Errors are exceptions of the type `a2perf.UserError` with
 the text that the commands print; nothing ends the process.
 """
 

@@ -41,8 +41,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "compare: nothing there": lambda: a2perf.compare("nowhere", baseline="a"),
     "compare: unknown baseline": lambda: a2perf.compare(MINIMAL, baseline="minmal"),
     "compare: unknown metric": lambda: a2perf.compare(MINIMAL, baseline="minimal", metric="retrns"),
-    "to_frame: not tabular": lambda: a2perf.to_frame(3),  # type: ignore[arg-type]
-    "to_frame: unknown library": lambda: a2perf.to_frame(a2perf.tasks(), library="panda"),  # type: ignore[arg-type]
     "write_report: nothing there": lambda: a2perf.write_report("nowhere"),
     "write_report: unknown profile": lambda: a2perf.write_report(MINIMAL, profile="corect"),  # type: ignore[arg-type]
     "write_leaderboard: nothing there": lambda: a2perf.write_leaderboard("nowhere", "site"),

@@ -186,8 +186,7 @@ def test_energy_is_judged_beside_the_return_with_its_unit_and_direction() -> Non
     assert "≈ 2.190 mWh" in str(found)
     frame = found.to_pandas()
     assert list(frame["metric"]) == ["returns", "energy_gross"]
-    metadata = found.to_arrow().schema.field("difference").metadata
-    assert metadata[b"unit_column"] == b"unit"
+    assert found.table().row_units["difference"] == "unit"
 
 
 @pytest.mark.parametrize(

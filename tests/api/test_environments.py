@@ -191,7 +191,7 @@ def test_tasks_convert_to_frames_and_print_one_line_each() -> None:
     tasks = a2perf.tasks("web_navigation")
     frame = tasks.to_pandas()
     assert list(frame["task"]) == tasks.names
-    assert tasks.to_arrow().num_rows == tasks.to_polars().height == len(tasks)
+    assert len(tasks.to_pandas()) == len(tasks)
     assert repr(tasks[:2]) == (
         "2 tasks\n"
         "  difficulty_level_1_num_websites_1  Level 1, 1 website\n"

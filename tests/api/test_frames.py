@@ -1,4 +1,4 @@
-"""Tables: immutable columns, data frames of three libraries with units, and text that strangers cannot abuse."""
+"""Tables: immutable columns, data frames with units, and text that strangers cannot abuse."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas
-import polars
-import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import a2perf
-from a2perf.api import frame_libraries
-from a2perf.api.frames import Table, concatenated, to_frame
+from a2perf.api.table import Table, concatenated
 from a2perf.errors import ConfigError, MissingDependency, UserError
 
 
@@ -114,25 +111,6 @@ def test_pandas_has_units_and_provenance_in_attrs(table: Table) -> None:
     assert frame["latency"].isna().tolist() == [False, True]
 
 
-def test_arrow_has_units_per_field_and_null_for_missing_numbers(table: Table) -> None:
-    arrow = table.to_arrow()
-    assert arrow.schema.metadata == {b"title": b"Calls", b"a2perf_version": a2perf.__version__.encode()}
-    assert arrow.schema.field("latency").metadata == {b"unit": b"s", b"provenance": b"measured"}
-    assert arrow.schema.field("value").metadata == {b"unit_column": b"unit", b"provenance_column": b"how"}
-    assert arrow.schema.field("seed").metadata == {b"description": b"root seed"}
-    assert arrow.column("latency").to_pylist() == [0.0012, None]
-    assert arrow.column("seed").type == pyarrow.int64()
-    assert arrow.column("seed").to_pylist() == [1, None]
-
-
-def test_polars_has_null_for_missing_values(table: Table) -> None:
-    frame = table.to_polars()
-    assert frame["latency"].to_list() == [0.0012, None]
-    assert frame.schema["ok"] == polars.Boolean
-    assert frame["ok"].to_list() == [True, None]
-    assert polars.DataFrame(table).equals(frame)  # by the Arrow interface
-
-
 def test_equal_tables_have_equal_content_units_and_provenance(table: Table) -> None:
     again = pickle.loads(pickle.dumps(table))
     assert again == table
@@ -187,49 +165,37 @@ def test_html_shows_the_first_and_last_rows_with_units() -> None:
     assert "script" not in html
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_a_missing_library_names_the_extra(library: str, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = frame_libraries.importlib.import_module
-
-    def without(name: str, package: str | None = None) -> Any:
-        if name == library:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return real(name, package)
-
-    monkeypatch.setattr(frame_libraries.importlib, "import_module", without)
-    convert = {"pandas": table.to_pandas, "polars": table.to_polars, "pyarrow": table.to_arrow}[library]
+def test_a_missing_library_names_the_extra(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependency) as caught:
-        convert()
+        table.to_pandas()
     assert str(caught.value) == (
-        f"a data frame needs the package {library}, which is not installed\n  Hint: pip install -e '.[frames]'"
+        "a data frame needs the package pandas, which is not installed\n  Hint: pip install -e '.[frames]'"
     )
 
 
 def test_importing_tables_loads_no_library() -> None:
     code = (
-        "import sys, a2perf.api.frames, a2perf.api.results, a2perf.api.scoring\n"
-        "print([name for name in ('pandas', 'polars', 'pyarrow', 'matplotlib', 'scipy') if name in sys.modules])"
+        "import sys, a2perf.api.results, a2perf.api.scoring\n"
+        "print([name for name in ('pandas', 'matplotlib', 'scipy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_to_frame_concatenates_a_sequence_and_names_the_parts() -> None:
+def test_tables_are_concatenated_with_missing_values() -> None:
     first = Table({"x": [1, 2], "t": [0.1, 0.2]}, title="first", units={"t": "s"}, provenance={"t": "measured"})
-    second = Table({"x": [3], "ok": [True]}, title="second")
-    frame = to_frame([first, second])
-    assert frame["run"].tolist() == ["first", "first", "second"]
+    frame = concatenated([first, Table({"x": [3], "ok": [True]}, title="second")]).to_pandas()
     assert frame["x"].tolist() == [1, 2, 3]
     assert frame["t"].isna().tolist() == [False, False, True]
+    assert frame["ok"].tolist() == [pandas.NA, pandas.NA, True]
     assert frame.attrs["units"] == {"t": "s"}
-    assert to_frame([first, second], library="polars")["ok"].to_list() == [None, None, True]
-    assert to_frame(first, library="arrow").schema.field("t").metadata[b"unit"] == b"s"
 
 
 def test_different_units_and_kinds_are_never_concatenated() -> None:
     seconds, joules = (Table({"x": [1.0]}, units={"x": unit}) for unit in ("s", "J"))
     with pytest.raises(UserError, match="'x' has different units: J, s"):
-        to_frame([seconds, joules])
+        concatenated([seconds, joules])
     with pytest.raises(UserError, match="different kinds: int, text"):
         concatenated([Table({"x": [1]}), Table({"x": ["a"]})])
     assert concatenated([Table({"x": [1]}), Table({"x": [0.5]})])["x"].tolist() == [1.0, 0.5]  # type: ignore[union-attr]
@@ -242,15 +208,9 @@ def test_parts_of_different_provenance_are_mixed() -> None:
     assert "≈ 1" in repr(joined)
 
 
-@pytest.mark.parametrize("given", [3, "text", [1, 2], [], {"a": 1}])
-def test_to_frame_of_something_else(given: Any) -> None:
-    with pytest.raises(ConfigError):
-        to_frame(given)
-
-
-def test_to_frame_with_an_unknown_library() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'pandas'"):
-        to_frame(Table({"x": [1]}), library="panda")  # type: ignore[arg-type]
+def test_removed_function_names_its_replacement() -> None:
+    with pytest.raises(AttributeError, match=r"a2perf.to_frame was removed: use .to_pandas\(\)"):
+        a2perf.to_frame  # noqa: B018
 
 
 _TEXT = st.text(max_size=12)
@@ -290,12 +250,11 @@ def test_any_table_prints_pickles_and_converts(table: Table) -> None:
     assert pickle.loads(pickle.dumps(table)) == table
     assert max((len(line) for line in repr(table).splitlines()), default=0) <= 80
     assert "<script" not in table._repr_html_()
-    frame, arrow = table.to_pandas(), table.to_arrow()
-    assert list(frame.columns) == arrow.column_names == list(table.columns)
+    frame = table.to_pandas()
+    assert list(frame.columns) == list(table.columns)
     assert len(table) == len(list(table.rows())) or not table.columns
     for name in table.columns:
         wanted = [None if value is None or value != value else value for value in _plain(table, name)]
-        assert arrow.column(name).to_pylist() == wanted
         assert [None if pandas.isna(value) else value for value in frame[name]] == wanted
     assert concatenated([table, table]).take(slice(0, len(table)))._columns.keys() == table._columns.keys()
 

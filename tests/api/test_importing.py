@@ -41,7 +41,7 @@ def test_no_public_name_loads_a_heavy_library() -> None:
     assert {name: found for name, found in json.loads(fresh(code)).items() if found} == {}
 
 
-@pytest.mark.parametrize("name", ["read_runs", "read_run", "score", "to_frame", "write_report"])
+@pytest.mark.parametrize("name", ["read_runs", "read_run", "score", "Table", "write_report"])
 def test_reading_results_loads_no_environment(name: str) -> None:
     found = "[one for one in sys.modules if one.startswith(('a2perf.domains.', 'gymnasium'))]"
     assert fresh(f"import sys, a2perf; a2perf.{name}; print({found})") == "[]"
@@ -49,7 +49,7 @@ def test_reading_results_loads_no_environment(name: str) -> None:
 
 def test_listing_tasks_imports_no_environment() -> None:
     code = (
-        "import sys, a2perf; tasks = a2perf.tasks(); tasks.to_arrow; repr(tasks); tasks._repr_html_()\n"
+        "import sys, a2perf; tasks = a2perf.tasks(); tasks.to_pandas; repr(tasks); tasks._repr_html_()\n"
         f"print(len(tasks), [one for one in (*{HEAVY!r}, 'gymnasium') if one in sys.modules])"
     )
     assert fresh(code) == f"{len(a2perf.tasks())} []"

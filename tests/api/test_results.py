@@ -199,7 +199,7 @@ def test_steps_are_read_from_their_file_by_episode(made: Path) -> None:
     assert list(steps["step"]) == [0, 1, 2, 0, 1]
     np.testing.assert_allclose(steps["round_trip"], [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], rtol=1e-12)
     np.testing.assert_allclose(steps["processor_time"], [1e-8, 2e-8, 3e-8, 4e-8, 5e-8], rtol=1e-12)
-    assert steps.to_arrow().schema.field("round_trip").metadata[b"unit"] == b"s"
+    assert steps.to_pandas().attrs["units"]["round_trip"] == "s"
 
 
 @pytest.mark.parametrize("damage", ["pickle", "truncated", "lengths", "text"])
@@ -260,7 +260,7 @@ def test_one_row_per_run_with_units_and_provenance(shipped: Runs) -> None:
     assert shipped.table().provenance["memory_rss_peak"] == "measured"
     assert shipped.table().provenance["emissions"] == "estimated"
     assert frame.attrs["provenance"]["wall_clock"] == "measured"
-    assert shipped.to_arrow().num_rows == shipped.to_polars().height == len(shipped)
+    assert len(frame) == len(shipped)
     with pytest.raises(ConfigError, match="did you mean 'energy_gross'"):
         shipped.table(metrics=["energy_gros"])
 

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 import a2perf
-from a2perf.api.frames import to_frame
 from a2perf.api.results import Runs, read_run, read_runs
 from a2perf.api.scoring import Scores, score
 from a2perf.cli.score import score as score_command
@@ -123,10 +122,7 @@ def test_one_row_per_group_and_metric(scores: Scores) -> None:
     assert group.normalised is not None
     assert normalised.loc["dog_trot", "value"] == group.normalised.value
     assert (normalised.loc["dog_trot", "low"], normalised.loc["dog_trot", "high"]) == group.normalised.interval
-    pandas.testing.assert_frame_equal(frame, to_frame(scores))
-    arrow = scores.to_arrow()
-    assert arrow.schema.field("value").metadata[b"unit_column"] == b"unit"
-    assert scores.to_polars().height == len(frame)
+    assert scores.table().row_units["value"] == "unit"
 
 
 def test_one_row_per_group_on_request(scores: Scores) -> None:
@@ -254,7 +250,7 @@ def test_the_public_names_work_from_the_package(made: Path) -> None:
     code = (
         "import sys, a2perf\n"
         "runs = a2perf.read_runs(sys.argv[1])\n"
-        "frame = a2perf.to_frame(runs.scores())\n"
+        "frame = runs.scores().to_pandas()\n"
         "assert isinstance(runs, a2perf.Runs) and isinstance(runs[0], a2perf.Result)\n"
         "assert isinstance(a2perf.score(runs), a2perf.Scores) and isinstance(runs.table(), a2perf.Table)\n"
         "print(len(runs), sorted(set(frame['mode'])))\n"
