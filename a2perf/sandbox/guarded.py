@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Protocol
 
 from a2perf.errors import InfrastructureError
-from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox import orphans
 from a2perf.sandbox.guard.collection import Collection
 from a2perf.sandbox.guard.tree import kill_descendants
@@ -286,7 +285,6 @@ class GuardedProcess:
             self._keeper.wait(KILL_TIMEOUT_S)
         if self._done is None and self._pid:  # the guard did not report its end: it was killed, by us or by others
             self._keeper.sweep(self._pid)
-            control_groups.empty(self._cgroups)
             orphans.clear(self._cgroups, self._spec.temporary)
             left = Collection(os.geteuid(), os.getegid())
             left.collect(map(str, written(self._spec)))

@@ -11,19 +11,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import signal
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from a2perf.runs.process_identity import left_behind, mark
+from a2perf.sandbox import orphans
 from a2perf.sandbox.interface import Limits
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 PERIOD_US = 100_000
-EMPTY_S = 5.0
 
 _EVALUATORS = "a2perf-evaluators"
 _PARTICIPANTS = "a2perf-participants"
@@ -321,32 +319,11 @@ def _delegate(where: GroupParent) -> None:
             (base / "cgroup.subtree_control").write_text(text)
 
 
-def empty(folders: tuple[Path, ...]) -> None:
-    """Kills every process in the group of a guard that was killed.
-
-    A process that was between ``fork`` and the parent-death signal's set-up does not end with its guard.
-    """
-    deadline = time.monotonic() + EMPTY_S
-    for folder in folders:
-        while time.monotonic() < deadline:
-            try:
-                # The kernel shows a process outside of this PID namespace as 0, and kill(0) would hit our own group.
-                members = [int(pid) for pid in (folder / "cgroup.procs").read_text().split() if pid != "0"]
-            except OSError:
-                break
-            if not members:
-                break
-            for pid in members:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.005)
-
-
 def sweep(where: GroupParent) -> None:
     """Removes groups left by an evaluator that was killed together with its guard, and kills their processes."""
     for folder in _groups(where):
         if left_behind(folder.name.removeprefix(_PREFIX)):
-            empty((folder,))
+            orphans.clear((folder,))
             with contextlib.suppress(OSError):
                 folder.rmdir()
 

@@ -16,8 +16,10 @@ from pathlib import Path
 PATIENCE_S = 5.0
 
 
-def clear(cgroups: Iterable[Path], temporary: Sequence[Path]) -> None:
+def clear(cgroups: Iterable[Path], temporary: Sequence[Path] = ()) -> None:
     """Kills every process of a tree that has lost its guard, and deletes its temporary folders.
+
+    A process that was between ``fork`` and the parent-death signal's set-up does not end with its guard.
 
     Args:
         cgroups: folders of the control group that holds exactly this tree.

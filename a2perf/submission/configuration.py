@@ -22,21 +22,14 @@ from a2perf.errors import ConfigError, did_you_mean, names_hint
 from a2perf.records import ConfigurationRecord
 from a2perf.stranger_files import printable
 from a2perf.submission import participant_gin
-from a2perf.submission.gin_origin import GinFile, locate, origin_of
+from a2perf.submission.gin_origin import GinFile, origin_of
 from a2perf.submission.participant_settings import defines_task, gin_lines, permitted
 from a2perf.submission.run_options import TRUST_FLAG
 from a2perf.submission.run_services import moved
 
-__all__ = ["find_gin_file", "load", "parse"]
-
 _IMPORT = "import a2perf.submission.submission_util"
 _ENVIRONMENT = "create_domain.env_name"
 _record: ConfigurationRecord | None = None
-
-
-def find_gin_file(given: str, *, submission: Path | None, domain: str | None) -> Path:
-    """Returns the path of a gin file; see ``gin_origin.locate``."""
-    return locate(given, submission=submission, domain=domain).path
 
 
 def load(

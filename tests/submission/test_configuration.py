@@ -11,7 +11,7 @@ from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.identity import RunTask
-from a2perf.submission.gin_origin import origin_of
+from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.participant_settings import ALLOWED
 from a2perf.submission.submission_util import Submission
@@ -129,26 +129,24 @@ def test_file_is_found_here_then_in_the_submission_then_packaged(tmp_path, monke
     here.mkdir()
     submission.mkdir()
     monkeypatch.chdir(here)
-    packaged = configuration.find_gin_file("training.gin", submission=submission, domain="quadruped_locomotion")
+    packaged = locate("training.gin", submission=submission, domain="quadruped_locomotion").path
     assert packaged.parts[-4:] == ("submission", "configs", "quadruped_locomotion", "training.gin")
     (submission / "training.gin").write_text("")
-    assert (
-        configuration.find_gin_file("training.gin", submission=submission, domain=None) == submission / "training.gin"
-    )
+    assert locate("training.gin", submission=submission, domain=None).path == submission / "training.gin"
     (here / "training.gin").write_text("")
-    assert configuration.find_gin_file("training.gin", submission=submission, domain=None) == here / "training.gin"
+    assert locate("training.gin", submission=submission, domain=None).path == here / "training.gin"
 
 
 def test_several_packaged_matches_are_listed(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"domain\.gin' matches 7 packaged files.*dog_pace"):
-        configuration.find_gin_file("domain.gin", submission=tmp_path, domain="quadruped_locomotion")
+        locate("domain.gin", submission=tmp_path, domain="quadruped_locomotion")
 
 
 def test_missing_file_lists_every_place(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"nowhere\.gin' does not exist") as caught:
-        configuration.find_gin_file("nowhere.gin", submission=tmp_path / "s", domain="quadruped_locomotion")
+        locate("nowhere.gin", submission=tmp_path / "s", domain="quadruped_locomotion")
     assert str(tmp_path / "s" / "nowhere.gin") in caught.value.message
     assert os.path.join("quadruped_locomotion", "configs") in caught.value.message
 

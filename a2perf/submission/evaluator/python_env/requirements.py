@@ -15,7 +15,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -253,7 +253,7 @@ class _Reader:
         if self._locals > MAX_FILES:
             raise SubmissionError(f"{place}: more than {MAX_FILES} local packages", hint="remove some")
         try:
-            content, is_folder, size = _content(self._folder, path, max_bytes=MAX_LOCAL_BYTES - self._local_bytes)
+            content, is_folder, size = content_of(self._folder, path, max_bytes=MAX_LOCAL_BYTES - self._local_bytes)
             self._local_bytes += size
         except stranger_files.StrangerFileError as error:
             missing = isinstance(error.__cause__, FileNotFoundError)
@@ -317,36 +317,47 @@ def _requirement(line: RequirementLine) -> Requirement:
     return Requirement(_HASHES.sub("", line.text))
 
 
-def _content(folder: Path, path: str, *, max_bytes: int) -> tuple[str, bool, int]:
+def content_of(folder: Path, path: str, *, max_bytes: int, copy: Path | None = None) -> tuple[str, bool, int]:
     """Returns the hash of a file or folder of the submission, whether it is a folder, and its size.
+
+    Args:
+        copy: path of a copy to make of exactly the hashed bytes.
 
     Raises:
         StrangerFileError: it contains links or special files, is too large, or does not exist.
     """
-    with open_local(folder, path) as descriptor:
+    with _open_local(folder, path) as descriptor:
         status = os.fstat(descriptor)
         if stranger_files.Kind.of(status.st_mode) is stranger_files.Kind.FILE:
-            return _hash(descriptor, path, max_bytes).hex(), False, status.st_size
+            return _hash(descriptor, path, max_bytes, copy).hex(), False, status.st_size
+        if copy is not None:
+            copy.mkdir()
         digest, size = hashlib.sha256(), 0
-        for entry in files_of_package(descriptor, max_bytes=max_bytes):
+        for entry in _files_of_package(descriptor, max_bytes=max_bytes):
             file = entry.open()
             try:
-                digest.update(os.fsencode(entry.path) + b"\0" + _hash(file, entry.path, max_bytes))
+                place = None if copy is None else copy / entry.path
+                digest.update(os.fsencode(entry.path) + b"\0" + _hash(file, entry.path, max_bytes, place))
             finally:
                 os.close(file)
             size += entry.status.st_size
         return digest.hexdigest(), True, size
 
 
-def _hash(descriptor: int, path: str, max_bytes: int) -> bytes:
+def _hash(descriptor: int, path: str, max_bytes: int, copy: Path | None) -> bytes:
+    if copy is not None:
+        copy.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    for data in stranger_files.chunks(descriptor, path, max_bytes=max_bytes):
-        digest.update(data)
+    with nullcontext() if copy is None else copy.open("xb") as stream:
+        for data in stranger_files.chunks(descriptor, path, max_bytes=max_bytes):
+            digest.update(data)
+            if stream is not None:
+                stream.write(data)
     return digest.digest()
 
 
 @contextmanager
-def open_local(folder: Path, path: str) -> Iterator[int]:
+def _open_local(folder: Path, path: str) -> Iterator[int]:
     """Yields a descriptor of a file or folder in the submission; ``"."`` is the submission's folder.
 
     Raises:
@@ -363,7 +374,7 @@ def open_local(folder: Path, path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def files_of_package(folder: int, *, max_bytes: int = MAX_LOCAL_BYTES) -> Iterator[stranger_files.FolderEntry]:
+def _files_of_package(folder: int, *, max_bytes: int) -> Iterator[stranger_files.FolderEntry]:
     """Yields the files of a source folder that is built, except those that builds do not read.
 
     Raises:

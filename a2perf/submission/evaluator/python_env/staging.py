@@ -6,8 +6,6 @@ the check and the installation.
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -17,9 +15,8 @@ from a2perf.submission.evaluator.python_env.requirements import (
     MAX_LOCAL_BYTES,
     PRE_RELEASES,
     RequirementLine,
-    files_of_package,
+    content_of,
     hashes_of,
-    open_local,
     shown,
 )
 from a2perf.submission.evaluator.python_env.wheel_check import check_wheel
@@ -61,32 +58,8 @@ def _copy(line: RequirementLine, home: Path) -> Path:
     """Copies the file or folder of a line, and checks that it has not changed since the environment's key was made."""
     assert line.folder is not None
     target = home / (PurePosixPath(line.local).name or "package")
-    with open_local(line.folder, line.local) as descriptor:
-        if stranger_files.Kind.of(os.fstat(descriptor).st_mode) is stranger_files.Kind.FILE:
-            digest = _copy_file(descriptor, line.local, target)
-        else:
-            target.mkdir()
-            whole = hashlib.sha256()
-            for entry in files_of_package(descriptor):
-                place = target / entry.path
-                place.parent.mkdir(parents=True, exist_ok=True)
-                file = entry.open()
-                try:
-                    whole.update(os.fsencode(entry.path) + b"\0" + _copy_file(file, entry.path, place).digest())
-                finally:
-                    os.close(file)
-            digest = whole
-    if digest.hexdigest() != line.content:
+    if content_of(line.folder, line.local, max_bytes=MAX_LOCAL_BYTES, copy=target)[0] != line.content:
         raise SubmissionError(
             f"{line.place}: {shown(line.local)} changed while it was read", hint="do not change files during a run"
         )
     return target
-
-
-def _copy_file(descriptor: int, path: str, target: Path) -> hashlib._Hash:
-    digest = hashlib.sha256()
-    with target.open("xb") as stream:
-        for data in stranger_files.chunks(descriptor, path, max_bytes=MAX_LOCAL_BYTES):
-            digest.update(data)
-            stream.write(data)
-    return digest
