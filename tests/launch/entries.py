@@ -83,6 +83,17 @@ Submission.generalization_tasks = ['toy_macro_stdcell']
 """
 
 
+def write_manifest(bundle: Path, **given: object) -> None:
+    """Writes the manifest of a bundle with the given fields; the mode is the name of the folder."""
+    whole = {
+        "a2perf_version": "1", "mode": bundle.name, "domain": "d", "task": "t", "env_id": None, "env_kwargs": {},
+        "env_fingerprint": None, "submission": {"name": "s", "path": "s", "sha256": ""}, "root_seed": 0, "seeds": {},
+        "participant_args": {}, "config_sha256": "", "attempts": [], **given,
+    }  # fmt: skip
+    bundle.mkdir(parents=True, exist_ok=True)
+    (bundle / "manifest.json").write_text(json.dumps(whole))
+
+
 def write_entry(folder: Path) -> Path:
     """Writes the submission, and beside it the organizer's gin files."""
     folder.mkdir(parents=True)

@@ -27,6 +27,7 @@ from a2perf.launch import (
     get_launcher,
 )
 from a2perf.launch.outcomes import classify
+from tests.launch.entries import write_manifest
 from tests.launch.remains import processes_of
 from tests.waiting import Child, until
 
@@ -145,28 +146,14 @@ def test_everything_runs_again_only_for_who_asks_for_it(spec: Callable[..., RunS
     assert started == [2, 1, 2]
 
 
-def test_without_retries_a_failure_of_the_host_is_one_at_once(spec: Callable[..., RunSpec], tmp_path: Path) -> None:
-    with Conductor(get_launcher("local")) as conductor:
-        result = conductor.run([spec("a", "raise SystemExit(3)")], tmp_path / QUEUE_FILE, max_retries=0)
-    assert result.exit_code == 3
-    assert result.entries[0].reason == "its command ended with status 3"
-
-
-def manifest(root: Path, mode: str, state: str, started_at: str, **changes: object) -> None:
-    whole = {
-        "a2perf_version": "1", "mode": mode, "domain": "d", "task": "t", "env_id": None, "env_kwargs": {},
-        "env_fingerprint": None, "submission": {"name": "s", "path": "s", "sha256": ""}, "root_seed": 0, "seeds": {},
-        "participant_args": {}, "config_sha256": "", "state": state,
-        "attempts": [{"host": "elsewhere", "pid": 1, "boot_id": "b", "started_at": started_at}], **changes,
-    }  # fmt: skip
-    (root / mode).mkdir(parents=True)
-    (root / mode / "manifest.json").write_text(json.dumps(whole))
-
-
 def test_the_bundle_of_a_run_is_found_below_its_root(tmp_path: Path) -> None:
     failure = {"kind": "bad_output", "where": "infer_once", "message": "words"}
-    manifest(tmp_path, "train", "finished", "2026-01-01T00:00:00+00:00")
-    manifest(tmp_path, "inference", "failed", "2026-01-01T00:01:00+00:00", failure=failure)
+    attempts = [
+        {"host": "elsewhere", "pid": 1, "boot_id": "b", "started_at": f"2026-01-01T00:0{number}:00+00:00"}
+        for number in range(2)
+    ]
+    write_manifest(tmp_path / "train", state="finished", attempts=attempts[:1])
+    write_manifest(tmp_path / "inference", state="failed", attempts=attempts[1:], failure=failure)
     entry = QueueEntry("k", RunCommand(("true",)), {"root": str(tmp_path)})
     outcome = classify(entry, ExitStatus(1))
     assert (outcome.kind, outcome.reason) == ("bad_output", "infer_once: words")

@@ -137,17 +137,6 @@ def test_what_cannot_start_is_a_configuration_failure(queue: Queue, launcher: Lo
     assert "10000 processors" in queue.entries()[0].reason
 
 
-def test_stopping_gives_the_running_ones_back(queue: Queue, launcher: LocalLauncher, command, tmp_path: Path) -> None:
-    code = "import pathlib, sys, time; pathlib.Path(sys.argv[1], 'here').touch(); time.sleep(600)"
-    queue.add([RunSpec("a", command(code)), RunSpec("b", command("pass", "b"))])
-    summary = drive(queue, launcher, 1, stop=(tmp_path / "here").exists)
-    assert summary.stopped
-    assert summary.exit_code == 130
-    assert [item.state for item in queue.entries()] == [State.QUEUED, State.QUEUED]
-    assert queue.entries()[0].retries == 0
-    assert not processes_of(tmp_path)
-
-
 def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: LocalLauncher, command) -> None:
     queue.add([RunSpec("a", command("pass")), RunSpec("b", command("pass", "b"))])
 

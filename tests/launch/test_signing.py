@@ -91,19 +91,6 @@ def test_every_changed_byte_is_found_without_a_signature(bundle: Path, tmp_path:
         assert validate(copy), name
 
 
-def test_every_changed_byte_is_found_with_a_signature(tmp_path: Path, key: Path) -> None:
-    first = finished(tmp_path / "first" / "inference", "inference")
-    signing.sign(first, key)
-    names = list(changes(first))
-    assert any(name.startswith("signature.json@") for name in names)
-    for number, name in enumerate(names):
-        copy = finished(tmp_path / str(number) / "inference", "inference")
-        signing.sign(copy, key)
-        assert signing.verify(copy, trusted(key)).problems == []
-        changes(copy)[name]()
-        assert signing.verify(copy, trusted(key)).problems, name
-
-
 def test_a_number_in_the_manifest_cannot_be_bettered_even_with_its_checksum(bundle: Path, key: Path) -> None:
     signing.sign(bundle, key)
     data = json.loads((bundle / "manifest.json").read_text())
@@ -164,12 +151,8 @@ def test_a_signature_of_another_bundle_does_not_fit(bundle: Path, key: Path, tmp
     assert signing.verify(bundle, trusted(key)).problems == ["manifest.json is not the one that was signed"]
 
 
-def test_an_unsigned_bundle_and_an_unreadable_signature_are_said(bundle: Path, key: Path) -> None:
+def test_an_unsigned_bundle_is_said(bundle: Path, key: Path) -> None:
     assert signing.verify(bundle, trusted(key)).problems == ["it is not signed"]
-    for text in ("{", "{}", '{"statement": 1}'):
-        (bundle / "signature.json").write_text(text)
-        (problem,) = signing.verify(bundle, trusted(key)).problems
-        assert "cannot be read" in problem
     assert "does not exist" in signing.verify(bundle.parent, None).problems[0]
 
 

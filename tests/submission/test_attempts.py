@@ -22,6 +22,7 @@ from a2perf.runs.attempts import AttemptClock, Used, used, with_earlier
 from a2perf.runs.bundle import validate
 from a2perf.submission.evaluator import artifacts
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from tests.launch.entries import write_manifest
 from tests.submission.conftest import command
 from tests.waiting import Child, until
 
@@ -212,16 +213,10 @@ def test_odd_names_are_recorded_and_validate(submission, launch) -> None:
 
 def entry(tmp_path: Path, state: str, level: str | None, *, started: bool, **manifest: object) -> QueueEntry:
     bundle = tmp_path / "R" / "inference"
-    bundle.mkdir(parents=True)
     last = {"started_at": "2026-01-01T00:00:00.000+00:00", "host": "h", "pid": 1, "boot_id": "b", "number": 1}
     last["participant_started_at"] = "2026-01-01T00:00:01.000+00:00" if started else None
-    whole = {
-        "a2perf_version": "1", "mode": "inference", "domain": "d", "task": "t", "env_id": None, "env_kwargs": {},
-        "env_fingerprint": None, "submission": {"name": "s", "path": "s", "sha256": ""}, "root_seed": 0, "seeds": {},
-        "participant_args": {}, "config_sha256": "", "attempts": [last], "state": state,
-        "sandbox": None if level is None else {"level": level}, **manifest,
-    }  # fmt: skip
-    (bundle / "manifest.json").write_text(json.dumps(whole))
+    sandbox = None if level is None else {"level": level}
+    write_manifest(bundle, attempts=[last], state=state, sandbox=sandbox, **manifest)
     return QueueEntry("k", RunCommand(("true",)), {"bundle": str(bundle)})
 
 

@@ -6,13 +6,8 @@ import pytest
 
 BAD_TRAIN = {
     "missing train.py": (None, "contract", r"train\.py"),
-    "syntax error": ("def train(:\n", "contract", r"train\.py"),
-    "exception at import": ("raise RuntimeError('no luck')\n", "exception", "no luck"),
     "exception in train": ("def train():\n    raise ValueError('diverged')\n", "exception", "diverged"),
-    "no train function": ("x = 1\n", "contract", "train"),
     "wrong signature": ("def train(a, b):\n    pass\n", "contract", "train"),
-    "sys.exit(2)": ("import sys\ndef train():\n    sys.exit(2)\n", "exit", "2"),
-    "generator": ("def train():\n    yield 1\n", "contract", "generator"),
     "os._exit(0)": ("import os\ndef train():\n    os._exit(0)\n", "exit", "0"),
     "killed by a signal": (
         "import os, signal\ndef train():\n    os.kill(os.getpid(), signal.SIGSEGV)\n",
@@ -51,17 +46,10 @@ def test_a_missing_package_of_the_host_is_not_a_failure_of_the_submission(
     assert not list(tmp_path.rglob("manifest.json"))
 
 
-FIFTH_CALL_RAISES = "policy[0] += 1\n    if policy[0] == 5: raise RuntimeError('fifth')\n    return policy * 0"
-
 BAD_INFERENCE = {
     "exception in load_policy": ("load_policy", "raise OSError('no weights')", "exception", "no weights"),
-    "exception in the 5th infer_once": ("infer_once", FIFTH_CALL_RAISES, "exception", "call 5"),
     "wrong shape": ("infer_once", "return policy[:3]", "bad_output", "(3,)"),
     "NaN": ("infer_once", "return policy * np.nan", "bad_output", "NaN"),
-    "None": ("infer_once", "return None", "bad_output", "None"),
-    "text": ("infer_once", "return 'left'", "bad_output", "infer_once"),
-    "complex numbers": ("infer_once", "return policy.astype(complex)", "bad_output", "complex"),
-    "huge object": ("infer_once", "return np.zeros(300_000_000, np.uint8)", "bad_output", "infer_once"),
     "never returns": ("infer_once", "import time; time.sleep(600)", "timeout", "infer_once"),
 }
 
@@ -134,13 +122,6 @@ def test_empty_submission_folder_lists_what_is_missing(tmp_path, launch, submiss
     outcome = launch(empty, str(gin))
     assert outcome.status == 1
     assert "train.py" in outcome.output
-    assert outcome.manifest("train")["failure"]["kind"] == "contract"
-
-
-def test_arguments_that_train_does_not_take_are_a_failure(submission, launch) -> None:
-    outcome = launch(submission(), "training.gin", "--participant_args", "gin_config_path=x.gin")
-    assert outcome.status == 1
-    assert "gin_config_path" in outcome.output
     assert outcome.manifest("train")["failure"]["kind"] == "contract"
 
 

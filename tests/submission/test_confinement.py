@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.errors import ConfigError, UserError
-from a2perf.sandbox import Level, ProcessSandbox, register_sandbox, strongest_level
-from a2perf.sandbox.interface import _levels
+from a2perf.errors import ConfigError
+from a2perf.sandbox import strongest_level
 from a2perf.sandbox.limits import LEAST_SHARE_BYTES, PARALLEL_RUNS_VARIABLE, participants_bytes
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.submission_util import Submission
@@ -26,15 +25,6 @@ def settings(tmp_path: Path):
     return make
 
 
-@pytest.fixture
-def bubblewrap_missing():
-    before = dict(_levels)
-    register_sandbox("bubblewrap", Level(lambda: ProcessSandbox(confined=True), lambda: "no bwrap here"))
-    yield
-    _levels.clear()
-    _levels.update(before)
-
-
 def test_default_is_the_strongest_level_without_network(settings) -> None:
     chosen = confinement(settings(), {})
     assert (chosen.record.level, chosen.record.asked) == (strongest_level(), "strongest")
@@ -42,21 +32,6 @@ def test_default_is_the_strongest_level_without_network(settings) -> None:
     assert chosen.limits.processes == 512
     assert chosen.record.limits["processes"] == 512
     assert chosen.record.guarantees
-
-
-def test_level_that_cannot_be_had_is_an_error_and_with_permission_a_line_in_the_manifest(
-    settings, bubblewrap_missing
-) -> None:
-    with pytest.raises(UserError, match="no bwrap here"):
-        confinement(settings(sandbox="bubblewrap"), {})
-    record = confinement(settings(sandbox="bubblewrap", allow_weaker=True), {}).record
-    assert (record.level, record.asked) == ("process", "bubblewrap")
-    assert record.missing[0] == "the requested level 'bubblewrap': no bwrap here"
-
-
-def test_memory_limit_without_a_sandbox_is_an_error(settings) -> None:
-    with pytest.raises(UserError, match="memory_bytes"):
-        confinement(settings(sandbox="none", memory_limit_bytes=2**30), {})
 
 
 @pytest.mark.parametrize("level", ["process", pytest.param("bubblewrap", marks=pytest.mark.group("bwrap"))])
