@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,24 +64,6 @@ class CheckReport:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from markupsafe import Markup
-
-        from a2perf.api.html import heading, quiet, shown, view
-
-        count = len(self.findings)
-        result = "no problems" if not count else f"{count} problem{'s' if count > 1 else ''}"
-        tried = f"tried {self.steps} steps on {self.env_id} in the sandbox {self.sandbox}"
-        parts = []
-        for finding in self.findings:
-            message, _, traceback = finding.message.partition("\n")
-            parts.append(Markup("<p><code>{}</code>: {}</p>").format(shown(finding.where), shown(message)))
-            if traceback:
-                parts.append(Markup("<pre>{}</pre>").format(textwrap.dedent(shown(traceback))))
-            if finding.hint:
-                parts.append(quiet(f"Hint: {finding.hint}"))
-        return str(view(heading(str(self.folder), result), quiet(tried), *parts))
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as a JSON object, as ``a2perf check --json`` prints it."""

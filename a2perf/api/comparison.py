@@ -29,7 +29,7 @@ _KINDS: tuple[Kind, ...] = ("forest", "curves")
 class Comparison(Tabular):
     """Groups of runs compared with a baseline: better, worse or not separated, per task and overall. Immutable.
 
-    ``print`` shows the tables and reasons, a notebook the same as a table. ``to_pandas``
+    ``print`` shows the tables and reasons. ``to_pandas``
     returns one row per candidate, task and metric.
 
     Attributes:
@@ -213,11 +213,6 @@ class Comparison(Tabular):
         # the output of the command; on a narrow terminal without the columns that do not fit
         width = shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
         return f"{terminal_text(self.groups, width)}\n{wrapped(summary(self.groups), width)}"
-
-    def _repr_html_(self) -> str:
-        from a2perf.api.comparison_html import comparison_html
-
-        return str(comparison_html(self.groups))
 
 
 def _without_time(groups: ComparedGroups) -> CompareRecord:

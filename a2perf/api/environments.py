@@ -89,15 +89,6 @@ class TaskInfo:
     def __str__(self) -> str:
         return self.name
 
-    def _repr_html_(self) -> str:
-        from a2perf.api.html import heading, name_value_rows, quiet, view
-
-        arguments = ", ".join(f"{name}={value!r}" for name, value in self.kwargs.items())
-        rows = [("task", self.name, self.domain), ("environment", self.env_id, arguments)]
-        rows += [("protocol", self.role, "")] if self.role else []
-        rows += [("needs", self.needs, "")] if self.needs else []
-        return str(view(heading(self.title), quiet(self.summary), name_value_rows(rows)))
-
 
 class Tasks(Sequence[TaskInfo], Tabular):
     """An immutable sequence of tasks; a slice is one too.

@@ -1,11 +1,9 @@
-"""HTML of results in notebooks: escaped, without scripts, readable on light and dark pages.
+"""HTML of tables and links in notebooks: escaped, without scripts, readable on light and dark pages.
 
 Colours derive from ``currentColor``, which is the text colour of the page around.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from markupsafe import Markup
 
@@ -26,11 +24,7 @@ _STYLE = Markup("""<style>
 .a2perf-view tbody th{font-weight:400}
 .a2perf-view .n{text-align:right;font-variant-numeric:tabular-nums}
 .a2perf-view .q{opacity:.75;font-weight:400;font-size:.92em;white-space:normal}
-.a2perf-view h4{margin:.1em 0 .3em;font-size:1.08em;font-weight:600;color:inherit}
-.a2perf-view ul{margin:.2em 0 .4em;padding-left:1.3em}
 .a2perf-view p{margin:.2em 0}
-.a2perf-view pre{margin:.3em 0;padding:.5em .7em;max-height:16em;overflow:auto;white-space:pre-wrap;
- background:color-mix(in srgb,currentColor 7%,transparent);color:inherit;border:0}
 .a2perf-view code{background:none;color:inherit;padding:0;word-break:break-all}
 </style>""")
 
@@ -38,12 +32,6 @@ _STYLE = Markup("""<style>
 def view(*parts: str) -> Markup:
     """Returns escaped parts (``Markup``) or texts in one block with the style of results."""
     return Markup('{}<div class="a2perf-view">{}</div>').format(_STYLE, Markup("").join(parts))
-
-
-def inner(block: str) -> Markup:
-    """Returns the content of a ``view``, to put it into another one."""
-    opening = '<div class="a2perf-view">'
-    return Markup(block.partition(opening)[2].removesuffix("</div>"))
 
 
 def shown(text: str) -> str:
@@ -54,26 +42,3 @@ def shown(text: str) -> str:
 def quiet(text: str) -> Markup:
     """Returns a remark in smaller, fainter type."""
     return Markup('<p class="q">{}</p>').format(shown(text))
-
-
-def heading(text: str, detail: str = "") -> Markup:
-    """Returns a heading with a fainter detail beside it."""
-    beside = Markup(' <span class="q">{}</span>').format(shown(detail)) if detail else Markup("")
-    return Markup("<h4>{}{}</h4>").format(shown(text), beside)
-
-
-def listed(texts: Any) -> Markup:
-    """Returns texts as a list; empty without any."""
-    items = Markup("").join(Markup("<li>{}</li>").format(shown(text)) for text in texts)
-    return Markup("<ul>{}</ul>").format(items) if items else Markup("")
-
-
-def name_value_rows(rows: Any) -> Markup:
-    """Returns (name, value, remark) rows as a table."""
-    body = Markup("").join(
-        Markup('<tr><th scope="row">{}</th><td class="n">{}</td><td class="q">{}</td></tr>').format(
-            shown(name), shown(value), shown(remark)
-        )
-        for name, value, remark in rows
-    )
-    return Markup("<table><tbody>{}</tbody></table>").format(body)

@@ -117,17 +117,6 @@ class OfflineDataset(Dataset, Tabular):
 
         return describe_text(describe(self))
 
-    def _repr_html_(self) -> str:
-        from markupsafe import Markup
-
-        from a2perf.api.html import heading, inner, shown, view
-        from a2perf.api.table_html import table_html
-
-        first, _, rest = repr(self).partition("\n")
-        return str(
-            view(heading(first), Markup("<pre>{}</pre>").format(shown(rest)), inner(table_html(self.table(), 5)))
-        )
-
 
 def open_dataset(name: str | os.PathLike[str], datasets_path: str | os.PathLike[str] | None = None) -> OfflineDataset:
     """Opens an offline dataset of a2perf or Minari.

@@ -262,8 +262,3 @@ class Result(LazyRun, Tabular):
         from a2perf.api.result_text import result_text
 
         return result_text(self, self.interval)
-
-    def _repr_html_(self) -> str:
-        from a2perf.api.result_html import result_html
-
-        return str(result_html(self, self.interval))

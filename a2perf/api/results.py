@@ -256,11 +256,6 @@ class Runs(Sequence[Result], Tabular):
 
         return runs_text(self._results)
 
-    def _repr_html_(self) -> str:
-        from a2perf.api.result_html import runs_html
-
-        return str(runs_html(self._results))
-
     if TYPE_CHECKING:
         _results: tuple[Result, ...]
         _scores: dict[str, Scores]

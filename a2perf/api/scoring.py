@@ -199,11 +199,6 @@ class Scores(Tabular):
     def __repr__(self) -> str:
         return terminal_text(self.text())
 
-    def _repr_html_(self) -> str:
-        from a2perf.api.score_html import scores_html
-
-        return str(scores_html(self._document))
-
     if TYPE_CHECKING:
         _document: dict[str, Any]
         _groups: tuple[ScoredGroup, ...]

@@ -102,35 +102,6 @@ class Submitted(Tabular):
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        from markupsafe import Markup
-
-        from a2perf.api.html import heading, inner, listed, quiet, shown, view
-        from a2perf.api.table_html import table_html
-
-        record = self.record
-        done = sum(run.state == _FINISHED for run in record.runs)
-        rows = [(name, score) for name, score in self.scores.items()]
-        scores = Table(
-            {
-                "task": [name for name, _ in rows],
-                "normalised IQM": [score.iqm for _, score in rows],
-                "low": [score.low for _, score in rows],
-                "high": [score.high for _, score in rows],
-                "seeds": [f"{score.seeds} of {score.expected}" for _, score in rows],
-            },
-            kinds={"normalised IQM": "float", "low": "float", "high": "float"},
-        )
-        return str(
-            view(
-                heading(record.submission.name, f"protocol {record.protocol}, track {record.track.replace('_', ' ')}"),
-                quiet(f"{done} of {len(record.runs)} runs finished; 0 is the floor, 1 the expert"),
-                inner(table_html(scores)),
-                Markup("<p>Not rankable:</p>{}").format(listed(record.not_rankable)) if record.not_rankable else "",
-                Markup("<p><code>{}</code></p>").format(shown(str(self.folder))),
-            )
-        )
-
 
 def submit(
     submission: str | os.PathLike[str],

@@ -231,19 +231,6 @@ class Tracked(Tabular):
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        from a2perf.api.html import heading, inner, listed, name_value_rows, view
-
-        notes = [f"ended by {self._failure}"] if self._failure else []
-        notes += [f"recorded in {self.bundle}"] if self.bundle is not None else []
-        parts = [
-            heading(self.name, "running" if self.is_running else ""),
-            name_value_rows([("wall clock", _text(self.wall_clock), ""), *self._lines()]),
-        ]
-        if self.report.phases:
-            parts.append(inner(self.table()._repr_html_()))
-        return str(view(*parts, listed(notes)))
-
     def _lines(self) -> list[tuple[str, str, str]]:
         """Returns label, value and method of each cost."""
         costs = self.costs

@@ -57,8 +57,6 @@ def test_too_many_columns_are_refused(data: a2perf.OfflineDataset, monkeypatch: 
 def test_text_is_that_of_the_command(data: a2perf.OfflineDataset, tmp_path: Path) -> None:
     root = str(tmp_path / "datasets")
     assert CliRunner().invoke(datasets, ["inspect", NAME, "--datasets-path", root]).output == f"{data!r}\n"
-    assert "toys/boxes/made-v0" in data._repr_html_()
-    assert "<script" not in data._repr_html_()
 
 
 def test_datasets_are_equal_by_content_and_pickle_by_place(data: a2perf.OfflineDataset, tmp_path: Path) -> None:

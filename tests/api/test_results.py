@@ -317,7 +317,6 @@ def test_returns_of_several_tasks_are_never_averaged_together(shipped: Runs) -> 
 
 def test_an_empty_selection_prints_and_says_so() -> None:
     assert repr(Runs()) == "no runs"
-    assert "no runs" in Runs()._repr_html_()
     assert len(Runs().to_pandas()) == 0
     with pytest.raises(ConfigError, match="no runs to be scored"):
         Runs().scores()
@@ -342,7 +341,7 @@ def test_no_run_is_read_before_it_is_needed_and_none_twice(
     runs.to_pandas()
     runs.episodes()
     runs.where(task="trot").scores()
-    repr(runs), repr(runs[0]), runs._repr_html_()
+    repr(runs), repr(runs[0])
     assert len(read) == 6
     # with a warm cache of scores, no run is read at all
     read.clear()
@@ -407,12 +406,6 @@ def test_a_failed_run_shows_the_cause_first(tmp_path: Path) -> None:
     assert result.mean_return is None
     lines = repr(result).splitlines()
     assert lines[1] == "  failed in train (exception): ValueError: <b>bad</b>"
-    html = result._repr_html_()
-    assert "&lt;b&gt;bad&lt;/b&gt;" in html
-    assert "&lt;script&gt;last line" in html
-    assert "<script" not in html
-    assert "\x1b" not in html
-    assert "Traceback" in html
 
 
 def test_a_noisy_host_is_stated_with_the_numbers(tmp_path: Path) -> None:
@@ -424,7 +417,6 @@ def test_a_noisy_host_is_stated_with_the_numbers(tmp_path: Path) -> None:
     line = "Timings unreliable, noisy host: other processes used 80 % of the processors."
     assert line in result.conditions
     assert line in " ".join(repr(result).split())
-    assert line in result._repr_html_()
 
 
 def test_generalization_keeps_its_tasks_apart(tmp_path: Path) -> None:
@@ -475,19 +467,18 @@ def test_an_unreadable_run_is_a_result_without_numbers(tmp_path: Path) -> None:
     result = read_run(bundle)
     assert result.state == "unreadable"
     assert any("manifest.json could not be read" in text for text in result.conditions)
-    repr(result), result._repr_html_()
+    assert "manifest.json could not be read" in " ".join(repr(result).split())
 
 
 def test_names_of_strangers_are_escaped(tmp_path: Path) -> None:
     made_bundles.write_inference(tmp_path / "a", 0, name=HOSTILE, task=HOSTILE)
     runs = read_runs(tmp_path)
     for shown in (runs, runs[0], runs.scores(), runs[0].episodes(), runs.table()):
-        text, html = repr(shown), shown._repr_html_()
-        assert "\x1b" not in text
-        assert "\u202e" not in text
-        assert "<script" not in html
-        assert "\x1b" not in html
-        assert "&lt;script&gt;" in html or "alert" not in html
+        assert "\x1b" not in repr(shown)
+        assert "\u202e" not in repr(shown)
+    html = runs.table()._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
     assert "\x1b" not in runs[0].name + runs[0].task
     assert "\x1b" not in "".join(runs.to_pandas()["algorithm"])
     runs.plot().savefig(tmp_path / "figure.svg")
@@ -495,7 +486,7 @@ def test_names_of_strangers_are_escaped(tmp_path: Path) -> None:
 
 
 def test_html_needs_no_script_and_no_fixed_colour(shipped: Runs) -> None:
-    for shown in (shipped, shipped[0], shipped.scores()):
+    for shown in (shipped.table(), shipped[0].episodes(), shipped.scores().table()):
         html = shown._repr_html_()
         assert "<script" not in html
         assert "http" not in html

@@ -182,13 +182,6 @@ def test_scores_are_immutable_values(scores: Scores) -> None:
     assert scores != score(PACKED, profile="upstream")
 
 
-def test_html_is_one_row_per_group(scores: Scores) -> None:
-    html = scores._repr_html_()
-    assert html.count('<th scope="row">') == len(scores)
-    assert "≈" in html
-    assert "rules" in html
-
-
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown profile 'correct'; did you mean 'corrected'"):
         score(PACKED, profile="correct")  # type: ignore[arg-type]

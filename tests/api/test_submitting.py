@@ -86,9 +86,7 @@ def test_result_of_a_thread_is_that_of_the_command(
     assert list(frame["mode"]) == ["inference"] * 3
     assert list(frame["state"]) == ["finished"] * 3
     assert list(frame["mean_return"]) == [entry.mean_return for entry in result.record.runs]
-    html = result._repr_html_()
-    assert "made with --quick, a reduced protocol" in html
-    assert "3 of 3 runs finished" in html
+    assert "made with --quick, a reduced protocol" in " ".join(repr(result).split())
 
 
 def test_failed_runs_are_a_result(submission: Callable[..., Path], tmp_path: Path) -> None:

@@ -128,7 +128,6 @@ def test_phases_share_the_costs_and_sum_to_the_whole() -> None:
     assert frame["cpu_time"].sum() == pytest.approx(tracked.cpu_time.value)
     assert frame.attrs["units"]["energy"] == "kWh"
     assert "busy" in str(tracked)
-    assert "busy" in tracked._repr_html_()
 
 
 def test_a_block_without_phases_is_one_row() -> None:
@@ -434,10 +433,7 @@ def test_a_slow_start_is_no_idle_baseline(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_texts_of_strangers_are_escaped() -> None:
     with a2perf.track("<script>alert(1)</script>\x1b[31m") as tracked:
-        tracked.mark("<b>")
-    html = tracked._repr_html_()
-    assert "<script>" not in html
-    assert "<b>" not in html
+        tracked.mark("\x1b[1mb")
     assert "\x1b" not in str(tracked)
     assert max(map(len, str(tracked).splitlines())) <= 80
 
