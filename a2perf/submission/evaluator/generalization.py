@@ -77,10 +77,6 @@ class _TaskRun:
     run_limit: RunLimit
     services: Sessions = ()
 
-    def clear_outcome(self) -> None:
-        """Removes the outcome of an earlier attempt."""
-        (self.folder / OUTCOME_FILE).unlink(missing_ok=True)
-
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
     """Evaluates the submission on all tasks of its domain, or on those listed.
@@ -166,7 +162,7 @@ def _run_all(
         while waiting or running:
             while waiting and len(running) < limit:
                 item = waiting.pop(0)
-                item.clear_outcome()
+                (item.folder / OUTCOME_FILE).unlink(missing_ok=True)  # of an earlier attempt
                 process = _started(context, item, services)
                 running[process.sentinel] = (item, process)
             for sentinel in multiprocessing.connection.wait(list(running)):

@@ -26,9 +26,8 @@ from a2perf.submission.evaluator.identity import RunTask
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participants import Participants
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.rollouts import rollout
+from a2perf.submission.evaluator.rollouts import StepTrace, rollout
 from a2perf.submission.evaluator.step_account import StepAccount, StepTotals, mean_costs
-from a2perf.submission.evaluator.step_trace import StepTrace
 from a2perf.submission.settings import Submission
 
 

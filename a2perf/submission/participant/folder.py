@@ -23,7 +23,6 @@ from a2perf.submission.participant.signatures import (
     ContractError,
     Role,
     accepted_args,
-    check_form,
     check_infer_once,
     check_load_policy,
     check_preprocess,
@@ -129,21 +128,20 @@ class SubmissionCode:
         load, infer_once = found["load_policy"], found["infer_once"]
         signature = signature_of(load)
         env_name = check_load_policy(signature)
-        call = check_infer_once(signature_of(infer_once))
+        infer_keywords = check_infer_once(signature_of(infer_once))
 
         def load_policy(env: Any, args: Mapping[str, str]) -> Any:
             keywords = accepted_args(load.__name__, signature, args, env=True)
             return load(env, **keywords) if env_name is None else load(**{env_name: env}, **keywords)
 
         preprocess = found["preprocess_observation"]
-        names = None if call.policy is None or call.observation is None else (call.policy, call.observation)
         return InferenceFunctions(
             load_policy,
             found.get(REPORT_CONFIDENCE.names[0]),
             preprocess,
             check_preprocess(signature_of(preprocess)),
             infer_once,
-            names,
+            infer_keywords,
         )
 
     def _adapted(self) -> Any:
@@ -151,6 +149,6 @@ class SubmissionCode:
         assert self.form is not None
         from a2perf.domains.registry import load_attribute  # ordinary submissions do without it
 
-        role = Role(self.form.file, (self.form.function,), self.form.expected, check_form)
+        role = Role(self.form.file, (self.form.function,), self.form.expected)
         function = find(importlib.import_module(self.form.file.removesuffix(".py")), role)
         return load_attribute(self.form.adapter)(function)

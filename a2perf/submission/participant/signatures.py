@@ -52,21 +52,25 @@ class Role:
 
     Attributes:
         names: its name, followed by older names that are accepted too.
-        check: raises ``ContractError`` if a signature cannot be called as the contract requires.
+        accepts: raises ``ContractError`` if a signature cannot be called as the contract requires; by default, if it
+            cannot be called with one positional argument.
     """
 
     file: str
     names: tuple[str, ...]
     expected: str
-    check: Callable[[inspect.Signature], object]
+    accepts: Callable[[inspect.Signature], object] | None = None
 
+    def check(self, signature: inspect.Signature) -> None:
+        """Checks the signature of its function.
 
-@dataclass(frozen=True)
-class InferCall:
-    """How ``infer_once`` is called: by position, or by these keywords."""
-
-    policy: str | None
-    observation: str | None
+        Raises:
+            ContractError: it cannot be called as the contract requires.
+        """
+        if self.accepts is None:
+            _accept(self, signature, _problem(signature, None))
+        else:
+            self.accepts(signature)
 
 
 def accepted_args(
@@ -139,8 +143,11 @@ def check_load_policy(signature: inspect.Signature) -> str | None:
     return None
 
 
-def check_infer_once(signature: inspect.Signature) -> InferCall:
+def check_infer_once(signature: inspect.Signature) -> tuple[str, str] | None:
     """Accepts ``infer_once(policy, observation)``, by position or by keyword, in either order.
+
+    Returns:
+        The keywords for policy and observation, or ``None`` if both are passed by position.
 
     Raises:
         ContractError: it has no parameters for policy and observation, or requires further ones.
@@ -152,8 +159,8 @@ def check_infer_once(signature: inspect.Signature) -> InferCall:
     is_swapped = names[:2] == [observation, policy]
     if (by_position is None and not is_swapped) or _problem(signature, **{policy: None, observation: None}) is not None:
         _accept(INFER_ONCE, signature, by_position)
-        return InferCall(None, None)
-    return InferCall(policy, observation)
+        return None
+    return policy, observation
 
 
 def check_preprocess(signature: inspect.Signature) -> bool:
@@ -168,27 +175,6 @@ def check_preprocess(signature: inspect.Signature) -> bool:
     takes_spec = _problem(signature, None, time_step_spec=None) is None
     _accept(PREPROCESS, signature, None if takes_spec else _problem(signature, None))
     return takes_spec
-
-
-def check_form(signature: inspect.Signature) -> None:
-    """Accepts a function of another form of submissions: one positional argument.
-
-    Raises:
-        ContractError: it has no positional parameter, or requires further ones.
-    """
-    if problem := _problem(signature, None):
-        raise ContractError(
-            f"the function has the wrong signature: {problem}; found {_text(signature)}", "give it one parameter"
-        )
-
-
-def check_report_confidence(signature: inspect.Signature) -> None:
-    """Accepts ``report_confidence(policy)``.
-
-    Raises:
-        ContractError: it has no positional parameter, or requires further ones.
-    """
-    _accept(REPORT_CONFIDENCE, signature, _problem(signature, None))
 
 
 def _problem(signature: inspect.Signature, *values: None, **named: None) -> str | None:
@@ -223,7 +209,7 @@ LOAD_POLICY = Role(
 PREPROCESS = Role("inference.py", ("preprocess_observation",), "preprocess_observation(observation)", check_preprocess)
 INFER_ONCE = Role("inference.py", ("infer_once",), "infer_once(policy, observation)", check_infer_once)
 ROLES = (TRAIN, LOAD_POLICY, PREPROCESS, INFER_ONCE)
-REPORT_CONFIDENCE = Role("inference.py", ("report_confidence",), "report_confidence(policy)", check_report_confidence)
+REPORT_CONFIDENCE = Role("inference.py", ("report_confidence",), "report_confidence(policy)")
 """Optional. It is called after each scored episode and returns the probability that the episode succeeded."""
 
 

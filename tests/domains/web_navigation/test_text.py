@@ -18,8 +18,7 @@ from a2perf.domains.web_navigation.text import ActionText, TextAction, TextView,
 from a2perf.errors import ConfigError
 from a2perf.records import Episode
 from a2perf.submission.evaluator.action_record import ActionRecorder
-from a2perf.submission.evaluator.rollouts import rollout
-from a2perf.submission.evaluator.step_trace import StepTrace
+from a2perf.submission.evaluator.rollouts import StepTrace, rollout
 
 FORM = {
     "action": ["header_login", "username", "rememberme", "state", "cabin", "numberofpeople", "cart", "submit"],
