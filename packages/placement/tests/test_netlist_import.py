@@ -199,11 +199,8 @@ def test_the_commands_import_and_export(tmp_path):
 
     sample = tmp_path / "sample"
     run("sample", sample, "--format", "bookshelf", "--cells", 300, "--macros", 2, "--ports", 8)
-    out = run(
-        "import", "--bookshelf", sample / "design.aux", "-o", tmp_path / "t", "--grid", "25x20", "--pictures", "--json"
-    )
+    out = run("import", "--bookshelf", sample / "design.aux", "-o", tmp_path / "t", "--grid", "25x20", "--json")
     assert json.loads(out)["hard_macros"] == 2
-    assert (tmp_path / "t" / "flat.png").stat().st_size > 1000
     assert "2 macros" in run("save-pnr", tmp_path / "t", tmp_path / "p.tcl")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a2perf.cli.word_lists import removing_command
 from a2perf.errors import ConfigError
 from a2perf.storage import json_text
 from a2perf.terminal import console
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+_REMOVED = {"--pictures": "a2perf data netlist show DIR draws the clustered placement"}
 _GRID_HINT = "give COLUMNSxROWS, for example 24x21"
 
 
-@netlist.command(name="import")
+@netlist.command(name="import", cls=removing_command(_REMOVED))
 @click.option("--lef", multiple=True, type=_FILE, help="LEF file of cells or macros; repeatable.")
 @click.option("--def", "def_file", type=_FILE, help="DEF file of the design.")
 @click.option("--bookshelf", type=_FILE, metavar="FILE.aux", help="Bookshelf design, instead of LEF and DEF.")
@@ -37,7 +39,6 @@ _GRID_HINT = "give COLUMNSxROWS, for example 24x21"
 @click.option("--imbalance", type=float, help="How much larger than the mean a group may be.")
 @click.option("--utilization", type=float, default=0.5, show_default=True, help="Share of a cluster that cells cover.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the partitioner.")
-@click.option("--pictures", is_flag=True, help="Also write pictures of the flat and the clustered placement.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def import_command(
     lef: tuple[Path, ...],
@@ -48,7 +49,6 @@ def import_command(
     output: Path,
     grid: str | None,
     utilization: float,
-    pictures: bool,
     as_json: bool,
     imbalance: float | None,
     **grouping: Any,
@@ -73,19 +73,14 @@ def import_command(
             utilization=utilization,
             stage=stage,
         )
-    drawn: list[Path] = []
-    if pictures:
-        from a2perf_placement.netlists.pictures import write_pictures
-
-        drawn = write_pictures(output, task.flat, task.grouping)
     if as_json:
         click.echo(json_text({"folder": str(output), **task.record.counts, "seconds": task.seconds}))
         return 0
-    _print_summary(task, drawn)
+    _print_summary(task)
     return 0
 
 
-def _print_summary(task: ImportedTask, drawn: list[Path]) -> None:
+def _print_summary(task: ImportedTask) -> None:
     record, counts = task.record, {name: int(value) for name, value in task.record.counts.items()}
     click.echo(f"{task.folder}: design {record.design}")
     kinds = ("standard_cells", "hard_macros", "ports", "flat_nets")
@@ -98,8 +93,6 @@ def _print_summary(task: ImportedTask, drawn: list[Path]) -> None:
     click.echo("  seconds    " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in task.seconds.items()))
     for note in record.notes:
         click.echo(f"  note: {note}")
-    for path in drawn:
-        click.echo(f"  picture: {path}")
 
 
 def _parsed_grid(text: str | None) -> tuple[int, int] | None:
