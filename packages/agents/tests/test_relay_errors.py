@@ -43,7 +43,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, str]] = {
 @pytest.mark.parametrize("what", FAILURES)
 def test_an_error_of_the_server_has_its_kind(what: str, relay: Relays) -> None:
     rule, status, kind = FAILURES[what]
-    limit_s = 5.0 if kind == "timeout" else 300.0
+    limit_s = 5.0 if kind in ("timeout", "rate_limited") else 300.0
     through = relay([ScriptRule(when="fail", **rule), ScriptRule(answer="fine")], call_timeout_s=limit_s)
     with pytest.raises(openai.APIStatusError) as caught:
         through.ask("fail")

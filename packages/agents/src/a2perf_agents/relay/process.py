@@ -119,7 +119,7 @@ class Relay:
         """Records the calls in flight and closes everything."""
         await self._exchanges.finish(GRACE_S)
         if self._upstream is not None:
-            self._upstream.close()
+            await self._upstream.close()
         self._journal.close()
 
     def _last_error(self, scope: CallScope) -> tuple[str, str] | None:

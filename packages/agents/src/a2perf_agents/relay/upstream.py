@@ -145,9 +145,9 @@ class Upstream:
                         hint=f"choose one of its models: {', '.join(sorted(listed)[:10])}",
                     )
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Closes all connections."""
-        self._connections.close()
+        await self._connections.close()
 
 
 def _names(data: bytes) -> set[str]:
