@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from a2perf.sandbox.view import path_lines
 from a2perf.stranger_files import read_regular_file
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.folder_problems import Problem
+from a2perf.submission.evaluator.own_code import listed_packages, normalised_name
 from a2perf.submission.settings import Submission
 
 REQUIREMENTS = "requirements.txt"
@@ -29,7 +30,6 @@ OVERRIDES = "overrides.txt"
 """Optional file of a submission that overrides the requirements of its packages."""
 
 _MAX_BYTES = 2**20
-_DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 
 LOG = "python_env.log"
 """Log of building the environment, in the bundle's folder of logs."""
@@ -101,7 +101,7 @@ def required_packages(settings: Submission) -> dict[str, str]:
     except UserError:
         text = ""
     installed = listed_packages(_site_folders(settings))
-    named = {_normalised(found) for found in re.findall(r"^\s*([A-Za-z0-9][\w.-]*)", text, re.MULTILINE)}
+    named = {normalised_name(found) for found in re.findall(r"^\s*([A-Za-z0-9][\w.-]*)", text, re.MULTILINE)}
     return {name: installed.get(name, "") for name in sorted({"numpy", "gymnasium", *named})}
 
 
@@ -109,24 +109,6 @@ def _site_folders(settings: Submission) -> list[Path]:
     if settings.participant_python is None:
         return [Path(folder) for folder in sys.path if folder.endswith("-packages")]
     return sorted(Path(settings.participant_python).absolute().parent.parent.glob("lib/python3*/*-packages"))
-
-
-def _normalised(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()  # importing it from packaging would take 20 ms
-
-
-def listed_packages(folders: Iterable[Path]) -> dict[str, str]:
-    """Returns the versions of the packages in site folders by normalised name, the first folder first.
-
-    It reads only the names of the metadata folders (``numpy-1.26.4.dist-info``): their files may be untrusted, and
-    reading them takes 0.2 s.
-    """
-    found: dict[str, str] = {}
-    for folder in folders:
-        for entry in sorted(folder.glob("*.dist-info")):
-            if (match := _DIST_INFO.fullmatch(entry.name)) is not None:
-                found.setdefault(_normalised(match[1]), match[2])
-    return dict(sorted(found.items()))
 
 
 def requirement_problems(settings: Submission) -> list[Problem]:
