@@ -60,7 +60,6 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "data": ("a2perf.cli.data:data", "Fetch and list the data files of environments."),
         "datasets": ("a2perf.cli.datasets:datasets", "Make, combine and inspect offline datasets."),
         "python-env": ("a2perf.cli.python_env:python_env", "List and remove environments of submissions."),
-        "images": ("a2perf.cli.images:images", "List, build and remove images of the docker launcher."),
     },
 }
 SECTIONS = {

@@ -44,7 +44,7 @@ class LogTail:
 
 
 class ClusterLauncher(Launcher):
-    """Base class of the launchers of clusters, whose nodes share a file system and whose jobs outlive the launcher.
+    """Base class of the launchers of clusters: nodes share a file system, and jobs outlive their launcher.
 
     Args:
         poll_s: shortest time between two polls of the jobs, in seconds.

@@ -1,7 +1,7 @@
-"""Images of the domains: named by the content they are built from, built when missing, listed and pruned.
+"""Images of the domains: named by the content they are built from, and built when missing.
 
 An image's content consists of the files of this checkout that enter its build (``docker/``, the package, the lock) and
-its base image. An engine builds the same content once. Only ``a2perf images --prune`` removes images of older content.
+its base image. An engine builds the same content once; a run removes no image.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,29 +27,9 @@ from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.run_options import TRUST_FLAG
 
 REPOSITORY = "a2perf"
-CONTENT_LABEL = "a2perf.content"
 CHECKOUT = Path(__file__).resolve().parents[2]
 _DOMAIN = re.compile(r"""^\s*Submission\.domain\s*=\s*(?:%BenchmarkDomain\.(\w+)|["'](\w+)["'])""", re.MULTILINE)
 _VALUED = ("--domain", "--task", "--submission-gin-config-path", "--participant-module-path")
-
-
-@dataclass(frozen=True)
-class Image:
-    """A domain's image on the engine.
-
-    Attributes:
-        content: hash of what it was built from.
-        size_bytes: its size, layers that it shares with others included.
-        created: when it was built, ISO 8601.
-        current: whether this checkout would use it.
-    """
-
-    name: str
-    domain: str
-    content: str
-    size_bytes: int
-    created: str
-    current: bool
 
 
 def connect() -> tuple[Any, Any]:
@@ -170,55 +149,6 @@ def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
             hint="run `make docker` to see the whole build; docker/README.md lists its requirements",
         )
     return name
-
-
-def listed(client: Any, checkout: Path = CHECKOUT) -> list[Image]:
-    """Returns the images that ``ensure`` made on the engine, newest first.
-
-    Args:
-        client: client of the engine, from ``connect``.
-    """
-    found = []
-    for image in client.images.list(filters={"label": CONTENT_LABEL}):
-        content = image.labels[CONTENT_LABEL]
-        for tag in image.tags:
-            domain = tag.partition(":")[2].removesuffix(f"-{content}")
-            if tag != f"{REPOSITORY}:{domain}-{content}":
-                continue  # an alias: every domain also tags its latest build
-            size, created = int(image.attrs["Size"]), str(image.attrs["Created"])
-            found.append(Image(tag, domain, content, size, created, _current(domain, content, checkout)))
-    return sorted(found, key=lambda image: image.created, reverse=True)
-
-
-def prune(client: Any, *, everything: bool = False, checkout: Path = CHECKOUT) -> list[Image]:
-    """Removes the images that this checkout would not use, or all of them; returns the removed ones.
-
-    An image that a running container uses stays.
-
-    Args:
-        client: client of the engine, from ``connect``.
-
-    Returns:
-        The removed images.
-    """
-    import docker
-
-    gone = []
-    for image in listed(client, checkout):
-        if everything or not image.current:
-            try:
-                client.images.remove(image.name)
-            except docker.errors.APIError:
-                continue
-            gone.append(image)
-    return gone
-
-
-def _current(domain: str, content: str, checkout: Path) -> bool:
-    try:
-        return content_of(domain, checkout) == content
-    except UserError:
-        return False
 
 
 def _context(checkout: Path) -> Iterator[str]:
