@@ -17,7 +17,7 @@ export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup packages test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
+.PHONY: help setup packages test-docs test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "  lint               formatting, types and import contracts"
 	@echo "  test               lint and the test suite"
 	@echo "  test-packages      types, import contracts and tests of the distributions"
+	@echo "  test-docs          build the documentation site; check its links, search and accessibility in a browser"
 	@echo "  test-slow          tests that take minutes: fresh environments, lower bounds, baselines that learn"
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
 	@echo "  test-newer-python  tests on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
@@ -146,7 +147,7 @@ golden: $(INSTALLED)
 	@$(BIN)/python -m tests.golden.regenerate --fetch || echo "golden: continuing without the files of Ariane"
 
 test: setup lint
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not site"
 
 # The distributions, each beside the core and none of them needed by it.
 DISTRIBUTIONS := $(notdir $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml)))
@@ -255,6 +256,9 @@ paper:
 # Takes 1.5 minutes of one processor, most of it for the videos; later builds take seconds. A dead link fails it.
 docs: $(INSTALLED)
 	@$(BIN)/python -m docs.building
+
+test-docs: setup docs
+	@A2PERF_SITE=$(CURDIR)/build/docs $(BIN)/python -m pytest -n $(WORKERS) -m "site and not slow" tests/docs
 
 # The lock holds hashes of every file of a version, for other processors, and no addresses, for other indexes. torch and
 # TensorFlow stay out: participants bring them.

@@ -20,10 +20,18 @@ def built(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _build(repository, tmp_path_factory, "site")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of the built site: `make test-docs` runs them on the site that `make docs` has built."""
+    for item in items:
+        if "built_without_media" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.site)
+
+
 @pytest.fixture(scope="session")
 def built_without_media(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site without pictures of environments and without the leaderboard; takes a quarter of a minute."""
-    return _build(repository, tmp_path_factory, "site-without-media", "--no-pictures")
+    """The site of A2PERF_SITE; else one without pictures of environments and without the leaderboard."""
+    given = os.environ.get("A2PERF_SITE")
+    return Path(given) if given else _build(repository, tmp_path_factory, "site-without-media", "--no-pictures")
 
 
 def _build(repository: Path, tmp_path_factory: pytest.TempPathFactory, name: str, *options: str) -> Path:
