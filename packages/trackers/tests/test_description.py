@@ -7,11 +7,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import a2perf
 from a2perf.errors import UserError
 from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import scored_runs
@@ -20,7 +20,14 @@ from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import runs_of
 from a2perf_trackers.description import describe
 from a2perf_trackers.tracker_names import safe_name, unique_names
-from packages.trackers.tests.described_runs import LEARNED, difficult, manifest, of_several_modes, shipped
+from packages.trackers.tests.described_runs import (
+    LEARNED,
+    difficult,
+    manifest,
+    of_several_modes,
+    shipped,
+    without_package,
+)
 from tests.shipped_runs import unpacked
 
 # --- what exporters take ----------------------------------------------------------------------------------------------
@@ -29,19 +36,19 @@ from tests.shipped_runs import unpacked
 def test_runs_results_paths_and_iterables_of_them_give_the_same_runs() -> None:
     runs = read_runs([LEARNED])
     keys = [run.key for run in runs]
-    results = [SimpleNamespace(run=run) for run in runs]
-    for given in (runs, tuple(results), LEARNED, str(LEARNED), [LEARNED], iter(runs), [runs, []]):
-        assert [run.key for run in runs_of(given)] == keys  # type: ignore[arg-type]
+    results = a2perf.read_runs(LEARNED)
+    for given in (runs, results, list(results), LEARNED, str(LEARNED), [LEARNED], iter(runs)):
+        assert [run.key for run in runs_of(given)] == keys
     assert runs_of(runs[0]) == [runs[0]]
-    assert runs_of(results[0]) == [runs[0]]
+    assert [run.key for run in runs_of(results[0])] == keys[:1]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "no run to export was found"),
-        (3, "cannot export an object of type int"),
-        ([3.5], "cannot export an object of type float"),
+        ([], "no runs"),
+        (3, "int"),
+        ([3.5], "float"),
         ("nowhere", "nowhere does not exist"),
     ],
 )
@@ -60,6 +67,21 @@ def test_exporters_are_attributes_of_the_package_and_import_no_tracker() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("package", "needed", "call"),
+    [
+        ("mlflow", "MLflow needs the package mlflow-skinny", "log_runs(RUNS, tracking_uri='mlruns')"),
+        ("tensorboard", "TensorBoard needs the package tensorboard", "log_runs(RUNS, 'logs')"),
+        ("wandb", "Weights & Biases needs the package wandb", "log_runs(RUNS)"),
+    ],
+)
+def test_missing_package_names_its_extra(package: str, needed: str, call: str) -> None:
+    assert without_package(package, call) == (
+        f"the export to {needed}, which is not installed\n"
+        f"  Hint: pip install -e 'packages/trackers[{package}]', in a checkout"
+    )
 
 
 # --- the description --------------------------------------------------------------------------------------------------

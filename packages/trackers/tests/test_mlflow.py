@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
 import json
 import math
@@ -28,7 +27,6 @@ from packages.trackers.tests.described_runs import (
     manifest,
     of_several_modes,
     shipped,
-    without_package,
 )
 
 pytest.importorskip("mlflow")
@@ -238,19 +236,6 @@ def test_a_failure_in_the_middle_keeps_the_runs_before_it(tmp_path: Path) -> Non
     assert assert_equal(uri, runs[:1], [left.info.run_id]) > 1000
 
 
-def test_no_runs_are_an_error_before_mlflow_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no run to export was found"):
-        log_runs([], tracking_uri=tmp_path / "mlruns")
-    assert not (tmp_path / "mlruns").exists()
-
-
-def test_missing_package_names_its_extra() -> None:
-    assert without_package("mlflow", "log_runs(RUNS, tracking_uri='mlruns')") == (
-        "the export to MLflow needs the package mlflow-skinny, which is not installed\n"
-        "  Hint: pip install -e 'packages/trackers[mlflow]', in a checkout"
-    )
-
-
 def test_command_exports_and_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*words: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
@@ -269,8 +254,3 @@ def test_command_exports_and_prints_json(tmp_path: Path, capsys: pytest.CaptureF
     status, _, err = run(str(tmp_path / "nowhere"), "--tracking-uri", uri)
     assert status == 2
     assert err.splitlines()[1].startswith("  Hint: ")
-
-
-def test_examples_in_the_documentation_run(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(repository)
-    assert doctest.testmod(mlflow).failed == 0

@@ -13,11 +13,11 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from a2perf_trackers.given_runs import HoldsRun, RunSource, runs_of
+from a2perf_trackers.exporting import runs_of
 
 _MODULES = ("huggingface", "mlflow", "sb3", "tensorboard", "wandb")
 
-__all__ = ["HoldsRun", "RunSource", "runs_of"]
+__all__ = ["runs_of"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+from a2perf.api.given_runs import content_of, run_items
+from a2perf.api.recorded import AnyRuns
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import terminal_line
+from a2perf.runs.run import Run
 from a2perf_trackers.description import RunDescription, describe
-from a2perf_trackers.given_runs import RunSource, runs_of
 
+RunSource: TypeAlias = AnyRuns | Run | Iterable[Run]
+"""A path, a ``Result``, ``Runs``, a ``Run``, or an iterable of these."""
 _MOST_CHARACTERS = 300
 """Longest reason of a tracker that is shown; some trackers add the whole request."""
 
@@ -34,8 +39,26 @@ class ExportedRun:
     is_new: bool
 
 
+def runs_of(given: RunSource) -> list[Run]:
+    """Returns the runs in what an exporter was given.
+
+    Args:
+        given: a path, a ``Result``, ``Runs``, a ``Run``, or an iterable of these. A path stands for every run at or
+            below it, of any layout, packed files included.
+
+    Raises:
+        UserError: a path does not exist or holds no run, or an object is none of these.
+
+    Example:
+        >>> from a2perf_trackers import runs_of
+        >>> [run.mode for run in runs_of("results/recorded/learning")][:3]
+        ['inference', 'inference', 'inference']
+    """
+    return [content_of(item) for item in run_items(given)]
+
+
 def export_each(
-    given: RunSource | Iterable[RunSource],
+    runs: Sequence[Run],
     tracker: str,
     write: Callable[[RunDescription], ExportedRun],
     *,
@@ -46,16 +69,14 @@ def export_each(
     """Exports runs one after the other; a run that was given twice is exported once.
 
     Args:
-        given: what ``runs_of`` takes.
         write: writes one run, or finds that the tracker already has it.
 
     Returns:
         One entry per run, in the given order.
 
     Raises:
-        UserError: no run was found, or the tracker refused one. Runs before it stay exported.
+        UserError: the tracker refused a run. Runs before it stay exported.
     """
-    runs = runs_of(given)
     done: dict[str, ExportedRun] = {}
     exported: list[ExportedRun] = []
     for run in runs:

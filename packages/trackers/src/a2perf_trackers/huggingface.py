@@ -15,13 +15,13 @@ from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.storage import read_json
 from a2perf_trackers.dataset_card_text import dataset_card_text, size_category
-from a2perf_trackers.exporting import install_line
-from a2perf_trackers.given_runs import RunSource
+from a2perf_trackers.exporting import RunSource, install_line
 from a2perf_trackers.model_card_text import model_card_text
 from a2perf_trackers.model_results import TASK, eval_results, model_results, training_emissions
 
 if TYPE_CHECKING:
     from huggingface_hub import DatasetCard, ModelCard
+
 
 __all__ = ["dataset_card", "model_card"]
 
@@ -29,7 +29,7 @@ CROISSANT_FILE = "croissant.json"  # as a2perf.datasets.croissant writes it
 
 
 def model_card(
-    runs: RunSource | Sequence[RunSource], *, algorithm: str | None = None, profile: Profile = "corrected",
+    runs: RunSource, *, algorithm: str | None = None, profile: Profile = "corrected",
     license: str | None = None, library_name: str = "a2perf", tags: Sequence[str] = (),
 ) -> ModelCard:  # fmt: skip
     """Returns a model card with the results of one submission.

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from a2perf.metrics.values import Profile
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, export_each
-from a2perf_trackers.given_runs import RunSource, runs_of
+from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, runs_of
 from a2perf_trackers.mlflow_store import (
     COMPLETE_TAG,
     DIGEST_TAG,
@@ -34,7 +33,7 @@ _STATUS = {"failed": "FAILED", "interrupted": "KILLED", "unfinished": "RUNNING"}
 
 
 def log_runs(
-    runs: RunSource | Iterable[RunSource],
+    runs: RunSource,
     *,
     tracking_uri: str | Path | None = None,
     experiment: str | None = None,

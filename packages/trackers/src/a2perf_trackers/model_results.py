@@ -21,7 +21,7 @@ from a2perf.report.task_results import SeedGroup, TaskResults, results_by_task
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 from a2perf_trackers.description import has_public_seeds
-from a2perf_trackers.given_runs import RunSource, runs_of
+from a2perf_trackers.exporting import RunSource, runs_of
 
 TASK = "reinforcement-learning"
 _TYPES = {"returns": "mean_reward"}
@@ -50,7 +50,7 @@ class ModelResults:
         return next((run.identity.version for run in self.runs if run.identity.version), "")
 
 
-def model_results(given: RunSource | Sequence[RunSource], *, algorithm: str | None, profile: Profile) -> ModelResults:
+def model_results(given: RunSource, *, algorithm: str | None, profile: Profile) -> ModelResults:
     """Returns the results of one submission.
 
     Args:

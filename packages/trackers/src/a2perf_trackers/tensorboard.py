@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,7 @@ from a2perf.metrics.values import Profile
 from a2perf.runs.event_writer import EventWriter
 from a2perf.runs.run_record import folder_name
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, export_each, install_line, writable_folder
-from a2perf_trackers.given_runs import RunSource, runs_of
+from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, install_line, runs_of, writable_folder
 from a2perf_trackers.tracker_names import safe_name
 
 SUMMARY_TAG = "a2perf/summary"
@@ -28,7 +27,7 @@ _MOST_CHARACTERS = 100  # of a folder's name
 
 
 def log_runs(
-    runs: RunSource | Iterable[RunSource], folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
+    runs: RunSource, folder: str | Path, *, profile: Profile = "corrected", trace: bool = True
 ) -> list[ExportedRun]:
     """Writes recorded runs as TensorBoard event files, with HParams.
 

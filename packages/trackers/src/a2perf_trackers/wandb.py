@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from a2perf.errors import MissingDependency, UserError
 from a2perf.metrics.values import Profile
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, export_each, install_line, writable_folder
-from a2perf_trackers.given_runs import RunSource, runs_of
+from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, install_line, runs_of, writable_folder
 
 Mode = Literal["offline", "online"]
 PROJECT = "a2perf"
@@ -34,7 +33,7 @@ _COMPLETE = "a2perf-complete"
 
 
 def log_runs(
-    runs: RunSource | Iterable[RunSource],
+    runs: RunSource,
     *,
     project: str | None = None,
     entity: str | None = None,
