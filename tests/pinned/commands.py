@@ -285,7 +285,6 @@ submit entry -o submitted --protocol nonsense
 competition verify missing
 competition run missing
 python-env
-images
 init new_entry
 init ./new_entry
 init
