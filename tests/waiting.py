@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
@@ -23,6 +24,14 @@ def until(question: Callable[[], T | None]) -> T:
             raise TimeoutError(f"nothing happened within {PATIENCE_S:g} s")
         time.sleep(0.02)
     return answer
+
+
+def is_alive(pid: int) -> bool:
+    """Returns whether a process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 class Child(subprocess.Popen[Any]):

@@ -14,7 +14,7 @@ from a2perf.errors import InfrastructureError
 from a2perf.sandbox import Limits, SandboxSpec, bubblewrap, get_sandbox
 from a2perf.sandbox.guard.tree import descendants
 from tests.killed_python import kill_first_starts
-from tests.waiting import Child, until
+from tests.waiting import Child, is_alive, until
 
 pytestmark = pytest.mark.group("bwrap")
 MIB = 2**20
@@ -167,13 +167,6 @@ time.sleep(600)
 """
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_an_evaluator_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "scratch").mkdir()
@@ -187,4 +180,4 @@ def test_nothing_outlives_an_evaluator_that_is_killed(tmp_path: Path, number: si
         assert len(tree) >= 6  # the guard, bubblewrap twice, the program and three of its own
         evaluator.send_signal(number)
         evaluator.wait(300)
-        until(lambda: not any(map(alive, tree)) and not (tmp_path / "scratch").exists())
+        until(lambda: not any(map(is_alive, tree)) and not (tmp_path / "scratch").exists())

@@ -14,7 +14,7 @@ from a2perf.errors import InfrastructureError
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.sandbox.limits import place
-from tests.waiting import Child, until
+from tests.waiting import Child, is_alive, until
 
 MIB = 1024 * 1024
 
@@ -35,14 +35,6 @@ def daemon(marker):
     while True:
         time.sleep(600)
 """
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.rollouts import ParticipantPolicy
 from tests.participants import make_participant
-from tests.waiting import Child, until
+from tests.waiting import Child, is_alive, until
 
 MIB = 1024 * 1024
 
@@ -53,13 +53,6 @@ def inference(
     infer: str = "return np.asarray(observation)[:2]",
 ) -> str:
     return INFERENCE.format(top=top, load=load, preprocess=preprocess, infer=infer)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.fixture
