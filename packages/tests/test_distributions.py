@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -48,14 +47,3 @@ def test_the_core_knows_its_commands(name: str) -> None:
 
 def test_its_page_names_existing_commands_and_options(name: str) -> None:
     assert list(documents.check(PACKAGES / name / "README.md")) == []
-
-
-def test_it_imports_no_other_distribution(name: str) -> None:
-    others = {f"a2perf_{other}" for other in NAMES} - {f"a2perf_{name}"}
-    sources = list((PACKAGES / name / "src").rglob("*.py"))  # an example may use several
-    assert sources
-    for path in sources:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert others.isdisjoint(module.partition(".")[0] for module in modules), path

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,9 @@ from websockets.sync.client import ClientConnection, connect
 import a2perf
 from a2perf_serve.values import from_plain
 from packages.serve.tests import openenv_python
-from packages.serve.tests.conftest import ROBOT, TEXT, WEB, Server, assert_same, started
+from packages.serve.tests.conftest import ROBOT, TEXT, WEB, Server, assert_same
 from tests.docs import documents
 from tests.waiting import until
-
-
-@pytest.fixture(scope="module")
-def openenv_server() -> Iterator[Server]:
-    arguments = ["--task", WEB, "--task", ROBOT, "--task", TEXT, "--max-sessions", "3", "--request-seconds", "1"]
-    arguments += ["--client-kwargs", "step_limit", "--max-message-bytes", "65536"]
-    with started("openenv", *arguments) as server:
-        yield server
 
 
 def _ask(connection: ClientConnection, kind: str, **data: Any) -> dict[str, Any]:
@@ -35,10 +26,10 @@ def _ask(connection: ClientConnection, kind: str, **data: Any) -> dict[str, Any]
     return fields
 
 
-def test_an_episode_over_a_websocket_equals_the_local_one(openenv_server: Server) -> None:
+def test_an_episode_over_a_websocket_equals_the_local_one(server: Server) -> None:
     local = a2perf.make(WEB)
     observation, _ = local.reset(seed=1)
-    with connect(openenv_server.websocket + "/ws", max_size=None) as connection:
+    with connect(server.websocket + "/ws", max_size=None) as connection:
         fields = _ask(connection, "reset", seed=1, episode_id="first")
         assert fields["type"] == "observation"
         assert (fields["data"]["reward"], fields["data"]["done"]) == (None, False)
@@ -73,8 +64,8 @@ def test_an_episode_over_a_websocket_equals_the_local_one(openenv_server: Server
         ('{"type": "reset", "data": {"task": "nope"}}', "FACTORY_ERROR", "unknown_task"),
     ],
 )
-def test_errors_have_a_code_of_openenv_and_a_kind(openenv_server: Server, message: str, code: str, kind: str) -> None:
-    with connect(openenv_server.websocket + "/ws", max_size=None) as connection:
+def test_errors_have_a_code_of_openenv_and_a_kind(server: Server, message: str, code: str, kind: str) -> None:
+    with connect(server.websocket + "/ws", max_size=None) as connection:
         _ask(connection, "reset", seed=1)
         connection.send(message)
         fields = json.loads(connection.recv(300))
@@ -82,8 +73,8 @@ def test_errors_have_a_code_of_openenv_and_a_kind(openenv_server: Server, messag
         assert _ask(connection, "reset", seed=1)["type"] == "observation"
 
 
-def test_a_reset_changes_the_task_and_its_arguments(openenv_server: Server) -> None:
-    with connect(openenv_server.websocket + "/ws", max_size=None) as connection:
+def test_a_reset_changes_the_task_and_its_arguments(server: Server) -> None:
+    with connect(server.websocket + "/ws", max_size=None) as connection:
         _ask(connection, "reset", kwargs={"step_limit": 1})
         assert _ask(connection, "step", action=0)["data"]["done"]
         _ask(connection, "reset")  # keeps them
@@ -93,33 +84,27 @@ def test_a_reset_changes_the_task_and_its_arguments(openenv_server: Server) -> N
         assert "reward_terms" in _ask(connection, "step", action=[0.0] * 12)["data"]["observation"]["info"]
 
 
-def test_a_connection_beyond_the_limit_learns_why(openenv_server: Server) -> None:
-    address = openenv_server.websocket + "/ws"
-    with connect(address) as first, connect(address) as second, connect(address) as third:
-        for one in (first, second, third):
-            assert _ask(one, "state")["type"] == "state"
-        with connect(address) as fourth:
-            assert json.loads(fourth.recv(300))["data"]["code"] == "CAPACITY_REACHED"
-
-
-def test_sessions_over_http(openenv_server: Server) -> None:
-    status, fields = openenv_server.request("POST", "/reset", {"seed": 1})
+def test_sessions_over_http(server: Server) -> None:
+    status, fields = server.request("POST", "/reset", {"seed": 1})
     session = {"session_id": fields["session_id"]}
     assert status == 200
-    status, stepped = openenv_server.request("POST", "/step", {**session, "action": {"action": 0}, "timeout_s": 3})
+    status, stepped = server.request("POST", "/step", {**session, "action": {"action": 0}, "timeout_s": 3})
     assert (status, stepped["done"]) == (200, False)
-    assert openenv_server.request("GET", f"/state?session_id={fields['session_id']}")[1]["step_count"] == 1
-    assert openenv_server.request("POST", "/step", {"action": {"action": 0}})[0] == 400
-    assert openenv_server.request("POST", "/close", session) == (200, {"closed": True})
-    assert openenv_server.request("POST", "/step", {**session, "action": {"action": 0}})[0] == 404
-    assert set(openenv_server.request("GET", "/schema")[1]) >= {"action", "observation", "state"}
-    assert openenv_server.request("GET", "/health") == (200, {"status": "healthy"})
+    assert server.request("GET", f"/state?session_id={fields['session_id']}")[1]["step_count"] == 1
+    assert server.request("POST", "/step", {"action": {"action": 0}})[0] == 400
+    assert server.request("POST", "/close", session) == (200, {"closed": True})
+    assert server.request("POST", "/step", {**session, "action": {"action": 0}})[0] == 404
+    assert set(server.request("GET", "/schema")[1]) >= {"action", "observation", "state"}
+    assert server.request("GET", "/health") == (200, {"status": "healthy"})
 
 
 @pytest.mark.parametrize(
     ("path", "body", "status", "kind"),
     [
         ("/step", b"\xff", 400, "malformed"),
+        ("/reset", b'{"task": "\xff"}', 400, "malformed"),
+        ("/../../etc/passwd", b"{}", 404, "not_found"),
+        ("/schema", b"{}", 405, "method_not_allowed"),
         ("/step", b'{"session_id": "guess", "action": {"action": 0}}', 404, "unknown_session"),
         ("/step", b'{"session_id": 3, "action": {"action": 0}}', 400, "bad_request"),
         ("/close", b'{"session_id": "guess"}', 404, "unknown_session"),
@@ -127,21 +112,19 @@ def test_sessions_over_http(openenv_server: Server) -> None:
         ("/reset", b'{"session_id": "guess"}', 404, "unknown_session"),
     ],
 )
-def test_bad_http_requests_get_their_status(
-    openenv_server: Server, path: str, body: bytes, status: int, kind: str
-) -> None:
-    found, fields = openenv_server.request("POST", path, body)
+def test_bad_http_requests_get_their_status(server: Server, path: str, body: bytes, status: int, kind: str) -> None:
+    found, fields = server.request("POST", path, body)
     assert (found, fields["error"]["kind"]) == (status, kind)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the kernel cannot limit the time")
-def test_a_client_that_reads_no_answer_is_disconnected(openenv_server: Server) -> None:
+def test_a_client_that_reads_no_answer_is_disconnected(server: Server) -> None:
     """Its buffers fill, and the limit is one second; another client's episode continues bit for bit."""
     request = b'{"type": "reset", "data": {"seed": 1}}'
     frame = bytes([0x81, 0x80 | len(request), 0, 0, 0, 0]) + request
-    with socket.socket() as deaf, connect(openenv_server.websocket + "/ws", max_size=None) as other:
+    with socket.socket() as deaf, connect(server.websocket + "/ws", max_size=None) as other:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.connect((openenv_server.host, openenv_server.port))
+        deaf.connect((server.host, server.port))
         deaf.sendall(
             b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -149,7 +132,7 @@ def test_a_client_that_reads_no_answer_is_disconnected(openenv_server: Server) -
         assert deaf.recv(12) == b"HTTP/1.1 101"
         first = _ask(other, "reset", seed=1)
         deaf.sendall(1000 * frame)  # 15 MB of answers
-        until(lambda: openenv_server.sessions() == 1)
+        until(lambda: server.sessions() == 1)
         assert _ask(other, "reset", seed=1) == first
 
 
@@ -178,7 +161,7 @@ runpy.run_path("train_openenv.py", run_name="__main__")
 
 @pytest.mark.group("openenv")
 def test_the_unmodified_client_plays_episodes_and_learns_with_the_program_of_the_page(
-    openenv_server: Server, repository: Path, tmp_path: Path
+    server: Server, repository: Path, tmp_path: Path
 ) -> None:
     """One process does both, because importing the client takes seven seconds."""
     page = repository / "docs" / "how_to" / "train_with_openenv.md"
@@ -188,7 +171,7 @@ def test_the_unmodified_client_plays_episodes_and_learns_with_the_program_of_the
     first = {task: local.reset(seed=1)[0] for task, local in environments.items()}
     episodes = {task: local.unwrapped.solution() for task, local in environments.items()}
     episodes[TEXT].insert(0, "click 999")  # costs a step
-    command = [str(openenv_python.found()), "-c", _CLIENT, openenv_server.address, json.dumps(episodes)]
+    command = [str(openenv_python.found()), "-c", _CLIENT, server.address, json.dumps(episodes)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     played, *printed = done.stdout.splitlines()
