@@ -50,16 +50,19 @@ def test_a_killed_server_leaves_no_process() -> None:
 
 def test_idle_and_old_sessions_expire() -> None:
     with started("openenv", "--task", WEB, "--idle-seconds", "1") as server:
-        status, opened = server.request("POST", "/reset", {})
-        assert status == 200
         with connect(server.websocket + "/ws") as connection, pytest.raises(ConnectionClosed) as closed:
             connection.recv(300)  # idle
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.reason == "idle"
         until(lambda: not server.sessions())
-        request = {"session_id": opened["session_id"], "action": {"action": 0}}
-        status, fields = server.request("POST", "/step", request)
-        assert (status, fields["error"]["kind"]) == (410, "session_expired")
+    with started("openenv", "--task", WEB, "--session-seconds", "1") as server:
+        env = RemoteEnvironment(server.address, WEB)
+        env.reset(seed=0)
+        until(lambda: not server.sessions())
+        with pytest.raises(ServingError, match="older than 1 s") as expired:
+            env.step(0)
+        assert (expired.value.kind, expired.value.status) == ("session_expired", 410)
+        env.close()
 
 
 def test_no_session_is_opened_above_the_limit_of_memory() -> None:

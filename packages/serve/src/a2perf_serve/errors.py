@@ -19,7 +19,6 @@ STATUS: Final = {
     "busy": 409,
     "episode_over": 409,
     "session_expired": 410,
-    "too_large": 413,
     "invalid_action": 422,
     "environment_failed": 500,
     "environment_crashed": 500,
@@ -27,7 +26,6 @@ STATUS: Final = {
     "environment_unavailable": 503,
     "too_many_sessions": 503,
     "shutting_down": 503,
-    "too_slow": 408,
     "environment_timeout": 504,
 }
 """Every kind of error with its HTTP status."""

@@ -1,7 +1,6 @@
-"""The OpenEnv protocol: reset, step and state over a WebSocket or HTTP, for the client of the package ``openenv``.
+"""The OpenEnv protocol: reset, step and state over a WebSocket, for the client of the package ``openenv``.
 
-Over a WebSocket, the connection is the session. Over HTTP, ``/reset`` answers with a ``session_id``, which the other
-requests must send; the server of the package has no sessions there.
+The connection is the session.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from starlette.websockets import WebSocket
 
 from a2perf._version import __version__
 from a2perf_serve.errors import ServingError
-from a2perf_serve.requests import answer, close_quietly, decode, internal_error, read_body, refusal, send_reply
+from a2perf_serve.requests import answer, close_quietly, decode, internal_error, send_reply
 from a2perf_serve.sessions import Outcome, Session, Sessions
 from a2perf_serve.values import encode
 
@@ -47,7 +46,6 @@ class ResetData(msgspec.Struct, forbid_unknown_fields=True):
     task: str | None = None
     kwargs: dict[str, Any] | None = None
     options: dict[str, Any] | None = None
-    session_id: str | None = None
 
 
 class StepData(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,13 +53,6 @@ class StepData(msgspec.Struct, forbid_unknown_fields=True):
 
     action: Any
     metadata: dict[str, Any] = {}
-
-
-class StepBody(msgspec.Struct):
-    """Body of a step over HTTP; OpenEnv allows further fields."""
-
-    session_id: str
-    action: StepData
 
 
 class SocketMessage(msgspec.Struct):
@@ -75,13 +66,13 @@ class OpenEnvSession:
     """One session as OpenEnv sees it.
 
     Args:
-        connection: the WebSocket that owns it; None over HTTP.
+        connection: the WebSocket that owns it.
 
     Raises:
         ServingError: there are too many sessions.
     """
 
-    def __init__(self, sessions: Sessions, connection: object | None = None) -> None:
+    def __init__(self, sessions: Sessions, connection: object) -> None:
         self._sessions = sessions
         self._connection = connection
         self.session: Session = sessions.reserve(connection)
@@ -145,10 +136,6 @@ def openenv_routes(sessions: Sessions) -> list[BaseRoute]:
     """Returns the routes of the protocol."""
     endpoint = _OpenEnvEndpoint(sessions)
     return [
-        Route("/reset", endpoint.reset, methods=["POST"]),
-        Route("/step", endpoint.step, methods=["POST"]),
-        Route("/state", endpoint.state, methods=["GET"]),
-        Route("/close", endpoint.close, methods=["POST"]),
         Route("/schema", endpoint.schema, methods=["GET"]),
         Route("/metadata", endpoint.metadata, methods=["GET"]),
         WebSocketRoute("/ws", endpoint.websocket),
@@ -156,14 +143,11 @@ def openenv_routes(sessions: Sessions) -> list[BaseRoute]:
 
 
 class _OpenEnvEndpoint:
-    """Answers requests over both transports."""
+    """Answers connections and requests."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._settings = sessions.settings
-        self._over_http: dict[str, OpenEnvSession] = {}
-
-    # --- WebSocket
 
     async def websocket(self, websocket: WebSocket) -> None:
         """Serves one connection, which is one session."""
@@ -218,52 +202,6 @@ class _OpenEnvEndpoint:
             return _error_message(refused)
         return encode({"type": reply[0], "data": reply[1]})
 
-    # --- HTTP
-
-    async def reset(self, request: Request) -> Response:
-        """``POST /reset``."""
-        try:
-            data = decode(await self._body(request) or b"{}", ResetData)
-            created = data.session_id is None
-            session = OpenEnvSession(self._sessions) if created else self._found(data.session_id)
-            try:
-                result = await session.reset(data)
-            except ServingError:
-                if created:
-                    self._sessions.close(session.session)
-                raise
-            self._over_http = {key: one for key, one in self._over_http.items() if self._sessions.is_open(one.session)}
-            self._over_http[session.session.id] = session
-        except ServingError as error:
-            return refusal(error)
-        return answer({**result, "session_id": session.session.id})
-
-    async def step(self, request: Request) -> Response:
-        """``POST /step``."""
-        try:
-            body = decode(await self._body(request), StepBody)
-            return answer(await self._found(body.session_id).step(body.action))
-        except ServingError as error:
-            return refusal(error)
-
-    async def state(self, request: Request) -> Response:
-        """``GET /state?session_id=...``."""
-        try:
-            return answer(self._found(request.query_params.get("session_id")).state())
-        except ServingError as error:
-            return refusal(error)
-
-    async def close(self, request: Request) -> Response:
-        """``POST /close``."""
-        try:
-            data = decode(await self._body(request), ResetData)
-            found = self._found(data.session_id)
-        except ServingError as error:
-            return refusal(error)
-        self._sessions.close(found.session)
-        del self._over_http[found.session.id]
-        return answer({"closed": True})
-
     async def schema(self, request: Request) -> Response:
         """``GET /schema``."""
         action = {"description": "an integer, a string, nested lists of numbers, or the record of an array"}
@@ -296,18 +234,6 @@ class _OpenEnvEndpoint:
         names = ", ".join(task.name for task in self._settings.tasks)
         fields = {"name": "a2perf", "description": f"Tasks: {names}", "version": __version__}
         return answer({**fields, "sessions": len(self._sessions)})
-
-    async def _body(self, request: Request) -> bytes:
-        return await read_body(request, self._settings.max_message_bytes, self._settings.request_seconds)
-
-    def _found(self, session_id: str | None) -> OpenEnvSession:
-        if session_id is None:
-            raise ServingError("bad_request", "the request has no session_id", "send the one that /reset returned")
-        self._sessions.find(session_id)
-        found = self._over_http.get(session_id)
-        if found is None:
-            raise ServingError("unknown_session", "the session is unknown", "reset without one")
-        return found
 
 
 def _error_message(error: ServingError) -> bytes:

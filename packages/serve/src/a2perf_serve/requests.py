@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -62,27 +60,6 @@ def internal_error() -> ServingError:
     return ServingError("internal", "the server failed", "its log has the cause")
 
 
-async def read_body(request: Request, most_bytes: int, seconds: float) -> bytes:
-    """Returns the body of a request.
-
-    Raises:
-        ServingError: it is larger than allowed (``too_large``) or does not arrive in time (``too_slow``).
-    """
-    chunks, size = [], 0
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > most_bytes:
-                    raise ServingError("too_large", f"the request has more than {most_bytes:,} bytes", "send less")
-                chunks.append(chunk)
-    except TimeoutError:
-        raise ServingError("too_slow", f"the request did not arrive within {seconds:g} s", "send it faster") from None
-    except ClientDisconnect:
-        raise ServingError("malformed", "the request ended early", "send all of it") from None
-    return b"".join(chunks)
-
-
 def answer(fields: Any, status: int = 200) -> Response:
     """Returns a response with a value as JSON."""
     return Response(encode(fields), status, media_type="application/json")
@@ -95,6 +72,4 @@ def refusal(error: ServingError) -> Response:
         response.headers["WWW-Authenticate"] = 'Bearer realm="a2perf"'
     if error.kind == "too_many_sessions":
         response.headers["Retry-After"] = "5"
-    if error.kind in ("too_large", "too_slow"):
-        response.headers["Connection"] = "close"  # the rest of the body is not read
     return response

@@ -24,7 +24,6 @@ from a2perf_serve.settings import ServerSettings
 
 _SHUTDOWN_SECONDS = 3
 _KEEP_ALIVE_SECONDS = 30
-_GRACE_SECONDS = 1.0
 _READ_BYTES = 4096
 """Read at once from a connection: parsing 256 KiB of tiny frames would delay other clients by a second."""
 _MOST_UNFINISHED = 10_000
@@ -146,10 +145,8 @@ class _BoundedProtocol(H11Protocol):
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
-        # `read_body` has the same limit, and answers; without the grace, this one would end the connection before that
         if state is h11.IDLE or state is h11.SEND_BODY:
-            grace = 0.0 if state is h11.IDLE else _GRACE_SECONDS
-            self._slow = self.loop.call_later(self._settings.request_seconds + grace, self.transport.abort)
+            self._slow = self.loop.call_later(self._settings.request_seconds, self.transport.abort)
 
 
 class _BoundedWebSocket(WebSocketsSansIOProtocol):
