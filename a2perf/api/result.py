@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from a2perf.api.recorded import LazyRun
@@ -21,10 +23,14 @@ from a2perf.metrics.scores import score_modes
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.plain_text import plain_text
 from a2perf.records import Failure
+from a2perf.runs.run import Run
 from a2perf.runs.series import Series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_NOT_CONTENT = ("folder", "info", "reproduction", "read_details")
 
 
 class Result(LazyRun, Tabular):
@@ -250,7 +256,6 @@ class Result(LazyRun, Tabular):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Result):
             return NotImplemented
-        from a2perf.api.run_equality import equal_runs
 
         return self is other or equal_runs(self.run, other.run)
 
@@ -262,3 +267,33 @@ class Result(LazyRun, Tabular):
         from a2perf.api.result_text import result_text
 
         return result_text(self, self.interval)
+
+
+"""Fields that depend on where the run is; ``info`` and ``reproduction`` can come from a file beside it."""
+
+
+def equal_runs(left: Run, right: Run) -> bool:
+    """Returns whether two runs hold the same identity, manifest, values and conditions; NaN equals NaN."""
+    names = [field.name for field in dataclasses.fields(Run) if field.name not in _NOT_CONTENT]
+    return all(_equal(getattr(left, name), getattr(right, name)) for name in names)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return _equal_arrays(np.asarray(left), np.asarray(right))
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, msgspec.Struct):
+        return all(_equal(getattr(left, name), getattr(right, name)) for name in left.__struct_fields__)
+    if dataclasses.is_dataclass(left):
+        return all(_equal(getattr(left, f.name), getattr(right, f.name)) for f in dataclasses.fields(left))
+    if isinstance(left, Mapping):
+        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    return bool(left == right or (left != left and right != right))
+
+
+def _equal_arrays(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
+    floats = left.dtype.kind == "f" and right.dtype.kind == "f"
+    return np.array_equal(left, right, equal_nan=floats)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.runs.files import files_of
@@ -27,7 +28,6 @@ from a2perf.runs.foreign_identity import (
     monitor_head,
     runs_in_table,
 )
-from a2perf.runs.history_rows import Column, history_series
 from a2perf.runs.log_files import WANDB_HINT, WANDB_SUFFIX, LogKind, is_trainer_log, log_kind
 from a2perf.runs.run_record import folder_name
 from a2perf.runs.series import STEP_COLUMNS
@@ -35,6 +35,11 @@ from a2perf.runs.tables import MAX_BYTES, CsvTable, plain_cell, read_table
 from a2perf.runs.writer_children import writer_children
 from a2perf.storage import MAX_VALUES, read_json, values_of_json
 from a2perf.stranger_files import Bounds, folders
+
+Column = NDArray[np.float64]
+_STEP_KEYS = ("global_step", "_step")
+_NOT_METRICS = ("_step", "_timestamp", "_runtime", "_wandb")
+_SPECIAL = ("NaN", "Infinity", "-Infinity")
 
 FORMATS = ("tensorboard", "csv", "wandb", "sb3")
 
@@ -223,3 +228,32 @@ def _rows(table: CsvTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], leave_ou
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+
+
+def history_series(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[Column, Column, Column]]:
+    """Returns steps, values and seconds since the first row of every number that was logged.
+
+    The step is ``global_step`` if the run logged that anywhere, else ``_step``. A row without its step, from a separate
+    call, has the last one that was logged.
+    """
+    axis = next((key for key in _STEP_KEYS if any(key in row for row in rows)), "")
+    step = next((_logged(row[axis]) for row in rows if axis in row), 0.0)  # rows before the first step have that step
+    began = next((_logged(row["_timestamp"]) for row in rows if "_timestamp" in row), 0.0)
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for index, row in enumerate(rows):
+        step = _logged(row.get(axis, step)) if axis else float(index)
+        seconds = _logged(row.get("_timestamp")) - began
+        for name, value in row.items():
+            if name not in _NOT_METRICS and (isinstance(value, int | float | bool) or value in _SPECIAL):
+                found.setdefault(name, []).append((step, _logged(value), seconds))
+    columns = {name: np.array(points, np.float64).T for name, points in found.items()}
+    return {name: (table[0].copy(), table[1].copy(), table[2].copy()) for name, table in columns.items()}
+
+
+def _logged(value: Any) -> float:
+    if isinstance(value, str):
+        return float(value.replace("Infinity", "inf")) if value in _SPECIAL else float("nan")
+    try:
+        return float(value) if isinstance(value, int | float) else float("nan")
+    except OverflowError:  # an integer of hundreds of digits
+        return float("nan")

@@ -14,8 +14,7 @@ import a2perf
 from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
-from a2perf.runs.foreign_logs import find_imports
-from a2perf.runs.history_rows import history_series
+from a2perf.runs.foreign_logs import find_imports, history_series
 from a2perf.runs.importers import import_run
 from a2perf.runs.stored_run import StoredRun
 from tests.rlops.made_runs import METRIC, events
