@@ -135,10 +135,10 @@ def check(
     )
     reply = _checked_elsewhere(request)
     if reply.refusal is not None:
-        raise _error_of(reply.refusal.kind, reply.refusal.message, reply.refusal.hint)
+        raise _error_of(*reply.refusal)
     assert reply.outcome is not None
     outcome = reply.outcome
-    return CheckReport(folder, outcome.task.env_id, outcome.sandbox, steps, tuple(outcome.findings))
+    return CheckReport(folder, outcome.env_id, outcome.sandbox, steps, tuple(outcome.findings))
 
 
 def _seconds(name: str, given: Any) -> float:
@@ -161,7 +161,7 @@ def _checked_elsewhere(request: CheckRequest) -> CheckReply:
     with tempfile.TemporaryDirectory(prefix="a2perf-check-") as work, open(f"{work}/output", "w+b") as output:
         result = Path(work) / "result.json"
         # -P keeps Python from importing modules of the working directory, which may be the submission's folder
-        command = [sys.executable, "-P", "-m", "a2perf.submission.checking.process", str(result)]
+        command = [sys.executable, "-P", "-m", "a2perf.submission.checking.trial", str(result)]
         argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *command]
         # a separate session: the terminal sends Ctrl-C to this process only, which then ends the check once
         with subprocess.Popen(

@@ -63,37 +63,23 @@ class CheckOutcome(msgspec.Struct, frozen=True):
     """The result of a check.
 
     Attributes:
-        task: the task of the trial.
+        env_id: environment of the trial.
         sandbox: level of isolation of the trial.
         findings: the problems; empty if there are none.
     """
 
-    task: TrialTask
+    env_id: str
     sandbox: str
     findings: list[CheckFinding]
-
-
-class CheckRefusal(msgspec.Struct, frozen=True):
-    """A check that could not start.
-
-    Attributes:
-        kind: name of the exception in ``a2perf.errors``.
-        message: the message of the exception.
-        hint: how to fix it.
-    """
-
-    kind: str
-    message: str
-    hint: str | None
 
 
 class CheckReply(msgspec.Struct, frozen=True):
     """What the process of a check returns.
 
     Attributes:
-        outcome: the result, or None.
-        refusal: the error, or None.
+        outcome: the result; None if the check could not start.
+        refusal: then the name of the exception in ``a2perf.errors``, its message and its hint.
     """
 
     outcome: CheckOutcome | None = None
-    refusal: CheckRefusal | None = None
+    refusal: tuple[str, str, str | None] | None = None

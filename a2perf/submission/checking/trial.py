@@ -1,16 +1,24 @@
 """The check of a submission: its files and gin files, then a brief training run and a few steps.
 
-Both trials use the participant process of a real run.
+Both trials use the participant process of a real run. ``python -m a2perf.submission.checking.trial RESULT`` is a check
+in a separate process, which reads the request from standard input: gin's configuration, the working directory and the
+signal handlers belong to this process, so a check can run in a notebook or a thread.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import signal
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import FrameType
 from typing import Any
+
+import msgspec
 
 from a2perf.constants import BenchmarkMode
 from a2perf.domains.registry import domains, find_environment, get_domain
@@ -19,7 +27,7 @@ from a2perf.errors import AssetUnavailable, ConfigError, SubmissionError, UserEr
 from a2perf.records import Failure, FailureKind
 from a2perf.stranger_files import printable
 from a2perf.submission import configuration
-from a2perf.submission.checking.records import CheckFinding, CheckOutcome, CheckRequest, TrialTask
+from a2perf.submission.checking.records import CheckFinding, CheckOutcome, CheckReply, CheckRequest, TrialTask
 from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
@@ -60,8 +68,7 @@ def check_submission(request: CheckRequest) -> CheckOutcome:
         findings += trial.requirement_findings()
         artifacts = None if request.artifacts is None else Path(request.artifacts)
         findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
-    tried = TrialTask(task.domain, task.name, task.env_id, task.env_kwargs)
-    return CheckOutcome(tried, trial.level, findings)
+    return CheckOutcome(task.env_id, trial.level, findings)
 
 
 def _static_findings(folder: Path) -> tuple[list[CheckFinding], set[str]]:
@@ -273,3 +280,28 @@ def _finding(failure: Failure, hint: str | None) -> CheckFinding:
     if failure.traceback:
         message += "\n" + "\n".join(f"      {line}" for line in failure.traceback.rstrip().splitlines())
     return CheckFinding(failure.where, message, hint)
+
+
+def main() -> None:
+    """Reads the request, checks, and writes a ``CheckReply`` to the file that the first argument names."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    # not msgspec.json: names of files may be invalid Unicode, which it refuses
+    request = msgspec.convert(json.load(sys.stdin), CheckRequest)
+    try:
+        outcome = check_submission(request)
+    except UserError as error:
+        reply = CheckReply(refusal=(type(error).__name__, error.message, error.hint))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    else:
+        reply = CheckReply(outcome=outcome)
+    Path(sys.argv[1]).write_text(json.dumps(msgspec.to_builtins(reply)))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ends the check as an interrupt does, which also ends the participant process and removes its folders."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()
