@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from huggingface_hub import DatasetCard, ModelCard
+from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from a2perf.datasets.croissant import write_croissant
-from a2perf.datasets.records import PolicyRecord
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.metrics.scores import score_runs
 from a2perf.records import ConfigurationRecord, SubmissionInfo
 from a2perf.runs.run import Run
 from a2perf_trackers import runs_of
-from a2perf_trackers.huggingface import dataset_card, model_card
+from a2perf_trackers.huggingface import model_card
 from a2perf_trackers.huggingface_command import huggingface as command
-from tests.datasets.toys import Write
 from tests.shipped_runs import SHIPPED, packed
 
 LEARNED = packed("small/numpy_ars")
@@ -181,55 +176,10 @@ def test_runs_that_a_card_cannot_describe_are_refused(runs: list[Run], tmp_path:
         model_card(tmp_path)
 
 
-def test_missing_package_names_its_extra(
-    runs: list[Run], card: ModelCard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_package_names_its_extra(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for call in (lambda: model_card(runs), lambda: dataset_card(tmp_path)):
-        with pytest.raises(MissingDependency, match=r"huggingface_hub.*\n.*'packages/trackers\[huggingface\]'"):
-            call()
-
-
-def document(**more: Any) -> dict[str, Any]:
-    return {
-        "name": "toys/boxes/made-v0",
-        "description": HOSTILE,
-        "license": "CC-BY-4.0",
-        "citeAs": "@misc{x}\n```\n<b>",
-        "a2perf:steps": 1_500,
-        "distribution": [{"@id": "steps.parquet", "name": "steps.parquet", "contentSize": "5 B", "sha256": "ab"}],
-        "recordSet": [{"name": HOSTILE, "field": [{"name": HOSTILE, "dataType": "cr:Float32", "repeated": True}]}],
-        **more,
-    }
-
-
-def test_dataset_card_is_read_back_and_escaped(tmp_path: Path) -> None:
-    card = dataset_card(document())
-    card.save(tmp_path / "README.md")
-    loaded = DatasetCard.load(tmp_path / "README.md")
-    found = loaded.data.to_dict()
-    assert found["license"] == "cc-by-4.0"
-    assert found["size_categories"] == ["1K<n<10K"]
-    assert found["task_categories"] == ["reinforcement-learning"]
-    assert found["configs"] == [{"config_name": "steps", "data_files": "steps.parquet"}]
-    assert "Float32 list" in loaded.text
-    require_harmless(loaded.text)
-    assert "\x1b" not in loaded.text
-    link = dataset_card(document(license="https://x.org/terms")).data.to_dict()
-    assert (link["license"], link["license_link"]) == ("other", "https://x.org/terms")
-
-
-def test_dataset_without_readable_metadata_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has no croissant\.json.*\n.*a2perf export croissant"):
-        dataset_card(tmp_path)
-    for text in ("{", "[]"):
-        (tmp_path / "croissant.json").write_text(text)
-        with pytest.raises(UserError, match=r"cannot be read|is not a JSON object"):
-            dataset_card(tmp_path)
-    (tmp_path / "croissant.json").write_text(
-        json.dumps({"name": 3, "distribution": {}, "recordSet": [1], "license": 4})
-    )
-    assert "# 3" in str(dataset_card(tmp_path))
+    with pytest.raises(MissingDependency, match=r"huggingface_hub.*\n.*'packages/trackers\[huggingface\]'"):
+        model_card(runs)
 
 
 def test_command_writes_and_prints(tmp_path: Path) -> None:
@@ -241,16 +191,6 @@ def test_command_writes_and_prints(tmp_path: Path) -> None:
     assert printed.output.rstrip() == file.read_text().rstrip()
     with pytest.raises(ConfigError, match="exists already"):
         run(command, [str(LEARNED), "-o", str(file)], standalone_mode=False, catch_exceptions=False)
-    with pytest.raises(ConfigError, match="give runs or --dataset"):
-        run(command, [], standalone_mode=False, catch_exceptions=False)
-    for option in ("--tag=x", "--library", "--every-metric", "--push=me/ars", "--pull-request"):
+    for option in ("--tag=x", "--library", "--every-metric", "--push=me/ars", "--dataset=toys/boxes", "--pull-request"):
         with pytest.raises(UserError, match=f"the option {option.partition('=')[0]} was removed"):
             run(command, [str(LEARNED), option], standalone_mode=False, catch_exceptions=False)
-
-
-def test_card_of_a_real_dataset_lists_its_files(write: Write) -> None:
-    data = write(policy=PolicyRecord(submission='a"}\x1b[31m<script>\n'))
-    write_croissant(data, license="CC-BY-4.0")
-    card = dataset_card(data)
-    assert "| main_data.hdf5 |" in card.text
-    assert "<script>" not in card.text

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _IN_PYTHON = "a2perf_trackers.huggingface.model_card(RUNS, library_name=..., tags=[...]) in Python"
 _REMOVED = {
     "--library": _IN_PYTHON,
+    "--dataset": "a2perf export croissant NAME describes a dataset; the hub reads croissant.json",
     "--tag": _IN_PYTHON,
     "--every-metric": "a2perf score RUNS --json lists all metrics",
     "--push": "write the card with -o README.md, then: hf upload ORG/NAME README.md",
@@ -30,9 +31,7 @@ _REMOVED = {
 
 
 @click.command(cls=removing_command(_REMOVED), context_settings=normalised())
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN_OR_FOLDER]...")
-@click.option("--dataset", metavar="NAME_OR_FOLDER", help="Write the card of an offline dataset instead.")
-@click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
 @click.option("--algorithm", metavar="NAME", help="Submission of the card, if the runs have several.")
 @click.option("--license", metavar="NAME", help="License as the hub names it, e.g. apache-2.0.")
 @click.option(
@@ -41,30 +40,22 @@ _REMOVED = {
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @PROFILE_OPTION
 def huggingface(
-    runs: tuple[Path, ...], dataset: str | None, datasets_path: str | None, algorithm: str | None,
+    runs: tuple[Path, ...], algorithm: str | None,
     license: str | None, output: Path | None, force: bool, profile: Profile,
 ) -> int:  # fmt: skip
-    """Write a model or dataset card for the Hugging Face hub.
+    """Write a model card for the Hugging Face hub.
 
     \b
     Examples:
       a2perf export huggingface runs/my_agent -o README.md
-      a2perf export huggingface --dataset toys/boxes/made-v0 -o DATASET.md
 
     `hf upload ORG/NAME README.md` publishes a card. Needs the package huggingface_hub.
     """  # noqa: D301
-    from a2perf_trackers.huggingface import dataset_card, model_card
+    from a2perf_trackers.huggingface import model_card
 
-    if bool(runs) == (dataset is not None):
-        raise ConfigError("give runs or --dataset", hint="`a2perf export huggingface --help` shows examples")
     if output is not None and output.exists() and not force:
         raise ConfigError(f"{output} exists already", hint="choose another file, or add --force to replace it")
-    if dataset is not None:
-        from a2perf.datasets import open_dataset
-
-        card = dataset_card(open_dataset(dataset, datasets_path).path, license=license)
-    else:
-        card = model_card(runs, algorithm=algorithm, profile=profile, license=license)
+    card = model_card(runs, algorithm=algorithm, profile=profile, license=license)
     if output is not None:
         write_atomic(output, str(card))
         click.echo(str(output))

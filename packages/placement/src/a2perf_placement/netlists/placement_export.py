@@ -114,7 +114,7 @@ def save_task_placement_pnr(
     folder = Path(folder)
     if not (folder / RECORD_NAME).is_file():
         raise ConfigError(
-            f"{folder} has no {RECORD_NAME}", hint="name a folder that `a2perf data netlists import` wrote"
+            f"{folder} has no {RECORD_NAME}", hint="name a folder that `a2perf data netlist import` wrote"
         )
     record = read_import_record(folder)
     plc = PlacementCost(str(folder / NETLIST_NAME))
