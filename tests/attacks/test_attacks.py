@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 
 from a2perf.sandbox import LADDER
 from a2perf.submission.evaluator import participant_process
-from a2perf.submission.evaluator.actions import check_action
+from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.latency import clock_suspicion
 from tests.attacks.catalogue import ASSAULTS, LIMITS, MIB, PROBES, Assault, Probe, levels_that_stop
@@ -84,7 +84,7 @@ def test_assault_has_its_recorded_outcome(
             for _ in range(assault.calls):
                 answer = participant.infer(observation, timeout_s=assault.timeout_s)
             if assault.name in ("wrong_shape", "not_a_number"):
-                check_action(SPACE, answer.action)
+                ActionChecker(SPACE)(answer.action)
             if assault.name == "times_too_short":
                 assert answer.infer_ns < 1000
                 claimed, waited = np.array([answer.infer_ns + answer.preprocess_ns]), np.array([answer.round_trip_ns])

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from a2perf.records import FailureKind
 from a2perf.sandbox import LADDER
-from a2perf.submission.evaluator.actions import check_action
+from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.failures import ParticipantFailure
 
 FORGER = """
@@ -127,7 +127,7 @@ ODD = {
 def test_an_odd_action_is_bad_output(what: str, record_property) -> None:
     space, value = ODD[what]
     with np.errstate(all="raise"), pytest.raises(ParticipantFailure) as caught:
-        check_action(space, value)
+        ActionChecker(space)(value)
     assert caught.value.failure.kind is FailureKind.BAD_OUTPUT
     assert "cannot be read" not in caught.value.failure.message, "the check itself has to refuse it"
     assert len(caught.value.failure.message) < 1000
@@ -136,7 +136,7 @@ def test_an_odd_action_is_bad_output(what: str, record_property) -> None:
 
 def test_the_largest_float_for_an_integer_box_becomes_its_bound() -> None:
     space = spaces.Box(-(2**63), 2**63 - 1, (2,), np.int64)
-    assert check_action(space, (2.0**63, -1e30)).tolist() == [2**63 - 1, -(2**63)]
+    assert ActionChecker(space)((2.0**63, -1e30)).tolist() == [2**63 - 1, -(2**63)]
 
 
 def test_whatever_nobody_foresaw_is_bad_output_with_its_traceback_in_the_log(capsys) -> None:
@@ -148,6 +148,6 @@ def test_whatever_nobody_foresaw_is_bad_output_with_its_traceback_in_the_log(cap
             raise ZeroDivisionError("a surprise")
 
     with pytest.raises(ParticipantFailure, match=r"cannot be read \(ZeroDivisionError\)") as caught:
-        check_action(Surprise(a=BOX), Mapping(a=1))
+        ActionChecker(Surprise(a=BOX))(Mapping(a=1))
     assert caught.value.failure.kind is FailureKind.BAD_OUTPUT
     assert "a surprise" in capsys.readouterr().err

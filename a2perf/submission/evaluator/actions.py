@@ -17,6 +17,7 @@ from gymnasium import spaces
 
 from a2perf.submission.evaluator.failures import ParticipantFailure, bad_output, unreadable
 
+_WHERE = "infer_once"
 _MAX_SHOWN = 120
 _MAX_DEPTH = 32  # numpy supports at least 32 dimensions
 _MAX_SEQUENCE = 65_536  # Gymnasium checks each element of a sequence space in Python
@@ -29,21 +30,18 @@ class ActionChecker:
         clip: clip finite numbers into a box; otherwise they are refused.
     """
 
-    def __init__(self, space: spaces.Space[Any], *, clip: bool = True, where: str = "infer_once") -> None:
+    def __init__(self, space: spaces.Space[Any], *, clip: bool = True) -> None:
         self.clipped = 0
         self._space = space
         self._clip = clip
-        self._where = where
         self._check = self._checker_of(space)
 
-    def __call__(self, value: Any, where: str | None = None) -> Any:
+    def __call__(self, value: Any) -> Any:
         """Returns the action to step with.
 
         Raises:
             ParticipantFailure: of kind ``bad_output`` if the value is not an action of the space.
         """
-        if where is not None:
-            self._where = where
         try:
             return self.checked(value)
         except ParticipantFailure as failure:
@@ -51,7 +49,7 @@ class ActionChecker:
                 failure.failure.message += "; the first element of this pair is an action: return only that element"
             raise
         except Exception as error:
-            raise unreadable(self._where, error) from error
+            raise unreadable(_WHERE, error) from error
 
     def _accepts(self, value: Any) -> bool:
         try:
@@ -176,30 +174,7 @@ class ActionChecker:
         return array
 
     def _refuse(self, space: spaces.Space[Any], came: str) -> Exception:
-        return bad_output(self._where, f"the action is {_cut(came, 2 * _MAX_SHOWN)}; expected {_shown(space)}")
-
-
-def check_action(space: spaces.Space[Any], value: Any, *, clip: bool = True, where: str = "infer_once") -> Any:
-    """Returns ``value`` as an element of ``space``: an array, an int, or a dict or tuple of them.
-
-    Args:
-        space: the environment's action space.
-        value: the participant's answer.
-        clip: clip finite numbers into a box; otherwise they are refused.
-
-    Raises:
-        ParticipantFailure: of kind ``bad_output``; the message contains the answer and the space.
-    """
-    key = id(space), clip
-    cached = _checkers.get(key)
-    if cached is None or cached[0] is not space:
-        if len(_checkers) > 64:
-            _checkers.clear()
-        cached = _checkers[key] = (space, ActionChecker(space, clip=clip))
-    return cached[1](value, where)
-
-
-_checkers: dict[tuple[int, bool], tuple[spaces.Space[Any], ActionChecker]] = {}
+        return bad_output(_WHERE, f"the action is {_cut(came, 2 * _MAX_SHOWN)}; expected {_shown(space)}")
 
 
 def _cast(array: Any, low: Any, high: Any, dtype: np.dtype[Any]) -> Any:

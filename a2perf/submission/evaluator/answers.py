@@ -17,7 +17,7 @@ class Answer:
     """One answer.
 
     Attributes:
-        action: the unchecked action; ``actions.check_action`` checks it.
+        action: the unchecked action; ``actions.ActionChecker`` checks it.
         preprocess_ns: time of ``preprocess_observation`` by the participant process's clock.
         infer_ns: time of ``infer_once`` by the same clock.
         round_trip_ns: time from before the request to after the answer by the evaluator's clock.
