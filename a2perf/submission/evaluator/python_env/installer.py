@@ -1,9 +1,10 @@
 """Creates a virtual environment and installs packages into it with uv.
 
-Packages are untrusted data. Everything that opens them runs at the level 'bubblewrap', or 'process' if this host does
-not offer it. It sees the base interpreter, copies of the submission's files and the organizer's index settings, writes
-one folder, and is limited in disk, memory, processes and time. Only wheels are installed unless the organizer allows
-builds, so no code of a package runs. The new interpreter is never started here: its start-up would run installed code.
+Packages are untrusted data. The installer gets copies of the submission's packages, exactly the checked files: those in
+the submission's folder could change. Everything that opens them runs at the level 'bubblewrap', or 'process' if this
+host does not offer it. It sees the base interpreter, the copies and the organizer's index settings, writes one folder,
+and is limited in disk, memory, processes and time. Only wheels are installed unless the organizer allows builds, so no
+code of a package runs. The new interpreter is never started here: its start-up would run installed code.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from a2perf import stranger_files
 from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, SubmissionError
 from a2perf.sandbox import Ending, Limits, SandboxSpec, get_sandbox, strongest_level
 from a2perf.submission.evaluator.python_env import completion
@@ -28,8 +30,15 @@ from a2perf.submission.evaluator.python_env.blame import clean, explain, over_li
 from a2perf.submission.evaluator.python_env.index_proxy import RELAY, IndexProxy
 from a2perf.submission.evaluator.python_env.index_settings import IndexSettings, organizer_settings
 from a2perf.submission.evaluator.python_env.interpreter import Interpreter
-from a2perf.submission.evaluator.python_env.requirements import PRE_RELEASES, RequirementLine
-from a2perf.submission.evaluator.python_env.staging import write_requirements
+from a2perf.submission.evaluator.python_env.requirements import (
+    MAX_LOCAL_BYTES,
+    PRE_RELEASES,
+    RequirementLine,
+    content_of,
+    hashes_of,
+    shown,
+)
+from a2perf.submission.evaluator.python_env.wheel_check import check_wheel
 
 TIMEOUT_S = 1800.0
 MEMORY_BYTES = 8 * 1024**3
@@ -136,7 +145,7 @@ class Installer:
             "overrides": overrides,
         }.items():
             path, sources = self._given / f"{name}.txt", self._work / "sources"
-            write_requirements(chosen, path, sources, max_bytes=self._sources.size_bytes)
+            _write_requirements(chosen, path, sources, max_bytes=self._sources.size_bytes)
 
     def make(self) -> None:
         """Creates the skeleton: interpreter and configuration, without any untrusted package.
@@ -316,6 +325,49 @@ class Installer:
             "UV_CACHE_DIR": str(self._work / "cache"), "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
         }  # fmt: skip
+
+
+def _write_requirements(lines: Sequence[RequirementLine], path: Path, sources: Path, *, max_bytes: int) -> None:
+    """Writes a requirements file for the installer and copies its local packages.
+
+    Args:
+        lines: requirements; options among them are skipped.
+        path: the file, in a folder that is read-only for the installer.
+        sources: folder for packages that are built, which is writable for the installer.
+
+    Raises:
+        SubmissionError: a wheel is broken or too large, or a file has changed since it was read.
+    """
+    texts = []
+    for number, line in enumerate(lines):
+        if line.text == PRE_RELEASES:
+            continue
+        if not line.local:
+            texts.append(line.text)
+            continue
+        home = (sources if line.builds else path.parent) / f"{path.stem}-{number}"
+        home.mkdir(parents=True)
+        try:
+            copy = _copy(line, home)
+        except stranger_files.StrangerFileError as error:
+            raise SubmissionError(f"{line.place}: {error.message}", hint="do not change files during a run") from error
+        if line.builds:
+            texts.append(f"{copy.as_uri()}{line.extras}{hashes_of(line)}")
+        else:
+            check_wheel(copy, line.place, max_bytes=max_bytes)
+            texts.append(f"{line.name}{line.extras} @ {copy.as_uri()}{hashes_of(line)}")
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def _copy(line: RequirementLine, home: Path) -> Path:
+    """Copies the file or folder of a line, and checks that it has not changed since the environment's key was made."""
+    assert line.folder is not None
+    target = home / (PurePosixPath(line.local).name or "package")
+    if content_of(line.folder, line.local, max_bytes=MAX_LOCAL_BYTES, copy=target)[0] != line.content:
+        raise SubmissionError(
+            f"{line.place}: {shown(line.local)} changed while it was read", hint="do not change files during a run"
+        )
+    return target
 
 
 def find_uv() -> str:
