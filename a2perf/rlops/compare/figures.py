@@ -7,30 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.report.charts import plain_counts, shortened
-from a2perf.report.compared_charts import colour_of
+from a2perf.arrays import Values
+from a2perf.report.charts import plain_counts, shortened, thinned
+from a2perf.report.compared_charts import Lines, colour_of
 from a2perf.report.drawing import DASHES, INK, SERIES, new_figure
+from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import ComparedGroups
-from a2perf.rlops.compare.curves import Line, line_of
-from a2perf.rlops.compare.selection import Panel
+from a2perf.rlops.compare.selection import GroupRuns, Panel
+from a2perf.runs.store import RunCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _COLUMNS = 2
+_POINTS = 300
 _PANEL_IN, _PANEL_HEIGHT_IN, _LEGEND_ROW_IN = 4.0, 3.0, 0.22
 
-Lines = list[list["Line | None"]]
+Curves = list[list[Lines | None]]
 """By panel and group."""
 
 
-def lines_of(comparison: ComparedGroups, *, time: bool = False) -> Lines:
-    """Returns what is drawn."""
-    return [[line_of(cell, time=time) for cell in panel.cells] for panel in comparison.panels]
+def lines_of(comparison: ComparedGroups, *, time: bool = False) -> Curves:
+    """Returns what is drawn: the mean over runs with its interval, as in reports."""
+    return [
+        [
+            _line(cell, name, place, time=time)
+            for place, (name, cell) in enumerate(zip(comparison.names, panel.cells, strict=True))
+        ]
+        for panel in comparison.panels
+    ]
 
 
-def grid(comparison: ComparedGroups, lines: Lines, *, time: bool = False) -> Figure:
+def grid(comparison: ComparedGroups, lines: Curves, *, time: bool = False) -> Figure:
     """Draws all panels; within ``drawing.pictures`` only.
 
     Args:
@@ -73,15 +82,38 @@ def x_label(comparison: ComparedGroups, *, time: bool) -> str:
     return "time, min" if time else comparison.request.axis.replace("_", " ")
 
 
-def _panel(axes: Axes, panel: Panel, lines: Sequence[Line | None], label: str) -> None:
-    for place, line in enumerate(lines):
+def _line(cell: GroupRuns, name: str, place: int, *, time: bool) -> Lines | None:
+    runs = []
+    for run, curve in zip(cell.runs, cell.curves, strict=True):
+        x, y = _along(curve, time=time)
+        if x.size:
+            runs.append((run.run_id if run.seed is None else f"seed {run.seed}", x, y))
+    if len(runs) < 2:
+        return Lines(name, place, runs) if runs else None
+    pooled = pooled_over_runs([(x, y) for _, x, y in runs])
+    return None if pooled is None else Lines(name, place, runs, *pooled)
+
+
+def _along(curve: RunCurve, *, time: bool) -> tuple[Values, Values]:
+    """Returns the known points of a curve against steps, or against minutes."""
+    axis = curve.times / 60.0 if time else curve.steps
+    known = np.isfinite(axis) & np.isfinite(curve.values)
+    x, y = axis[known], curve.values[known]
+    order = np.argsort(x, kind="stable")
+    return x[order], y[order]
+
+
+def _panel(axes: Axes, panel: Panel, lines: Sequence[Lines | None], label: str) -> None:
+    for line in lines:
         if line is None:
             continue
-        colour, dashes = stroke(place)
-        marker = "o" if line.x.size == 1 else None
-        axes.plot(line.x, line.mean, color=colour, linestyle=dashes, marker=marker, markersize=4)
-        if np.any(line.std > 0):
-            axes.fill_between(line.x, line.mean - line.std, line.mean + line.std, color=colour, alpha=0.16, linewidth=0)
+        colour, dashes = stroke(line.place)
+        shown = line.runs if line.x is None or line.mean is None else [("", line.x, line.mean)]
+        for _, x, y in shown:
+            marker = "o" if x.size == 1 else None
+            axes.plot(*thinned(x, y, _POINTS), color=colour, linestyle=dashes, marker=marker, markersize=4)
+        if line.x is not None and line.low is not None and line.high is not None:
+            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
     axes.set_title(shortened(panel.name), fontsize=9.5, loc="left", color=INK["ink"])
     axes.set_ylabel(shortened(panel.metric))
     axes.set_xlabel(label)

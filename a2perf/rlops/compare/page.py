@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import jinja2
@@ -12,10 +13,8 @@ from a2perf.report import compared_charts as compared
 from a2perf.report.drawing import Chart, interactive
 from a2perf.report.page import render
 from a2perf.rlops.compare.comparison import ComparedGroups
-from a2perf.rlops.compare.curves import Line
-from a2perf.rlops.compare.figures import Lines, x_label
+from a2perf.rlops.compare.figures import Curves, x_label
 from a2perf.rlops.compare.forest import forest_chart
-from a2perf.rlops.compare.selection import Panel
 from a2perf.rlops.compare.sentences import method, reasons, summary, title_of
 from a2perf.rlops.compare.tables import (
     UNKNOWN,
@@ -32,7 +31,7 @@ _MOST_SINGLE_RUNS = 60
 _LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
 
 
-def to_page(comparison: ComparedGroups, steps: Lines, times: Lines) -> str:
+def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
     """Renders a comparison as one HTML document.
 
     Args:
@@ -66,18 +65,18 @@ def to_page(comparison: ComparedGroups, steps: Lines, times: Lines) -> str:
     )
 
 
-def _curve_charts(comparison: ComparedGroups, lines: Lines, *, time: bool) -> list[Chart]:
+def _curve_charts(comparison: ComparedGroups, lines: Curves, *, time: bool) -> list[Chart]:
     charts = []
     label = x_label(comparison, time=time)
     for at, (panel, row) in enumerate(zip(comparison.panels, lines, strict=False)):
-        drawn = _drawn(comparison, panel, row)
+        drawn = _drawn(row)
         if not drawn:
             continue
         charts.append(
             interactive(
                 f"{'time' if time else 'steps'}-{at}",
                 panel.name,
-                f"{panel.metric}: mean over runs with their standard deviation.",
+                f"{panel.metric}: mean over runs with its 95 % interval.",
                 "; ".join(f"{line.name} ends at {_last(line.mean)}" for line in drawn if line.mean is not None) + ".",
                 {"linear": partial(compared.lines, drawn, x_name=label, y_name=panel.metric)},
                 paper=False,
@@ -86,20 +85,11 @@ def _curve_charts(comparison: ComparedGroups, lines: Lines, *, time: bool) -> li
     return charts
 
 
-def _drawn(comparison: ComparedGroups, panel: Panel, row: list[Line | None]) -> list[compared.Lines]:
-    few = sum(len(line.runs) for line in row if line is not None) <= _MOST_SINGLE_RUNS
-    drawn = []
-    for place, (name, line) in enumerate(zip(comparison.names, row, strict=True)):
-        if line is None:
-            continue
-        seeds = [f"seed {run.seed}" if run.seed is not None else run.run_id for run in panel.cells[place].runs]
-        runs = [(seed, x, y) for seed, (x, y) in zip(seeds, line.runs, strict=False)]
-        if len(runs) == 1:
-            drawn.append(compared.Lines(name, place, runs))
-            continue
-        low, high = line.mean - line.std, line.mean + line.std
-        drawn.append(compared.Lines(name, place, runs if few else (), line.x, line.mean, low, high))
-    return drawn
+def _drawn(row: list[compared.Lines | None]) -> list[compared.Lines]:
+    """Returns the lines of a panel; single runs only if there are few."""
+    drawn = [line for line in row if line is not None]
+    few = sum(len(line.runs) for line in drawn) <= _MOST_SINGLE_RUNS
+    return [line if few or line.mean is None else replace(line, runs=()) for line in drawn]
 
 
 def _runs(comparison: ComparedGroups) -> Grid:

@@ -1,4 +1,4 @@
-"""The numbers behind the pictures: rolling means, lines, and where reference scores come from."""
+"""The numbers behind the pictures: curves, and where reference scores come from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from a2perf.metrics import protocol
 from a2perf.metrics.reference_scale import ReferenceScale
+from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import compare
-from a2perf.rlops.compare.curves import line_of, rolled
 from a2perf.rlops.compare.figures import lines_of
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Group, Request
@@ -19,18 +19,9 @@ from a2perf.rlops.compare.selection import GroupRuns, Panel, select
 from a2perf.rlops.compare.tables import number
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
-from a2perf.runs.store import RunCurve
 from tests.rlops.compare.made_experiment import NEW, OLD
 
 TASK = "dog_pace"
-
-
-def curve(steps: list[float], values: list[float], times: list[float] | None = None) -> RunCurve:
-    return RunCurve("r", np.array(steps, float), np.array(values, float), np.array(times or steps, float))
-
-
-def cell(*curves: RunCurve) -> GroupRuns:
-    return GroupRuns(curves=curves)
 
 
 @pytest.fixture
@@ -39,34 +30,17 @@ def request_() -> Request:
     return Request(groups, baseline=1)
 
 
-def test_rolling_mean_is_that_of_the_last_values() -> None:
-    assert rolled(np.array([1.0, 3.0, 5.0, 7.0]), 2).tolist() == [1.0, 2.0, 4.0, 6.0]
-    assert rolled(np.array([1.0, 3.0]), 100).tolist() == [1.0, 2.0]
-
-
-def test_line_is_the_mean_over_the_range_that_all_runs_share() -> None:
-    line = line_of(cell(curve([0, 10], [0, 10]), curve([2, 8], [4, 4])))
-    assert line is not None
-    assert (line.x[0], line.x[-1]) == (2.0, 8.0)
-    assert line.mean[[0, -1]] == pytest.approx([3.0, 6.0])
-    assert line.std[[0, -1]] == pytest.approx([1.0, 2.0])
-    assert line_of(cell(curve([0, 1], [0, 1]), curve([2, 3], [0, 1]))) is None
-    assert line_of(cell()) is None
-
-
-def test_line_against_time_has_its_unit_and_no_runs_without_times() -> None:
-    timed, untimed = curve([1, 2], [5, 6], [0, 7200]), curve([1, 2], [9, 9], [float("nan")] * 2)
-    line = line_of(cell(timed, untimed), time=True)
-    assert line is not None
-    assert line.x[-1] == 120.0
-    assert line.mean[-1] == 6.0
-
-
-def test_values_that_are_not_numbers_are_not_drawn() -> None:
-    line = line_of(cell(curve([0, 1, 2], [1, float("nan"), 3])))
-    assert line is not None
-    assert np.isfinite(line.mean).all()
-    assert (line.x[-1], line.mean[-1]) == (2.0, 3.0)
+def test_curves_are_the_mean_over_runs_with_the_interval_of_the_reports(written_store: Path, request_: Request) -> None:
+    compared = compare(Store(written_store), request_)
+    for panel, row in zip(compared.panels, lines_of(compared), strict=True):
+        for cell_, line in zip(panel.cells, row, strict=True):
+            assert line is not None
+            assert line.mean is not None
+            assert [name for name, _, _ in line.runs] == ["seed 1", "seed 2", "seed 3"]
+            pooled = pooled_over_runs([(held.steps, held.values) for held in cell_.curves])
+            assert pooled is not None
+            for drawn, expected in zip((line.x, line.mean, line.low, line.high), pooled, strict=True):
+                np.testing.assert_array_equal(drawn, expected)
 
 
 def test_selection_reads_scores_of_last_values(written_store: Path, request_: Request) -> None:
