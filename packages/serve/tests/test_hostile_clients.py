@@ -222,8 +222,9 @@ def test_clients_that_vanish_leave_no_session(server: Server, victim: Victim) ->
     until(lambda: server.sessions() == 1)  # the victim's
 
 
-def test_a_crashed_environment_ends_its_sessions_and_nothing_else(server: Server) -> None:
-    with (
+def test_a_crashed_environment_ends_its_sessions_and_nothing_else() -> None:
+    with (  # a server of its own: in a shared one, another test may have started the circuit's process first
+        started("openenv", "--task", WEB, "--task", CIRCUIT) as server,
         contextlib.closing(RemoteEnvironment(server.address, WEB)) as env,
         contextlib.closing(RemoteEnvironment(server.address, CIRCUIT)) as other,
     ):
@@ -235,8 +236,8 @@ def test_a_crashed_environment_ends_its_sessions_and_nothing_else(server: Server
             env.step(0)
         assert lost.value.kind in ("environment_crashed", "unknown_session")
         assert other.reset(seed=0)[1] is not None
-    with contextlib.closing(RemoteEnvironment(server.address, WEB)) as again:  # in a new process
-        again.reset(seed=0)
+        with contextlib.closing(RemoteEnvironment(server.address, WEB)) as again:  # in a new process
+            again.reset(seed=0)
 
 
 def test_a_token_is_required_where_one_is_set(tmp_path: Any) -> None:
