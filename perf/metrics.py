@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from a2perf.metrics.bootstrap import Method, aggregate_mean, bootstrap, mean_interval
 from a2perf.metrics.comparison import performance_profile, probability_of_improvement
-from a2perf.metrics.reliability import Options, rollouts, training
+from a2perf.metrics.reliability import rollouts, training
 from a2perf.metrics.statistics import iqm
 
 RUNS, TASKS = 10, 26
@@ -53,11 +53,11 @@ def reliability() -> dict[str, float]:
 
     returns = [np.random.default_rng(run).normal(size=100) for run in range(10)]
 
-    def scored(data: list[list[Any]], profile: Any, options: Options | None = None) -> Callable[[], None]:
+    def scored(data: list[list[Any]], profile: Any) -> Callable[[], None]:
         def action() -> None:
             for curves in data:
-                training(curves, profile, options=options)
-                rollouts(returns, profile, options=options)
+                training(curves, profile)
+                rollouts(returns, profile)
 
         return action
 
@@ -65,7 +65,6 @@ def reliability() -> dict[str, float]:
     found = {
         "a2perf_profile_s": cpu_seconds(scored(data, "upstream")),
         "corrected_profile_s": cpu_seconds(scored(data, "corrected")),
-        "corrected_without_intervals_s": cpu_seconds(scored(data, "corrected", Options(repetitions=0))),
         "a2perf_ten_times_the_points_s": cpu_seconds(scored(ten_fold, "upstream"), repeats=1),
         "corrected_ten_times_the_points_s": cpu_seconds(scored(ten_fold, "corrected"), repeats=1),
     }

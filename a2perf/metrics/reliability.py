@@ -4,29 +4,162 @@
 ``corrected`` filters with second-order sections, divides differences by the difference of steps,
 takes each run's value first and then the mean over runs with a bootstrap interval, and can normalise. The formulas
 descend from Chan et al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020).
-
-    scores = training([(steps, returns), ...], profile="upstream")
-    scores["IqrAcrossRuns"].value
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from a2perf.arrays import as_finite
 from a2perf.constants import ReliabilityMetrics
-from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics import reliability_corrected, reliability_upstream
 from a2perf.metrics.curves import clean_all
 from a2perf.metrics.definition import Metric, metric
-from a2perf.metrics.reliability_catalogue import DEFINITIONS, ROLLOUT_NAMES, TRAINING_NAMES
 from a2perf.metrics.reliability_corrected import Options
 from a2perf.metrics.runs_in_mode import ScoredRuns
-from a2perf.metrics.values import MetricResult, MetricValue, Profile, profile_named
+from a2perf.metrics.values import PROFILES, Direction, MetricResult, Profile
 
-__all__ = ["METRICS", "Options", "ReliabilityScores", "metric_name", "rollouts", "training"]
+Definition: TypeAlias = dict[str, Any]
+"""Arguments of the decorator ``metric``."""
+_CHAN = "Chan et al., ICLR 2020"
+_RANGES = "IQR: interquartile range; Mad: median absolute deviation; Stddev: sample standard deviation (ddof 1)"
+_IN_BOTH = (
+    "IqrWithinRuns", "IqrAcrossRuns", "LowerCVaROnDiffs", "LowerCVaROnDrawdown", "LowerCVarOnAcross",
+    "MedianPerfDuringTraining",
+)  # fmt: skip
+
+
+def _of_training(name: str, label: str, direction: Direction, formula: str, needs: str, unit: str = "") -> Definition:
+    profiles: tuple[Profile, ...] = PROFILES if name in _IN_BOTH else ("corrected",)
+    return {
+        "name": name, "label": label, "category": "reliability", "unit": unit, "direction": direction,
+        "formula": formula, "source": _CHAN, "needs": needs, "profiles": profiles, "across": True,
+    }  # fmt: skip
+
+
+def _of_rollouts(name: str, label: str, direction: Direction, formula: str, needs: str) -> Definition:
+    formula += "; upstream: over the returns of all runs pooled; corrected: of each run, then the mean over runs"
+    return _of_training(name, label, direction, formula, needs) | {"profiles": PROFILES}
+
+
+def _within(kind: str, words: str) -> Definition:
+    return _of_training(
+        f"{kind}WithinRuns",
+        f"Dispersion within runs ({words})",
+        "min",
+        f"{_RANGES}, of the differences of a curve in sliding windows of five median step differences, mean over "
+        "windows; upstream: centred windows, plain differences, windows of all runs pooled; corrected: trailing full "
+        "windows, differences divided by those of steps, each run first",
+        "3 points of a run",
+        "per step",
+    )
+
+
+def _across(kind: str, words: str) -> Definition:
+    return _of_training(
+        f"{kind}AcrossRuns",
+        f"Dispersion across runs ({words})",
+        "min",
+        f"{_RANGES}, across runs at each step after a Butterworth low-pass (order 8, 0.01 of Nyquist, forwards and "
+        "backwards), mean over steps; upstream: zeros dropped; corrected: at up to 101 evaluation points",
+        "3 runs",
+    )
+
+
+_ALL = (
+    _within("Iqr", "IQR"),
+    _within("Mad", "MAD"),
+    _within("Stddev", "std"),
+    _across("Iqr", "IQR"),
+    _across("Mad", "MAD"),
+    _across("Stddev", "std"),
+    _of_training(
+        "LowerCVaROnDiffs",
+        "Short-term risk (CVaR on differences)",
+        "min",
+        "mean of the differences between points that are <= their 5th percentile, sign flipped: a typical worst drop; "
+        "upstream: all runs pooled; corrected: divided by the differences of steps, each run first",
+        "2 points of a run",
+        "per step",
+    ),
+    _of_training(
+        "UpperCVaROnDiffs",
+        "Largest rises (CVaR on differences)",
+        "none",
+        "mean of the differences per step that are >= their 95th percentile, each run first",
+        "2 points of a run",
+        "per step",
+    ),
+    _of_training(
+        "LowerCVaROnDrawdown",
+        "Long-term risk (CVaR on drawdown)",
+        "min",
+        "mean of the drawdowns (highest value so far less the value) that are >= their 95th percentile; upstream: all "
+        "runs pooled; corrected: each run first. The name is historic: it is the upper tail",
+        "2 points of a run",
+    ),
+    _of_training(
+        "MaxDrawdown",
+        "Long-term risk (maximum drawdown)",
+        "min",
+        "highest drawdown of each run, mean over runs",
+        "2 points of a run",
+    ),
+    _of_training(
+        "LowerCVarOnAcross",
+        "Risk across runs (CVaR)",
+        "max",
+        "mean of the final values of the runs that are <= their 5th percentile; with up to 20 runs the worst run",
+        "3 runs (upstream: 1)",
+    ),
+    _of_training(
+        "UpperCVaROnAcross",
+        "Best runs (CVaR)",
+        "none",
+        "mean of the final values of the runs that are >= their 95th percentile; with up to 20 runs the best run",
+        "3 runs",
+    ),
+    _of_training(
+        "MedianPerfDuringTraining",
+        "Median performance during training",
+        "max",
+        "median of each run's curve, mean over runs",
+        "1 point of a run",
+    ),
+    _of_rollouts("IqrAcrossRollouts", "Dispersion across rollouts (IQR)", "min", "interquartile range", "2 rollouts"),
+    _of_rollouts(
+        "MadAcrossRollouts", "Dispersion across rollouts (MAD)", "min", "median absolute deviation", "2 rollouts"
+    ),
+    _of_rollouts(
+        "StddevAcrossRollouts", "Dispersion across rollouts (std)", "min", "standard deviation, ddof 1", "2 rollouts"
+    ),
+    _of_rollouts(
+        "LowerCVaRAcrossRollouts",
+        "Risk across rollouts (CVaR)",
+        "max",
+        "mean of the returns that are <= their 5th percentile",
+        "1 rollout",
+    ),
+    _of_rollouts(
+        "UpperCVaRAcrossRollouts",
+        "Best rollouts (CVaR)",
+        "none",
+        "mean of the returns that are >= their 95th percentile",
+        "1 rollout",
+    ),
+)
+DEFINITIONS: dict[str, Definition] = {definition["name"]: definition for definition in _ALL}
+ROLLOUT_NAMES = tuple(name for name in DEFINITIONS if name.endswith("AcrossRollouts"))
+TRAINING_NAMES: dict[Profile, tuple[str, ...]] = {
+    profile: tuple(
+        name
+        for name, definition in DEFINITIONS.items()
+        if profile in definition["profiles"] and name not in ROLLOUT_NAMES
+    )
+    for profile in PROFILES
+}
 
 
 def metric_name(name: object) -> str:
@@ -37,60 +170,24 @@ def metric_name(name: object) -> str:
     return ReliabilityMetrics[text].value if text in ReliabilityMetrics.__members__ else text
 
 
-class ReliabilityScores(Mapping[str, MetricValue]):
-    """Values by metric name; members of the enum and its alias ``LowerCVaROnAcross`` find theirs too."""
-
-    def __init__(self, values: Mapping[str, MetricValue]) -> None:
-        self._values = dict(values)
-
-    def __getitem__(self, name: object) -> MetricValue:
-        return self._values[metric_name(name)]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, name: object) -> bool:
-        return metric_name(name) in self._values
-
-    def __repr__(self) -> str:
-        return f"ReliabilityScores({self._values!r})"
-
-
 def training(
-    curves: Sequence[tuple[Any, Any]],
-    profile: Profile = "upstream",
-    *,
-    names: Sequence[object] | None = None,
-    options: Options | None = None,
-) -> ReliabilityScores:
-    """Scores the training curves of several runs of one algorithm on one task.
+    curves: Sequence[tuple[Any, Any]], profile: Profile, options: Options | None = None
+) -> dict[str, MetricResult]:
+    """Scores the training curves of several runs of one algorithm on one task by every metric of the profile.
 
     Args:
         curves: ``(steps, values)`` of each run, arrays of equal length; steps of different runs may differ.
-        profile: ``"upstream"`` or ``"corrected"``.
-        names: the metrics wanted (names or ``ReliabilityMetrics``); all of the profile when ``None``.
-        options: window, evaluation points, time frame, normalisation and intervals of the ``corrected`` profile.
+        options: window and normalisation of the ``corrected`` profile; ``upstream`` has none.
 
     Returns:
-        A value for every requested metric. If the data does not suffice, ``value`` is ``None`` and ``condition`` is
-        the reason; ``notes`` mention points that were left out.
+        If the data does not suffice, ``value`` is ``None`` and ``condition`` is the reason; ``notes`` mention points
+        that were left out.
 
     Raises:
-        UserError: an unknown profile or metric, options for the ``upstream`` profile, or a curve with steps and values
-            of different lengths.
+        UserError: a curve with steps and values of different lengths.
     """
-    profile = _checked(profile, options)
-    wanted = _wanted(names, profile, TRAINING_NAMES[profile])
-    return _labelled(_training(curves, profile, wanted, options), profile)
-
-
-def _training(
-    curves: Sequence[tuple[Any, Any]], profile: Profile, wanted: Sequence[str], options: Options | None
-) -> dict[str, MetricResult]:
     cleaned, notes = clean_all(curves)
+    wanted = TRAINING_NAMES[profile]
     if profile == "upstream":
         found = reliability_upstream.training(cleaned, wanted)
     else:
@@ -98,30 +195,16 @@ def _training(
     return _completed(found, profile, len(cleaned), notes, options)
 
 
-def rollouts(
-    returns: Sequence[Any],
-    profile: Profile = "upstream",
-    *,
-    names: Sequence[object] | None = None,
-    options: Options | None = None,
-) -> ReliabilityScores:
+def rollouts(returns: Sequence[Any], profile: Profile, options: Options | None = None) -> dict[str, MetricResult]:
     """Scores the rollouts of several runs of one algorithm on one task.
 
     Args:
         profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
-        names: the metrics wanted; all when ``None``.
-        options: as for ``training``; normalisation by curve range does not apply to rollouts.
+        options: as for ``training``.
 
     Raises:
-        UserError: an unknown profile or metric, or options that do not apply.
+        UserError: normalisation by curve range, which rollouts do not have.
     """
-    profile = _checked(profile, options)
-    return _labelled(_rollouts(returns, profile, _wanted(names, profile, ROLLOUT_NAMES), options), profile)
-
-
-def _rollouts(
-    returns: Sequence[Any], profile: Profile, wanted: Sequence[str], options: Options | None
-) -> dict[str, MetricResult]:
     notes, runs = [], []
     for number, values in enumerate(returns):
         finite, lost = as_finite(values)
@@ -132,32 +215,10 @@ def _rollouts(
         else:
             notes.append(f"run {number} has no finite return and is left out")
     if profile == "upstream":
-        found = reliability_upstream.rollouts(runs, wanted)
+        found = reliability_upstream.rollouts(runs, ROLLOUT_NAMES)
     else:
-        found = reliability_corrected.rollouts(runs, wanted, options or Options())
+        found = reliability_corrected.rollouts(runs, ROLLOUT_NAMES, options or Options())
     return _completed(found, profile, len(runs), notes, options)
-
-
-def _checked(profile: str, options: Options | None) -> Profile:
-    found = profile_named(profile)
-    if found == "upstream" and options is not None:
-        raise UserError(
-            "the upstream profile repeats published formulas and takes no options", hint="use profile='corrected'"
-        )
-    return found
-
-
-def _wanted(names: Sequence[object] | None, profile: str, valid: Sequence[str]) -> list[str]:
-    if names is None:
-        return list(valid)
-    wanted = list(dict.fromkeys(metric_name(name) for name in names))
-    for name in wanted:
-        if name not in valid:
-            near = did_you_mean(name, valid)
-            raise ConfigError(
-                f"the {profile} profile has no such metric here: {name!r}{near}", hint=f"use {', '.join(valid)}"
-            )
-    return wanted
 
 
 def _completed(
@@ -173,19 +234,15 @@ def _completed(
     return dict(found)
 
 
-def _labelled(found: Mapping[str, MetricResult], profile: Profile) -> ReliabilityScores:
-    return ReliabilityScores({name: METRICS[name].labelled(result, profile) for name, result in found.items()})
-
-
 def _training_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
-    return _training(runs.curves, profile, list(TRAINING_NAMES[profile]), None)
+    return training(runs.curves, profile)
 
 
 def _rollouts_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
     """With several tasks, rollouts are scored task by task only."""
     tasks = list(runs.returns.values())
     if len(tasks) <= 1:
-        return _rollouts(tasks[0] if tasks else [], profile, list(ROLLOUT_NAMES), None)
+        return rollouts(tasks[0] if tasks else [], profile)
     several = f"{len(tasks)} tasks: rollouts are scored task by task only, since their rewards have different scales"
     return {name: MetricResult(condition=several, n=len(tasks[0])) for name in ROLLOUT_NAMES}
 

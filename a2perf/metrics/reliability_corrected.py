@@ -19,11 +19,15 @@ from a2perf.errors import UserError
 from a2perf.metrics import lowpass
 from a2perf.metrics.bootstrap import mean_interval, percentile_interval, resample
 from a2perf.metrics.curves import Curve, aligned
-from a2perf.metrics.reliability_upstream import MIN_RUNS, rollout_formula, small_tail
+from a2perf.metrics.reliability_upstream import ALPHA, MIN_RUNS, rollout_formula, small_tail
 from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, mad, stacked_windows
 from a2perf.metrics.values import MetricResult, not_enough
 
 Normalise = Literal["curve_range"] | tuple[float, float]
+MAX_POINTS = 101
+"""Most steps at which runs are compared."""
+REPETITIONS = 1000
+"""Bootstrap resamples of a statistic across runs."""
 SPREAD = "standard deviation over runs, ddof 1"
 _SORTING = (iqr, mad)
 _CHUNK = 32  # resamples at once, few enough for the processor's cache
@@ -31,29 +35,16 @@ _CHUNK = 32  # resamples at once, few enough for the processor's cache
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How the ``corrected`` profile is to look at curves.
+    """How the ``corrected`` profile looks at curves.
 
     Attributes:
         window: length in steps of the window of dispersion within runs; ``None``: five median step differences.
-        evaluation_points: steps at which runs are compared; ``None``: the runs' own steps, thinned to
-            ``max_points``, or evenly spaced ones where runs are not aligned.
-        time_frame: ``(low, high)`` in steps: only this part of training counts (the filter still sees all of it).
         normalise: ``None``: reward units. ``"curve_range"``: divided by the 95th percentile less the start value, of
             each run, or their median for dispersion across runs. ``(low, high)``: reference scores that become 0 and 1.
-        filtered: whether to low-pass filter curves before runs are compared.
-        repetitions: bootstrap resamples; 0 leaves intervals out.
     """
 
     window: float | None = None
-    evaluation_points: Sequence[float] | None = None
-    max_points: int = 101
-    time_frame: tuple[float, float] | None = None
     normalise: Normalise | None = None
-    alpha: float = 0.05
-    filtered: bool = True
-    repetitions: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
 
     def __post_init__(self) -> None:
         """Checks ranges.
@@ -64,14 +55,10 @@ class Options:
         wrong = None
         if self.window is not None and not self.window > 0:
             wrong = f"window={self.window}; it must be more than 0"
-        elif not 0 < self.alpha < 1:
-            wrong = f"alpha={self.alpha}; it must lie between 0 and 1"
         elif isinstance(self.normalise, str) and str(self.normalise) != "curve_range":
             wrong = f"normalise={self.normalise!r}; it must be 'curve_range' or (low, high)"
         elif isinstance(self.normalise, tuple) and not self.normalise[1] > self.normalise[0]:
             wrong = f"normalise={self.normalise}; the reference must be (low, high) with high above low"
-        elif self.time_frame is not None and not self.time_frame[1] > self.time_frame[0]:
-            wrong = f"time_frame={self.time_frame}; it must be (low, high)"
         if wrong:
             raise UserError(wrong, hint="change the option")
 
@@ -80,12 +67,9 @@ def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -
     """Computes the wanted training metrics of cleaned curves."""
     across = [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))]
     results = _across(curves, across, options) if across else {}
-    # Of whole curves: a time frame must not change the scale.
-    ranges = [_curve_range(curve) for curve in curves]
-    framed = [_within_frame(curve, options.time_frame) for curve in curves]
     for name in wanted:
         if name not in results:
-            results[name] = _within(framed, ranges, name, options)
+            results[name] = _within(curves, name, options)
     return results
 
 
@@ -95,7 +79,7 @@ def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) ->
         raise UserError("rollouts have no curve range", hint="normalise rollouts by (low, high) reference scores")
     results = {}
     for name in wanted:
-        formula, needed = rollout_formula(name, options.alpha)
+        formula, needed = rollout_formula(name)
         low, high = options.normalise if isinstance(options.normalise, tuple) else (0.0, 1.0)
         shift = low if "CVaR" in name else 0.0
         long = [values for values in runs if values.size >= needed]
@@ -104,22 +88,21 @@ def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) ->
                 condition=not_enough(max((v.size for v in runs), default=0), needed, "rollouts")
             )
             continue
-        result = aggregated(np.array([(float(formula(v)) - shift) / (high - low) for v in long]), options)
+        result = aggregated(np.array([(float(formula(v)) - shift) / (high - low) for v in long]))
         if len(long) < len(runs):
             result.notes.append(f"{len(runs) - len(long)} run(s) have fewer than {needed} rollouts and are left out")
         if "CVaR" in name:
-            result.notes += small_tail(min(v.size for v in long), options.alpha)
+            result.notes += small_tail(min(v.size for v in long))
         results[name] = result
     return results
 
 
-def aggregated(per_run: Values, options: Options) -> MetricResult:
+def aggregated(per_run: Values) -> MetricResult:
     """Returns mean, spread and interval of one value per run."""
     result = MetricResult(value=float(per_run.mean()), per_run=[float(value) for value in per_run], spread_kind=SPREAD)
     if per_run.size > 1:
         result.spread = float(per_run.std(ddof=1))
-        if options.repetitions:
-            result.interval = mean_interval(per_run, confidence=options.confidence)
+        result.interval = mean_interval(per_run)
     else:
         result.notes.append("1 run: no spread, no interval")
     return result
@@ -158,13 +141,14 @@ def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None =
     return found
 
 
-def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options: Options) -> MetricResult:
-    formula, needed, is_level = _per_run_formula(name, options)
+def _within(curves: Sequence[Curve], name: str, options: Options) -> MetricResult:
+    formula, needed, is_level = _per_run_formula(name, options.window)
     low, scale = 0.0, 1.0
     if isinstance(options.normalise, tuple):
         low, scale = options.normalise[0] if is_level else 0.0, options.normalise[1] - options.normalise[0]
     found, missing, flat = [], 0, 0
-    for curve, curve_range in zip(curves, ranges, strict=True):
+    for curve in curves:
+        curve_range = _curve_range(curve)
         value = formula(curve) if curve.steps.size >= needed else None
         if value is None:
             missing += 1
@@ -178,7 +162,7 @@ def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options
         if missing:
             why = not_enough(points, needed, "points") if points < needed else "not enough data (no window is full)"
         return MetricResult(condition=why)
-    result = aggregated(np.array(found), options)
+    result = aggregated(np.array(found))
     if missing:
         result.notes.append(f"{missing} run(s) are too short and left out")
     if flat:
@@ -186,31 +170,24 @@ def _within(curves: Sequence[Curve], ranges: Sequence[float], name: str, options
     return result
 
 
-def _per_run_formula(name: str, options: Options) -> tuple[Callable[[Curve], float | None], int, bool]:
+def _per_run_formula(name: str, window: float | None) -> tuple[Callable[[Curve], float | None], int, bool]:
     """Returns the formula of one run, the points it needs, and whether it is a level (not a difference of levels)."""
     if name.endswith("WithinRuns"):
         statistic = DISPERSIONS[name.removesuffix("WithinRuns")]
 
         def dispersion(curve: Curve) -> float | None:
-            found = windowed(curve, statistic, options.window)
+            found = windowed(curve, statistic, window)
             return float(found.mean()) if found.size else None
 
         return dispersion, 3, False
     formulas: dict[str, tuple[Callable[[Curve], float | None], int, bool]] = {
-        "LowerCVaROnDiffs": (lambda c: -float(cvar(slopes(c), options.alpha, "lower")), 2, False),
-        "UpperCVaROnDiffs": (lambda c: float(cvar(slopes(c), options.alpha, "upper")), 2, False),
-        "LowerCVaROnDrawdown": (lambda c: float(cvar(drawdown(c.values), options.alpha, "upper")), 2, False),
+        "LowerCVaROnDiffs": (lambda c: -float(cvar(slopes(c), ALPHA, "lower")), 2, False),
+        "UpperCVaROnDiffs": (lambda c: float(cvar(slopes(c), ALPHA, "upper")), 2, False),
+        "LowerCVaROnDrawdown": (lambda c: float(cvar(drawdown(c.values), ALPHA, "upper")), 2, False),
         "MaxDrawdown": (lambda c: float(drawdown(c.values).max()), 2, False),
         "MedianPerfDuringTraining": (lambda c: float(np.median(c.values)), 1, True),
     }
     return formulas[name]
-
-
-def _within_frame(curve: Curve, frame: tuple[float, float] | None) -> Curve:
-    if frame is None:
-        return curve
-    inside = (curve.steps >= frame[0]) & (curve.steps <= frame[1])
-    return Curve(curve.steps[inside], curve.values[inside], curve.notes)
 
 
 def _curve_range(curve: Curve) -> float:
@@ -236,7 +213,7 @@ def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> 
         if not own_scale.min() > 0:
             why = "not enough data (a curve does not rise: its range is not positive)"
             return {name: MetricResult(condition=why) for name in names}
-    matrix, notes = _at_evaluation_points(curves, options)
+    matrix, notes = _at_evaluation_points(curves)
     if matrix.shape[1] == 0:
         return {name: MetricResult(condition="not enough data (the runs share no step)") for name in names}
     matrix = (matrix - low) / scale
@@ -244,14 +221,14 @@ def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> 
     results = {}
     for name in names:
         of_levels = name.endswith("OnAcross")
-        result = _compared(final[:, None] if of_levels else matrix, name, options)
-        result.notes += small_tail(len(curves), options.alpha) if of_levels else list(notes)
+        result = _compared(final[:, None] if of_levels else matrix, name)
+        result.notes += small_tail(len(curves)) if of_levels else list(notes)
         result.per_run = [float(value) for value in final] if of_levels else []
         results[name] = result
     return results
 
 
-def _compared(matrix: Values, name: str, options: Options) -> MetricResult:
+def _compared(matrix: Values, name: str) -> MetricResult:
     """Aggregates a statistic across runs over evaluation points, ``matrix`` being (runs, points)."""
     if name.endswith("AcrossRuns"):
         statistic = DISPERSIONS[name.removesuffix("AcrossRuns")]
@@ -259,24 +236,24 @@ def _compared(matrix: Values, name: str, options: Options) -> MetricResult:
         tail: Any = "lower" if name.startswith("Lower") else "upper"
 
         def statistic(values: Values, axis: int) -> Any:
-            return cvar(values, options.alpha, tail, axis=axis)
+            return cvar(values, ALPHA, tail, axis=axis)
 
     by_point = np.asarray(statistic(matrix, axis=0))
     result = MetricResult(value=float(by_point.mean()))
     if by_point.size > 1:
         result.spread = float(by_point.std(ddof=1))
         result.spread_kind = "standard deviation over evaluation points, ddof 1"
-    if options.repetitions:
-        # A fresh generator per metric: its interval does not depend on which others are asked for.
-        generator = np.random.default_rng(options.seed)
-        runs = matrix.shape[0]
-        order = resample(np.arange(runs, dtype=np.float64), (runs, 1), options.repetitions, generator)[..., 0]
-        chunks = np.array_split(order.astype(np.intp), max(1, options.repetitions // _CHUNK))
-        draws = np.concatenate([of_resamples(statistic, matrix, rows).mean(axis=1) for rows in chunks])
-        ends = percentile_interval(draws, confidence=options.confidence)
-        result.interval = float(ends[0]), float(ends[1])
-        if name.endswith("AcrossRuns"):
-            result.notes.append("resampling repeats runs, so the interval of a dispersion across few runs leans low")
+    # A fresh generator per metric: its interval does not depend on which others are asked for.
+    generator = np.random.default_rng(0)
+    runs = matrix.shape[0]
+    order = resample(np.arange(runs, dtype=np.float64), (runs, 1), REPETITIONS, generator)[..., 0]
+    chunks = np.array_split(order.astype(np.intp), max(1, REPETITIONS // _CHUNK))
+    low, high = percentile_interval(
+        np.concatenate([of_resamples(statistic, matrix, rows).mean(axis=1) for rows in chunks])
+    )
+    result.interval = float(low), float(high)
+    if name.endswith("AcrossRuns"):
+        result.notes.append("resampling repeats runs, so the interval of a dispersion across few runs leans low")
     return result
 
 
@@ -298,35 +275,25 @@ def of_resamples(statistic: Callable[..., Any], matrix: Values, rows: NDArray[np
     return np.asarray(statistic(matrix[rows], axis=1))
 
 
-def _at_evaluation_points(curves: Sequence[Curve], options: Options) -> tuple[Values, list[str]]:
+def _at_evaluation_points(curves: Sequence[Curve]) -> tuple[Values, list[str]]:
     """Returns the (filtered) values of the runs at common steps, ``(runs, points)``, and notes on how."""
     notes = []
     values = [curve.values for curve in curves]
     shortest = min(own.size for own in values)
-    if options.filtered and shortest >= lowpass.SHORT_CURVE:
+    if shortest >= lowpass.SHORT_CURVE:
         values = lowpass.sections(values)
-    elif options.filtered:
+    else:
         notes.append(f"not low-pass filtered: a curve has {shortest} points and the filter needs {lowpass.SHORT_CURVE}")
     low = max(float(curve.steps[0]) for curve in curves)
     high = min(float(curve.steps[-1]) for curve in curves)
-    if options.time_frame is not None:
-        low, high = max(low, options.time_frame[0]), min(high, options.time_frame[1])
-    if options.evaluation_points is not None:
-        points = np.asarray(options.evaluation_points, dtype=np.float64)
-        outside = (points < low) | (points > high)
-        if outside.any():
-            notes.append(f"{np.count_nonzero(outside)} evaluation points lie outside the steps that all runs share")
-        points = points[~outside]
-    elif low > high:
+    if low > high:
         points = np.empty(0)
     elif aligned(curves):
-        own = curves[0].steps
-        own = own[(own >= low) & (own <= high)]
-        if own.size > options.max_points:
-            own = own[np.linspace(0, own.size - 1, options.max_points).round().astype(np.intp)]
-        points = own
+        points = curves[0].steps
+        if points.size > MAX_POINTS:
+            points = points[np.linspace(0, points.size - 1, MAX_POINTS).round().astype(np.intp)]
     else:
-        points = np.linspace(low, high, min(options.max_points, shortest))
+        points = np.linspace(low, high, min(MAX_POINTS, shortest))
         notes.append(f"steps are not aligned: interpolated at {points.size} even points from {low:g} to {high:g}")
     matrix = [np.interp(points, curve.steps, own) for curve, own in zip(curves, values, strict=True)]
     return np.stack(matrix), notes

@@ -47,24 +47,24 @@ def rollouts(runs: Sequence[Values], wanted: Sequence[str]) -> dict[str, MetricR
     return {name: _pooled_rollouts(pooled, runs, name) for name in wanted}
 
 
-def rollout_formula(name: str, alpha: float = ALPHA) -> tuple[Callable[[Values], Any], int]:
+def rollout_formula(name: str) -> tuple[Callable[[Values], Any], int]:
     """Returns the formula of a rollout metric, and how many returns it needs."""
     if "CVaR" in name:
         tail: Any = "lower" if name.startswith("Lower") else "upper"
-        return lambda values: cvar(values, alpha, tail), 1
+        return lambda values: cvar(values, ALPHA, tail), 1
     return DISPERSIONS[name.removesuffix("AcrossRollouts")], 2
 
 
-def small_tail(count: int, alpha: float) -> list[str]:
+def small_tail(count: int) -> list[str]:
     """Returns the note that a tail of so few values is a single one."""
-    return [f"of {count} values the {alpha:.0%} tail is the most extreme one alone"] if count <= 1 / alpha else []
+    return [f"of {count} values the {ALPHA:.0%} tail is the most extreme one alone"] if count <= 1 / ALPHA else []
 
 
 def _pooled_rollouts(pooled: Values, runs: Sequence[Values], name: str) -> MetricResult:
     formula, needed = rollout_formula(name)
     if pooled.size < needed:
         return MetricResult(condition=not_enough(pooled.size, needed, "rollouts"))
-    notes = small_tail(pooled.size, ALPHA) if "CVaR" in name else []
+    notes = small_tail(pooled.size) if "CVaR" in name else []
     per_run = [float(formula(values)) if values.size >= needed else None for values in runs]
     return MetricResult(value=float(formula(pooled)), per_run=per_run, notes=notes)
 
@@ -117,7 +117,7 @@ def iqr_by_step(steps: Sequence[Values], values: Sequence[Values]) -> Values:
 
 def _on_final_values(curves: Sequence[Curve]) -> MetricResult:
     final = np.array([curve.values[-1] for curve in curves])
-    notes = small_tail(final.size, ALPHA)
+    notes = small_tail(final.size)
     if final.size < MIN_RUNS:
         notes.append(f"{final.size} run(s) say little about others")
     return MetricResult(value=float(cvar(final, ALPHA)), per_run=[float(value) for value in final], notes=notes)
@@ -179,9 +179,7 @@ def _pooled_tail(pieces: Sequence[Values], tail: Any, sign: float, needed: str) 
     if pooled.size == 0:
         return MetricResult(condition=f"not enough data (no run has {needed})")
     per_run = [sign * float(cvar(piece, ALPHA, tail)) if piece.size else None for piece in pieces]
-    return MetricResult(
-        value=sign * float(cvar(pooled, ALPHA, tail)), per_run=per_run, notes=small_tail(pooled.size, ALPHA)
-    )
+    return MetricResult(value=sign * float(cvar(pooled, ALPHA, tail)), per_run=per_run, notes=small_tail(pooled.size))
 
 
 def _on_differences(curves: Sequence[Curve]) -> MetricResult:

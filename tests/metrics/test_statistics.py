@@ -68,6 +68,12 @@ def test_quantiles_along_an_axis_are_those_of_numpy(length: int, seed: int) -> N
     np.testing.assert_allclose(mad(matrix, axis=0), middle, rtol=1e-14, atol=1e-15)
 
 
+def test_cvar_keeps_its_tail_when_neighbours_are_equal() -> None:
+    values = np.array([0.1 + 0.2] * 7 + [0.3])
+    assert cvar(values, 0.05, "lower") == pytest.approx(0.3)
+    assert cvar(np.full(5, 1 / 3), 0.05, "upper") == pytest.approx(1 / 3)
+
+
 def test_cvar_refuses_a_tail_that_is_none() -> None:
     for alpha in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="alpha"):
