@@ -3,8 +3,8 @@
     python perf/trackers.py [--json] [--seconds 10]
 
 Import time above bare Python; cost of 1 Hz sampling of a tree of 20 processes; cost and rate of reading energy counters
-between the samples; processor time of 20 short-lived children against the kernel's own account; nanoseconds that the
-latency timer adds per call; what a caller waits for ``prepare``, ``attach`` and ``stop``.
+between the samples; processor time of 20 short-lived children against the kernel's own account;
+what a caller waits for ``prepare``, ``attach`` and ``stop``.
 """
 
 from __future__ import annotations
@@ -51,14 +51,13 @@ def import_cost(repeats: int = 5) -> dict[str, float]:
     bare = median_ms("pass")
     return {
         "bare_python_ms": bare,
-        "package_above_bare_ms": median_ms("import a2perf.metrics.trackers") - bare,
         "sampler_above_bare_ms": median_ms("import a2perf.metrics.trackers.sampler") - bare,
     }
 
 
 def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
     """Processor time of 1 Hz sampling of a tree of sleeping processes, in percent of one core."""
-    from a2perf.metrics.trackers import Sampler
+    from a2perf.metrics.trackers.sampler import Sampler
 
     tree = subprocess.Popen(
         [sys.executable, "-S", "-c", SLEEPERS.format(count=processes - 1)],
@@ -150,8 +149,8 @@ def dedicated_cgroup() -> Iterator[tuple[Path, str] | None]:
 
 def short_children(count: int = 20, seconds: float = 0.25) -> dict[str, float | str]:
     """Processor seconds of short-lived children: by the sampler, by live sampling alone, and by the kernel."""
-    from a2perf.metrics.trackers import Sampler
     from a2perf.metrics.trackers.procfs import read_cgroup
+    from a2perf.metrics.trackers.sampler import Sampler
     from a2perf.metrics.trackers.tick import Tick
 
     class LiveOnly:
@@ -208,39 +207,10 @@ def short_children(count: int = 20, seconds: float = 0.25) -> dict[str, float | 
     }
 
 
-def latency_timer(calls: int = 200_000) -> dict[str, float]:
-    """Nanoseconds that timing adds to a call, and those of reading the clock."""
-    from a2perf.metrics.trackers import LatencyTimer
-
-    def nothing(policy: object, observation: object) -> None:
-        return None
-
-    def once(run: object) -> float:
-        began = time.perf_counter_ns()
-        run()  # type: ignore[operator]
-        return (time.perf_counter_ns() - began) / calls
-
-    def bare() -> None:
-        for _ in range(calls):
-            nothing(None, None)
-
-    def timed() -> None:
-        timer = LatencyTimer(calls)
-        call = timer.time
-        for _ in range(calls):
-            call(nothing, None, None)
-
-    def clock() -> None:
-        for _ in range(calls):
-            time.perf_counter_ns()
-
-    bare_ns, timed_ns, clock_ns = (min(once(run) for _ in range(5)) for run in (bare, timed, clock))
-    return {"bare_call_ns": bare_ns, "added_per_call_ns": timed_ns - bare_ns, "one_clock_read_ns": clock_ns}
-
-
 def waits(repeats: int = 5) -> dict[str, float]:
     """Median milliseconds that a caller waits in each call, with files."""
-    from a2perf.metrics.trackers import EmissionsSettings, Sampler
+    from a2perf.metrics.trackers.emissions import EmissionsSettings
+    from a2perf.metrics.trackers.sampler import Sampler
 
     times: dict[str, list[float]] = {"prepare": [], "attach": [], "mark": [], "stop": []}
     for _ in range(repeats):
@@ -280,7 +250,6 @@ def main() -> None:
     results = {
         "import": import_cost(),
         "waits": waits(),
-        "latency_timer": latency_timer(),
         "short_children": short_children(),
         "sampling_20_processes_at_1_hz": sampling_cost(arguments.seconds),
         "reading_counters_between_samples": counter_readings(arguments.seconds),

@@ -30,7 +30,8 @@ from a2perf.constants import ExitCode
 from a2perf.errors import UserError, command_line
 from a2perf.experiments.matrix_plan import MatrixPlan, read_plan
 from a2perf.launch import die_with_parent
-from a2perf.metrics.trackers import Sampler, describe_host
+from a2perf.metrics.trackers.host import describe_host
+from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.layout import TRACKING_FILE

@@ -174,7 +174,7 @@ def test_wall_clock_takes_the_evaluators_clock_first() -> None:
 
 
 def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
-    from a2perf.metrics.trackers import Sampler
+    from a2perf.metrics.trackers.sampler import Sampler
 
     child = Child([sys.executable, "-S", "-c", "while True: pass"])
     try:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.metrics.trackers import Sampler, installed
+from a2perf.metrics.trackers import installed
+from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.metrics.trackers.tick import Tick
 from tests.waiting import Child
 

@@ -342,7 +342,8 @@ def test_devices_behind_the_real_pynvml_appear_in_report_and_rows(spawn, tmp_pat
 SCRIPT = """
 import os, subprocess, sys, time
 from pathlib import Path
-from a2perf.metrics.trackers import EmissionsSettings, Sampler
+from a2perf.metrics.trackers.emissions import EmissionsSettings
+from a2perf.metrics.trackers.sampler import Sampler
 folder, own, wait_s = Path(sys.argv[1]), sys.argv[2] or None, float(sys.argv[3])
 place = {"country_iso_code": "USA", "region": "Massachusetts"}
 settings = EmissionsSettings(**place, log_level="debug", save_to_file=True, output_dir=own)
