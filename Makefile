@@ -16,6 +16,8 @@ EDITABLE := --config-settings editable_mode=compat --editable
 export OMP_NUM_THREADS := 1
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Some images forbid bytecode: every process of a test then compiles what it imports, which doubles the time of a start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup packages test-docs test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean

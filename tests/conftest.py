@@ -19,6 +19,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("suite")
 
 REAL_ENVIRONMENT = dict(os.environ)
+sys.dont_write_bytecode = True  # byte code in examples/ would change the hashes that the recorded results name
 
 
 # --- folders of our own -----------------------------------------------------------------------------------------------

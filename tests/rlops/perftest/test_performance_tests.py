@@ -225,7 +225,7 @@ def test_a_missing_package_of_the_runner_is_found_before_anything_runs(
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['stable_baselines3'] = None\n")
     copy = shutil.copytree(repository / "compatibility" / "conf", tmp_path / "conf")
     done = subprocess.run(
-        [sys.executable, "-m", "a2perf", *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-B", "-m", "a2perf", *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 2
