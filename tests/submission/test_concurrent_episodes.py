@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from a2perf.errors import ConfigError
-from a2perf.metrics.trackers.process_tree import TreeSample
-from a2perf.metrics.trackers.tree_sum import TreeSum
+from a2perf.metrics.trackers.process_tree import TreeSample, TreeSum
 from a2perf.records import Manifest, RolloutResults
 from a2perf.storage import read_record
 from a2perf.submission.evaluator import concurrent_episodes

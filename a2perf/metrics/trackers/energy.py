@@ -25,15 +25,30 @@ MOST_ASSUMED = 0.05
 
 
 class _Counted(Component):
-    """A component with counters of the powercap tree."""
+    """A component with counters of the powercap tree, or a model where none counts.
+
+    Args:
+        force_watts: constant power, as configured; used where nothing counts.
+        machine: charge the model with the whole machine and not with the tree alone.
+        powercap: where the counters are.
+        settle: waits so many seconds between the first readings.
+        amd: whether the processor is AMD's, with counters that are computed from events; by default that of this host.
+    """
 
     _reads: Literal["processor", "memory"]
 
     def __init__(
-        self, pue: float, *, baselines: Collection[str], powercap: Path, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
+        powercap: Path = POWERCAP, baselines: Collection[str] = BASELINES,
+        clock: Callable[[], float] = time.perf_counter, settle: Callable[[float], None] = time.sleep,
+        amd: bool | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(pue, baselines=baselines, clock=clock)
+        self._force_watts = force_watts
+        self._machine = machine
         self._powercap = powercap
+        self._settle = settle
+        self._amd = amd
         self._domains: PowerDomains | None = None
 
     @property
@@ -45,17 +60,24 @@ class _Counted(Component):
         """Reads the counters once; returns whether one has advanced."""
         return self._domains is not None and self._domains.read()
 
-    def _open_domains(self, settle: Callable[[float], None]) -> bool:
+    def start(self) -> None:
+        """Chooses the source and begins the baseline."""
         self._domains = PowerDomains(self._powercap, clock=self._clock, reads=self._reads)
         if self._reading() is None:
             self._domains = None
-            return False
-        self._domains.settle(settle)
+            self._take_model()
+            return
+        self._domains.settle(self._settle)
         self._begin_counter(self._read_domains)
-        return True
+        self._label()
+
+    def _take_model(self) -> None:
+        raise NotImplementedError
 
     def _reading(self) -> Reading | None:
-        raise NotImplementedError
+        if self._domains is None:
+            return None
+        return self._domains.processor() if self._reads == "processor" else self._domains.memory()
 
     def _read_domains(self) -> float:
         assert self._domains is not None
@@ -64,12 +86,27 @@ class _Counted(Component):
         reading = self._reading()
         return self._last_joules if reading is None else reading.joules
 
-    def _label(self, reading: Reading) -> None:
-        assert self._domains is not None
+    def _sample_domains(self, tick: Tick) -> bool:
+        """Charges the interval by the counters; returns whether they still show the component."""
+        self._sample_counter(tick)
+        return self._label()
+
+    def _forget_counters(self) -> None:
+        """Takes the model in place of dead counters; the caller charges it with the time so far."""
+        self._domains = self._read = None
+        self.idle_w = self.baseline_s = 0.0
+        self._peak_w, self._lowest_w = 0.0, float("inf")
+        self._take_model()
+
+    def _label(self) -> bool:
+        reading = self._reading()
+        if reading is None or self._domains is None:
+            return False
         mirrors = self._domains.mirrors
         self.method = f"{reading.source}:{'; '.join(mirrors)}" if mirrors else reading.source
         self.quality = "measured" if reading.assumed_j <= MOST_ASSUMED * reading.joules else "estimated"
         self.scope = "machine"
+        return True
 
     def _counter_contributions(self, reading: Reading, relative: float) -> Contributions:
         return Contributions(
@@ -82,61 +119,27 @@ class _Counted(Component):
 class CpuEnergy(_Counted):
     """Processor energy: counters of the power domains, else thermal design power times processor time.
 
-    Counters that do not advance, as some virtual machines show them, are not believed: the model takes over.
-
-    Args:
-        force_watts: power of all visible processors at full load; used where nothing counts.
-        machine: charge the model with the whole machine's processor time and not the tree's alone.
-        powercap: where the counters are.
-        settle: waits so many seconds between the first readings.
-        amd: whether the processor is AMD's, with counters that are computed from events; by default that of this host.
+    Counters that do not advance, as some virtual machines show them, are not believed: the model takes over. A power in
+    ``force_watts`` is that of all visible processors at full load.
     """
 
     name = "cpu_energy"
+    model: CpuPower | None = None
     _reads = "processor"
-
-    def __init__(
-        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
-        powercap: Path = POWERCAP, baselines: Collection[str] = BASELINES,
-        clock: Callable[[], float] = time.perf_counter, settle: Callable[[float], None] = time.sleep,
-        amd: bool | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(pue, baselines=baselines, powercap=powercap, clock=clock)
-        self._amd = amd
-        self._force_watts = force_watts
-        self._machine = machine
-        self._settle = settle
-        self._tick_s = 0.0
-        self.model: CpuPower | None = None
-
-    def start(self) -> None:
-        """Chooses the source and begins the baseline."""
-        if self._open_domains(self._settle):
-            reading = self._reading()
-            assert reading is not None
-            self._label(reading)
-        else:
-            self._take_model()
+    _tick_s = 0.0
 
     def sample(self, tick: Tick) -> None:
         """Charges the interval."""
         if tick.tree is not None and tick.tree.cpu_method in ("proc_stat", "psutil"):
             self._tick_s = 1 / procfs.CLOCK_TICKS_PER_S
         if self._domains is not None:
-            self._sample_counter(tick)
-            reading = self._reading()
-            if reading is None:
+            if not self._sample_domains(tick):
                 self._abandon_counters()
-            else:
-                self._label(reading)
         elif self._read is not None:
             self._sample_counter(tick)
         elif self.model is not None:
             self._charge(self.model.watts_per_thread * tick.cpu_interval_s, tick)
         tick.values["cpu_power_w"] = round(self.watts, 4)
-
-    def _reading(self) -> Reading | None:
-        return None if self._domains is None else self._domains.processor()
 
     def _take_model(self) -> None:
         host = describe_host()
@@ -151,12 +154,9 @@ class CpuEnergy(_Counted):
 
     def _abandon_counters(self) -> None:
         """Replaces what dead counters gave by the model of the same time."""
-        self._domains = self._read = None
-        self.idle_w = self.baseline_s = 0.0
-        self._take_model()
+        self._forget_counters()
         assert self.model is not None
         self.joules = self.model.watts_per_thread * (self._busy_s if self._machine else self._tree_s)
-        self._peak_w, self._lowest_w = 0.0, float("inf")
         self.power_w = self.joules / self._elapsed_s if self._elapsed_s > 0 else 0.0
 
     def _gross_contributions(self, unaccounted_s: float) -> Contributions:
@@ -179,31 +179,15 @@ class RamEnergy(_Counted):
     """Memory energy: counters of the memory domains, else watts per gigabyte held.
 
     Where only the counter of the platform exists, it includes the memory, which then has no energy beside it.
-
-    Args:
-        force_watts: constant power of the memory, as configured; used where nothing counts.
-        machine: charge the model with all memory of the machine and not with what the tree holds.
-        powercap: where the counters are.
-        settle: waits so many seconds between the first readings.
     """
 
     name = "ram_energy"
     _reads = "memory"
-
-    def __init__(
-        self, *, force_watts: float | None = None, machine: bool = False, pue: float = 1.0,
-        powercap: Path = POWERCAP, baselines: Collection[str] = BASELINES,
-        clock: Callable[[], float] = time.perf_counter, settle: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
-        super().__init__(pue, baselines=baselines, powercap=powercap, clock=clock)
-        self._force_watts = force_watts
-        self._machine = machine
-        self._settle = settle
-        self._pss_share = 1.0
-        self._bytes = 0
-        self._model_w = 0.0
-        self._changed_j = 0.0
-        self._platform: PowerDomains | None = None
+    _pss_share = 1.0
+    _bytes = 0
+    _model_w = 0.0
+    _changed_j = 0.0
+    _platform: PowerDomains | None = None
 
     def start(self) -> None:
         """Chooses the source and begins the baseline."""
@@ -211,12 +195,8 @@ class RamEnergy(_Counted):
         processor = domains.processor()
         if processor is not None and processor.source == "rapl_psys":
             self.method, self._platform = "rapl_psys:part of the platform", domains
-        elif self._open_domains(self._settle):
-            reading = self._reading()
-            assert reading is not None
-            self._label(reading)
         else:
-            self._take_model()
+            super().start()
 
     def _take_model(self) -> None:
         self.quality = "estimated"
@@ -232,12 +212,8 @@ class RamEnergy(_Counted):
     def sample(self, tick: Tick) -> None:
         """Charges the interval."""
         if self._domains is not None:
-            self._sample_counter(tick)
-            reading = self._reading()
-            if reading is None:
+            if not self._sample_domains(tick):
                 self._abandon_counters(tick)
-            else:
-                self._label(reading)
         elif self._platform is not None:
             self._platform.read()
             if self._platform.processor() is None:
@@ -251,16 +227,11 @@ class RamEnergy(_Counted):
             self._charge(watts * tick.interval_s, tick)
         tick.values["ram_power_w"] = round(self.watts, 4)
 
-    def _reading(self) -> Reading | None:
-        return None if self._domains is None else self._domains.memory()
-
     def _abandon_counters(self, tick: Tick) -> None:
-        self._domains = self._platform = self._read = None
-        self.idle_w = self.baseline_s = 0.0
-        self._take_model()
+        self._platform = None
+        self._forget_counters()
         self._model_w = self._model_watts(tick)
         self.joules, self.power_w = self._model_w * self._elapsed_s, self._model_w
-        self._peak_w, self._lowest_w = 0.0, float("inf")
 
     def _gross_contributions(self, unaccounted_s: float) -> Contributions:
         reading = self._reading()

@@ -34,9 +34,7 @@ class GpuSample:
     """
 
     joules: float
-    power_w: float
     memory_bytes: int
-    memory_used_bytes: int
     utilization_percent: float
     tree_utilization_percent: float | None
     tree_share: float | None = None
@@ -151,7 +149,7 @@ class Nvml:
             pynvml.NVMLError: a device has gone.
         """
         tree = frozenset(pids)
-        memory = used = 0.0
+        memory = 0
         utilization: list[float] = []
         tree_utilization: list[float] = []
         shares: list[tuple[float, float | None]] = []
@@ -159,8 +157,7 @@ class Nvml:
             before = device.sampled_j
             self._advance(device)
             device.sampled_j = device.joules
-            used += self._optional("nvmlDeviceGetMemoryInfo", device, lambda info: float(info.used))
-            utilization.append(self._optional("nvmlDeviceGetUtilizationRates", device, lambda rates: float(rates.gpu)))
+            utilization.append(self._utilization(device))
             memory += self._tree_memory(device, tree)
             busy = self._process_utilization(device)
             own = None if busy is None else sum(percent for pid, percent in busy.items() if pid in tree)
@@ -170,9 +167,7 @@ class Nvml:
         count = max(1, len(self.devices))
         return GpuSample(
             joules=self.joules,
-            power_w=sum(device.last_power_w for device in self.devices),
-            memory_bytes=int(memory),
-            memory_used_bytes=int(used),
+            memory_bytes=memory,
             utilization_percent=sum(utilization) / count,
             tree_utilization_percent=sum(tree_utilization) / count if tree_utilization else None,
             tree_share=_weighted(shares),
@@ -274,10 +269,9 @@ class Nvml:
         except self.library.NVMLError:
             return None
 
-    def _optional(self, query: str, device: Device, convert: Callable[[Any], float]) -> float:
-        """Asks what not every device answers; 0 where it does not."""
+    def _utilization(self, device: Device) -> float:
         try:
-            return convert(getattr(self.library, query)(device.handle))
+            return float(self.library.nvmlDeviceGetUtilizationRates(device.handle).gpu)
         except self.library.NVMLError:
             return 0.0
 

@@ -54,7 +54,6 @@ class CgroupUsage:
 
     method: str | None
     cpu_seconds: float | None
-    memory_bytes: int | None
     memory_peak_bytes: int | None
 
 
@@ -182,7 +181,6 @@ def read_cgroup(folders: Iterable[Path]) -> CgroupUsage:
     """
     method: str | None = None
     cpu_seconds: float | None = None
-    memory: int | None = None
     peak: int | None = None
     for folder in folders:
         nanoseconds = _first_int(folder / "cpuacct.usage")
@@ -190,8 +188,6 @@ def read_cgroup(folders: Iterable[Path]) -> CgroupUsage:
             method, cpu_seconds = "cgroup_v1", nanoseconds / 1e9
         elif method is None and (text := _read(folder / "cpu.stat")) and (at := text.find(b"usage_usec ")) >= 0:
             method, cpu_seconds = "cgroup_v2", int(text[at + 11 :].split(None, 1)[0]) / 1e6
-        for name in ("memory.usage_in_bytes", "memory.current"):
-            memory = memory if memory is not None else _first_int(folder / name)
         for name in ("memory.max_usage_in_bytes", "memory.peak"):
             peak = peak if peak is not None else _first_int(folder / name)
-    return CgroupUsage(method, cpu_seconds, memory, peak)
+    return CgroupUsage(method, cpu_seconds, peak)

@@ -20,12 +20,10 @@ from types import TracebackType
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.cadence import Readings
 from a2perf.metrics.trackers.emissions import EmissionsSettings
-from a2perf.metrics.trackers.installed import installed_trackers
 from a2perf.metrics.trackers.power_domains import POWERCAP
-from a2perf.metrics.trackers.process_tree import Tree, TreeSample, open_tree, started_ago_s
+from a2perf.metrics.trackers.process_tree import Tree, TreeSample, TreeSum, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
-from a2perf.metrics.trackers.tick import Tick, Tracker
-from a2perf.metrics.trackers.tree_sum import TreeSum
+from a2perf.metrics.trackers.tick import Tick, Tracker, installed_trackers
 from a2perf.runs.tracking_record import TrackerFailure, TrackingReport
 
 FIRST_SAMPLES_S = (0.02, 0.1, 0.25, 0.5)

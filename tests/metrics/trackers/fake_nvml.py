@@ -18,7 +18,6 @@ class FakeGpu:
     energy_mj: int | None = 1_000_000
     power_mw: int = 100_000
     utilization: int = 50
-    memory_used: int = 8_000_000_000
     processes: dict[int, int] = field(default_factory=dict)
     process_utilization: dict[int, int] = field(default_factory=dict)
     lost: bool = False
@@ -73,10 +72,6 @@ class FakeNvml:
 
     def nvmlDeviceGetUtilizationRates(self, handle: Any, rates: Any) -> int:  # noqa: N802
         rates._obj.gpu = self._gpu(handle).utilization
-        return SUCCESS
-
-    def nvmlDeviceGetMemoryInfo(self, handle: Any, memory: Any) -> int:  # noqa: N802
-        memory._obj.used = self._gpu(handle).memory_used
         return SUCCESS
 
     def nvmlDeviceGetComputeRunningProcesses_v3(self, handle: Any, count: Any, processes: Any) -> int:  # noqa: N802

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.metrics.trackers import installed
 from a2perf.metrics.trackers.sampler import Sampler
-from a2perf.metrics.trackers.tick import Tick
+from a2perf.metrics.trackers.tick import GROUP, Tick
 from tests.waiting import Child
 
 
@@ -45,10 +44,9 @@ class Raises(Processes):
 
 def _installed(monkeypatch: pytest.MonkeyPatch, *classes: type) -> None:
     points = [
-        metadata.EntryPoint(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", installed.GROUP)
-        for kind in classes
+        metadata.EntryPoint(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", GROUP) for kind in classes
     ]
-    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == installed.GROUP else [])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == GROUP else [])
 
 
 def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
