@@ -142,15 +142,15 @@ def reproduce(
         >>> checked.counts  # the folder of its submission was not given
         {'NOT CHECKED': 1}
     """
+    from a2perf.experiments.reproduce.reproduction import ReproduceRequest
     from a2perf.experiments.reproduce.reproduction import reproduce as repeat
-    from a2perf.experiments.reproduce.request import request_of
     from a2perf.launch.conductor import Conductor
     from a2perf.launch.interface import get_launcher
     from a2perf.terminal import console
 
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    request = request_of(
-        [Path(path).expanduser() for path in given],
+    request = ReproduceRequest(
+        paths=[Path(path).expanduser() for path in given],
         claims=[claims] if isinstance(claims, str) else list(claims),
         train=train,
         submissions=[Path(path).expanduser() for path in submissions],

@@ -74,14 +74,16 @@ def reproduce(as_json: bool, fail_on: str | None, **given: Any) -> int:
 
     Exit status: 0 done, 1 a verdict named by --fail-on, 2 usage or configuration, 3 infrastructure, 130 interrupted.
     """  # noqa: D301
+    from a2perf.experiments.reproduce.reproduction import FAIL_ON, ReproduceRequest
     from a2perf.experiments.reproduce.reproduction import reproduce as repeat
-    from a2perf.experiments.reproduce.request import FAIL_ON, request_of
     from a2perf.experiments.reproduce.text import as_json as verdicts_json
     from a2perf.experiments.reproduce.text import summary_table, verdict_text
 
     launch = LaunchOptions.taken_from(given)
     options = RunOptions.taken_from(given)
-    request = request_of(**given, options=options, resources=launch.resources(options), force=launch.given["force"])
+    request = ReproduceRequest(
+        **given, options=options, resources=launch.resources(options), force=launch.given["force"]
+    )
     show = (lambda found: None) if as_json else (lambda found: click.echo(verdict_text(found)))
     with launch.conductor(live=not as_json) as conductor:
         result = repeat(request, conductor, on_verdict=show)

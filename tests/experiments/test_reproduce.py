@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, rebuild
-from a2perf.experiments.reproduce.reproduction import Reproductions, reproduce
-from a2perf.experiments.reproduce.request import FAIL_ON, request_of
+from a2perf.experiments.reproduce.reproduction import FAIL_ON, ReproduceRequest, Reproductions, reproduce
 from a2perf.experiments.reproduce.selection import find_bundles
 from a2perf.launch import Conductor
 from a2perf.launch.interface import get_launcher
@@ -68,7 +67,7 @@ def repeat(folder: Path, out: Path, **given: object) -> Reproductions:
     options = RunOptions.of(sandbox="process")
     given = {"output": out, "paths": [folder / "runs"], "options": options, **given}
     with Conductor(get_launcher("local"), 1, console=None) as conductor:
-        return reproduce(request_of(**given), conductor)  # type: ignore[arg-type]
+        return reproduce(ReproduceRequest(**given), conductor)  # type: ignore[arg-type]
 
 
 def copied(recorded: Path, target: Path) -> Path:

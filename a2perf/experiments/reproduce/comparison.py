@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf._version import __version__
 from a2perf.domains.registry import find_environment
 from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.selection import RecordedBundle
@@ -24,6 +25,7 @@ from a2perf.runs.run import Run
 from a2perf.storage import MAX_RECORD_BYTES, parse_json
 from a2perf.stranger_files import printable
 from a2perf.submission.evaluator.folder_content import SCHEME
+from a2perf.submission.evaluator.own_code import package_sha256
 
 UNKNOWN = "not recorded"
 _NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")
@@ -99,19 +101,18 @@ def changed_conditions(
     """Returns what differs between the record and a repetition, the most important first.
 
     Args:
-        repeated: ``"host"``, ``"python"``, ``"packages"``, ``"a2perf"``, ``"sandbox"`` and ``"config"`` of the
-            repetition.
+        repeated: as of ``conditions_of``; without a repetition ``"host"`` alone.
         submission_sha256: hash of the submission that is run now.
     """
     pairs: list[tuple[str, Any, Any]] = [
         ("submission", _submission_hash(recorded), submission_sha256[:12]),
         ("environment fingerprint", (recorded.env_fingerprint or "")[:12], fingerprint[:12]),
-        ("a2perf", recorded.a2perf_version, repeated["a2perf_version"]),
-        ("a2perf code", recorded.a2perf_sha256[:12], str(repeated["a2perf_sha256"])[:12]),
-        ("Python", _python(recorded), repeated["python"]),
+        ("a2perf", recorded.a2perf_version, repeated.get("a2perf_version", __version__)),
+        ("a2perf code", recorded.a2perf_sha256[:12], repeated.get("a2perf_sha256", package_sha256())[:12]),
+        ("Python", _python(recorded), repeated.get("python", _python(recorded))),
     ]
     packages = {} if recorded.python_env is None else recorded.python_env.packages
-    now = repeated["packages"]
+    now = repeated.get("packages", {})
     if packages and now:
         names = sorted({*packages, *now})
         pairs += [(name, packages.get(name, "missing"), now.get(name, "missing")) for name in names]
@@ -122,7 +123,7 @@ def changed_conditions(
     pairs.append(("memory", _gib(then.get("memory_bytes")), _gib(here.get("memory_bytes"))))
     if then.get("kernel") == here.get("kernel"):  # the name of the system contains the kernel's
         pairs.append(("system", then.get("os"), here.get("os")))
-    if recorded.sandbox is not None and repeated["sandbox"]:
+    if recorded.sandbox is not None and repeated.get("sandbox"):
         pairs.append(("sandbox", recorded.sandbox.level, repeated["sandbox"]))
     return [
         ChangedCondition(name=name, recorded=_text(before) or UNKNOWN, repeated=_text(after) or UNKNOWN)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec.structs import replace
 
 from a2perf.experiments.reproduce.claims import QUANTITIES, Claim, bounds_of, margin_of
 from a2perf.experiments.reproduce.comparison import EpisodeComparison, paired_differences
@@ -84,11 +85,8 @@ class BundleJudgement:
 
     def _recorded_episodes(self, claim: Claim, claimed: float) -> CheckedClaim:
         if self.episodes is not None and self.episodes.bit_equal:
-            return CheckedClaim(
-                claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
-                unit=claim.quantity.unit, verdict="CONFIRMED", estimate=claimed, reruns=self.episodes.episodes,
-                reason=f"all {self.episodes.episodes} episodes are bit-equal",
-            )  # fmt: skip
+            count = self.episodes.episodes
+            return _equal(claim, claimed, count, f"all {count} episodes are bit-equal")
         recorded = claim.quantity.values(self.recorded)
         margin = margin_of(claim, self.recorded, claimed) or MARGIN * float(np.ptp(recorded)) or _relative(claimed)
         if self.trained:
@@ -97,11 +95,8 @@ class BundleJudgement:
             return _result(claim, claimed, margin, test.result(), [])
         paired = paired_differences(self.recorded, self.repeated[0], claim.quantity.name)
         if paired.size == recorded.size and not paired.any():
-            return CheckedClaim(
-                claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
-                unit=claim.quantity.unit, verdict="CONFIRMED", estimate=claimed, reruns=paired.size,
-                reason=f"its {paired.size} values are bit-equal, though other values of the episodes differ",
-            )  # fmt: skip
+            reason = f"its {paired.size} values are bit-equal, though other values of the episodes differ"
+            return _equal(claim, claimed, paired.size, reason)
         if paired.size:
             bounds = None if bounds_of(claim) is None else (-1.0, 1.0)
             test = SequentialClaim(
@@ -189,24 +184,25 @@ def _open(claim: Claim, claimed: float, verdict: Outcome, reason: str) -> Checke
     )  # fmt: skip
 
 
+def _equal(claim: Claim, claimed: float, reruns: int, reason: str) -> CheckedClaim:
+    return replace(_open(claim, claimed, "CONFIRMED", reason), estimate=claimed, reruns=reruns)
+
+
 def _moved(claim: Claim, claimed: float, margin: float, found: ClaimResult) -> CheckedClaim:
     """Returns a result about differences as one about the value."""
     kind = "differ" if found.verdict == "REFUTED" else "agree within the margin"
-    return CheckedClaim(
-        claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
-        unit=claim.quantity.unit, margin=margin, verdict=found.verdict, estimate=claimed + found.estimate,
+    reason = f"{found.reruns} episodes of the recorded seeds {kind}: mean difference {found.estimate:+.6g}"
+    return replace(
+        _open(claim, claimed, found.verdict, reason), margin=margin, estimate=claimed + found.estimate,
         low=claimed + found.low, high=claimed + found.high, reruns=found.reruns,
-        reason=f"{found.reruns} episodes of the recorded seeds {kind}: mean difference {found.estimate:+.6g}",
     )  # fmt: skip
 
 
 def _result(claim: Claim, claimed: float, margin: float, found: ClaimResult, notes: list[str]) -> CheckedClaim:
-    known = found.reruns > 0
-    return CheckedClaim(
-        claim=claim.text, quantity=claim.quantity.name, comparison=claim.comparison, claimed=claimed,
-        unit=claim.quantity.unit, margin=margin, verdict=found.verdict, estimate=found.estimate if known else None,
-        low=_finite(found.low), high=_finite(found.high), reruns=found.reruns, needed=found.needed,
-        reason=found.reason, notes=notes,
+    return replace(
+        _open(claim, claimed, found.verdict, found.reason), margin=margin,
+        estimate=found.estimate if found.reruns > 0 else None, low=_finite(found.low), high=_finite(found.high),
+        reruns=found.reruns, needed=found.needed, notes=notes,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ are decided by the caller's options, never by the bundle.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ class RebuildOptions:
         trust_bundle: accept arguments of an environment that no registered task has; they can name files of the host.
     """
 
-    submissions: tuple[Path, ...] = ()
+    submissions: Sequence[Path] = ()
     allow_changed: bool = False
     trust_bundle: bool = False
     train: bool = False

@@ -7,6 +7,7 @@ repetitions are used up. An interrupted call resumes with the bundles of its rep
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +16,8 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
-from a2perf.errors import UserError
-from a2perf.experiments.reproduce.claims import Claim, default_claims
+from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.reproduce.claims import Claim, default_claims, parse_claim
 from a2perf.experiments.reproduce.comparison import (
     changed_conditions,
     compare_episodes,
@@ -42,44 +43,74 @@ from a2perf.runs.reproduction import (
     read_reproduction,
     write_reproduction,
 )
-from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.runs.run import BUNDLE, Run, RunFolder
 from a2perf.runs.signing import manifest_sha256, read_private_key
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.own_code import package_sha256
 
-MAX_RUNS = 10
-"""Default number of repetitions of one bundle."""
 DEFAULT_SUFFIX = "-reproduced"
 RERUNS = ".reruns"
 """Folder of the repetitions in the output folder; hidden, so reports and leaderboards do not count them."""
 
 
-@dataclass(frozen=True)
-class ReproduceRequest:
-    """The request of `a2perf reproduce`.
+FAIL_ON: dict[str, tuple[Outcome, ...]] = {
+    "refuted": ("REFUTED", "REFUSED"),
+    "inconclusive": ("REFUTED", "REFUSED", "INCONCLUSIVE"),
+    "unchecked": ("REFUTED", "REFUSED", "INCONCLUSIVE", "NOT CHECKED"),
+}
+"""The verdicts that fail, by value of ``--fail-on``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceRequest(RebuildOptions):
+    """The request of `a2perf reproduce`; the fields are the options of the command.
 
     Attributes:
         paths: bundles, folders that hold some, or packed files.
+        claims: empty for those of each bundle.
+        entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
+        sample_size: share or number of bundles; None for all.
+        max_reruns: repetitions of one bundle after which its claims stay open.
         output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
             bundles that lie in a folder.
-        claims: the claims; empty for those of each bundle.
-        submission: name of the only submission; ``""`` for all.
-        task: name of its only task; ``""`` for all.
-        sample: share or number of bundles; None for all.
-        max_runs: repetitions of one bundle after which its claims stay open.
     """
 
-    paths: tuple[Path, ...]
-    output: Path | None = None
-    claims: tuple[Claim, ...] = ()
-    rebuild: RebuildOptions = field(default_factory=RebuildOptions)
-    submission: str = ""
-    task: str = ""
-    sample: str | None = None
+    paths: Sequence[Path]
+    claims: Sequence[str] = ()
+    entry: str | None = None
+    sample_size: str | None = None
     sample_seed: int = 0
-    max_runs: int = MAX_RUNS
+    max_reruns: int = 10
+    output: Path | None = None
     key: Path | None = None
     force: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks the options.
+
+        Raises:
+            ConfigError: a claim is not valid or given twice, or an option has an impossible value.
+        """
+        texts = [claim.text for claim in self.parsed_claims]
+        if repeated := [text for text in dict.fromkeys(texts) if texts.count(text) > 1]:
+            raise ConfigError(f"the claim {repeated[0]!r} is given twice", hint="give each claim once")
+        if self.allow_changed and not self.submissions:
+            raise ConfigError(
+                "--allow-changed needs --submission DIR", hint="name the folder with the code that may run"
+            )
+
+    @functools.cached_property
+    def parsed_claims(self) -> list[Claim]:
+        """The claims that were given."""
+        return [parse_claim(text) for text in self.claims]
+
+    def claims_of(self, recorded: Run) -> list[Claim]:
+        """Returns the claims to check of a bundle."""
+        return self.parsed_claims or default_claims(recorded)
+
+    def trains(self, bundle: RecordedBundle) -> bool:
+        """Returns whether the training run of a bundle is repeated too."""
+        return self.train and bundle.trained is not None
 
     @property
     def folder(self) -> Path:
@@ -155,15 +186,16 @@ def reproduce(
     if request.key is not None:
         read_private_key(request.key)  # before hours of runs
     found, broken = find_bundles(request.paths)
-    found = of_entry(found, request.submission, request.task)
+    name, _, task = (request.entry or "").partition(":")
+    found = of_entry(found, name, task)
     skipped: list[str] = []
 
     def repeatable(bundle: RecordedBundle) -> bool:
-        missing = rebuild(bundle, request.folder, request.rebuild)[1]
+        missing = rebuild(bundle, request.folder, request)[1]
         skipped.extend(f"{bundle.label}: {missing[0]}" for _ in missing[:1])
         return not missing
 
-    chosen = sample(found, request.sample, request.sample_seed, repeatable)
+    chosen = sample(found, request.sample_size, request.sample_seed, repeatable)
     verdicts: dict[str, Reproduction] = {}
     kept = 0
     open_runs: dict[str, _Open] = {}
@@ -173,7 +205,7 @@ def reproduce(
         verdicts[label] = record
         on_verdict(record)
 
-    if broken and request.sample is None:
+    if broken and request.sample_size is None:
         raise UserError(
             f"{next(iter(broken))} is not a bundle that can be read: {next(iter(broken.values()))}",
             hint="see `a2perf validate`, or give the other bundles",
@@ -191,7 +223,7 @@ def reproduce(
         else:
             open_runs[bundle.label] = prepared
     infrastructure = False
-    for number in range(request.max_runs):
+    for number in range(request.max_reruns):
         if not open_runs:
             break
         stopped, failed_by_host = _Round(request, number, open_runs, write).run(conductor)
@@ -281,16 +313,15 @@ def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> 
     if bundle.manifest.state is not RunState.FINISHED:
         return _record(bundle, "NOT CHECKED", f"the recorded run is {bundle.manifest.state.value}: it claims no result")
     recorded = bundle.read()
-    claims = list(request.claims) or default_claims(recorded)
+    claims = request.claims_of(recorded)
     if not claims:
         return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle, recorded))
-    trains = request.rebuild.train and bundle.trained is not None
     work = request.folder / RERUNS / _unique_name(bundle)
-    rebuilt, missing = rebuild(bundle, work, request.rebuild)
+    rebuilt, missing = rebuild(bundle, work, request)
     if rebuilt is None:
         checked = offline_checks(bundle, recorded)
         return _record(bundle, "NOT CHECKED", f"missing: {missing[0]}", missing=missing, checked=checked)
-    return _Open(place, rebuilt, BundleJudgement(recorded, claims, request.max_runs, trains))
+    return _Open(place, rebuilt, BundleJudgement(recorded, claims, request.max_reruns, request.trains(bundle)))
 
 
 def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
@@ -322,19 +353,16 @@ def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) ->
     recorded = one.rebuilt.recorded
     found = _record(recorded, verdict, reason)
     found.runs, found.same_host = one.runs, one.judgement.same_host
-    found.trained = request.rebuild.train and recorded.trained is not None
+    found.trained = request.trains(recorded)
+    fingerprint = current_fingerprint(recorded.manifest)
     if one.manifest is not None:
         found.host = {name: value for name, value in one.manifest.host.items() if name != "hostname"}
-        submission = one.manifest.submission.sha256
-        fingerprint = one.manifest.env_fingerprint or current_fingerprint(recorded.manifest)
-        found.changed = changed_conditions(recorded.manifest, conditions_of(one.manifest), submission, fingerprint)
+        submission, conditions = one.manifest.submission.sha256, conditions_of(one.manifest)
+        fingerprint = one.manifest.env_fingerprint or fingerprint
     else:
         submission = identify_submission(one.rebuilt.submission).sha256
-        host = {"host": msgspec.to_builtins(describe_host()), "python": "", "packages": {}, "sandbox": ""}
-        code = {"a2perf_version": __version__, "a2perf_sha256": package_sha256()}
-        fingerprint = current_fingerprint(recorded.manifest)
-        found.changed = changed_conditions(recorded.manifest, {**host, **code}, submission, fingerprint)
-        found.changed = [item for item in found.changed if item.name != "Python"]
+        conditions = {"host": msgspec.to_builtins(describe_host())}
+    found.changed = changed_conditions(recorded.manifest, conditions, submission, fingerprint)
     found.missing += one.rebuilt.notes
     return found
 
@@ -373,6 +401,6 @@ def _existing(request: ReproduceRequest, bundle: RecordedBundle, place: Path) ->
         return None
     if found.manifest_sha256 != manifest_sha256(bundle.path) or found.verdict in ("NOT CHECKED", "REFUSED"):
         return None
-    wanted = [claim.text for claim in request.claims] or [claim.text for claim in default_claims(bundle.read())]
-    trains = request.rebuild.train and bundle.trained is not None
-    return found if [claim.claim for claim in found.claims] == wanted and found.trained == trains else None
+    wanted = [claim.text for claim in request.claims_of(bundle.read())]
+    same = [claim.claim for claim in found.claims] == wanted and found.trained == request.trains(bundle)
+    return found if same else None
