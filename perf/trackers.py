@@ -67,9 +67,9 @@ def sampling_cost(seconds: float, processes: int = 20) -> dict[str, float]:
     assert tree.stdout is not None
     tree.stdout.readline()
     with tempfile.TemporaryDirectory() as folder:
-        sampler = Sampler(tree.pid, Path(folder), with_codecarbon=False)
+        sampler = Sampler(directory=Path(folder), with_codecarbon=False)
         before = time.process_time()
-        sampler.start()
+        sampler.attach(tree.pid)
         time.sleep(seconds)
         report = sampler.stop()
         whole = time.process_time() - before

@@ -178,9 +178,8 @@ def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
 
     child = Child([sys.executable, "-S", "-c", "while True: pass"])
     try:
-        sampler = Sampler(child.pid, tmp_path, interval_s=0.1, with_codecarbon=False)
-        sampler.start()
-        time.sleep(0.6)
+        with Sampler(child.pid, tmp_path, interval_s=0.1, with_codecarbon=False) as sampler:
+            time.sleep(0.6)
         report = sampler.stop()
     finally:
         child.kill()

@@ -40,12 +40,11 @@ class Sampler:
     """Samples one process tree.
 
     Args:
-        pid: the participant process or its guard; ``None`` when it does not exist yet (then ``attach``).
+        pid: the process that a ``with`` block attaches to; ``None`` when it does not exist yet (then ``attach``).
         directory: where ``<mode>_emissions.csv`` and ``system_trace.csv`` go; created. ``None`` writes no files.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``; names the emissions file.
         interval_s: time between samples; shorter when ``settings.measure_power_secs`` is.
         settings: what the gin file says about emissions; ``None`` takes the defaults.
-        cgroup: folders of a control group that holds this tree and nothing else.
         trackers: further trackers of the caller.
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         own_process: whether the tree is that of this process, which has been working before: its past does not count,
@@ -62,7 +61,6 @@ class Sampler:
         mode: str = "train",
         interval_s: float = 1.0,
         settings: EmissionsSettings | None = None,
-        cgroup: Path | Sequence[Path] | None = None,
         trackers: Sequence[Tracker] = (),
         with_codecarbon: bool = True,
         own_process: bool = False,
@@ -72,7 +70,6 @@ class Sampler:
         settings = settings if settings is not None else EmissionsSettings()
         self._pid = pid
         self._tree: TreeSum | None = None
-        self._cgroup = _folders(cgroup)
         self._report_interval_s = settings.measure_power_secs or interval_s
         self._interval_s = min(interval_s, self._report_interval_s)
         installed, self._failures = installed_trackers()
@@ -116,28 +113,27 @@ class Sampler:
         self,
         pid: int,
         *,
-        cgroup: Path | Sequence[Path] | None = None,
+        cgroup: Sequence[Path] = (),
         clock: Callable[[], float] | None = None,
         root_is_guard: bool = False,
     ) -> None:
-        """Names the process to follow; time and energy count from here.
+        """Names a process to follow; time and energy count from the first one, and what ended ones used stays counted.
 
         Args:
             pid: the participant process or its guard.
-            cgroup: as for the class, when it became known only now.
+            cgroup: folders of a control group that holds this tree and nothing else.
             clock: returns the tree's processor time in seconds as the kernel counts it, where no control group does.
             root_is_guard: the process only watches over the participant, so its own costs are left out.
         """
-        self.prepare()
-        if self._attached.is_set():
-            raise ValueError("the sampler is attached already")
-        self._pid = pid
-        self._cgroup = _folders(cgroup) or self._cgroup
         own = self._own_process
-        tree = open_tree(pid, cgroup=self._cgroup, clock=clock, root_is_guard=root_is_guard, running=own)
+        tree = open_tree(pid, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=own)
+        if self._tree is not None:
+            self._tree.begin(pid, tree)
+            return
+        self.prepare()
         self._tree = TreeSum()
         self._tree.begin(pid, tree)
-        if not own and procfs.read_cgroup(self._cgroup).cpu_seconds is None:
+        if not own and procfs.read_cgroup(cgroup).cpu_seconds is None:
             self._recorder.bound_unaccounted(pid)
         started_s = started_ago_s(pid)
         if own or (started_s > MAX_SPAWN_S and not root_is_guard):
@@ -162,39 +158,12 @@ class Sampler:
         """Removes a process that has ended; the others of the run continue.
 
         Args:
-            pid: the process, as it was named to ``attach`` or ``follow``.
+            pid: the process, as it was named to ``attach``.
             cpu_s: processor time of its tree until the end, from the guard.
             memory_peak_bytes: peak memory of its tree from its control group, if it had one.
         """
         if self._tree is not None:
             self._tree.end(pid, cpu_s=cpu_s, memory_peak_bytes=memory_peak_bytes)
-
-    def follow(
-        self,
-        pid: int,
-        *,
-        cgroup: Path | Sequence[Path] | None = None,
-        clock: Callable[[], float] | None = None,
-        root_is_guard: bool = False,
-    ) -> None:
-        """Names a further process of the run, as ``attach`` did the first; what ended ones used stays counted.
-
-        Raises:
-            ValueError: there was no first one.
-        """
-        if self._tree is None:
-            raise ValueError("the sampler is not attached yet")
-        self._tree.begin(pid, open_tree(pid, cgroup=_folders(cgroup), clock=clock, root_is_guard=root_is_guard))
-
-    def start(self) -> None:
-        """``prepare`` and ``attach`` in one, for a process that runs already.
-
-        Raises:
-            ValueError: no pid was given.
-        """
-        if self._pid is None:
-            raise ValueError("a sampler without a pid is started by attach(pid)")
-        self.attach(self._pid)
 
     def mark(self, phase: str) -> None:
         """Says that a new phase begins now, ``"load"``, ``"rollouts"``; costs of later samples are the phase's."""
@@ -242,7 +211,7 @@ class Sampler:
         if self._pid is None:
             self.prepare()
         else:
-            self.start()
+            self.attach(self._pid)
         return self
 
     def __exit__(
@@ -387,9 +356,3 @@ class Sampler:
 
 def _failure(name: str, error: Exception) -> TrackerFailure:
     return TrackerFailure(tracker=name, error=f"{type(error).__name__}: {error}")
-
-
-def _folders(cgroup: Path | Sequence[Path] | None) -> tuple[Path, ...]:
-    if cgroup is None:
-        return ()
-    return (cgroup,) if isinstance(cgroup, Path) else tuple(cgroup)

@@ -149,7 +149,7 @@ class Participants:
             on_started()
             self._tree_root = self.process.tree_root
             if self.sampler is not None:
-                attach(self.sampler, self.process, again=self._attached)
+                attach(self.sampler, self.process)
                 self._attached = True
 
         self.process.start(time_limit_s=time_limit_s, on_started=follow)

@@ -39,10 +39,9 @@ class ProcessTree(Protocol):
         ...
 
 
-def attach(sampler: Sampler, tree: ProcessTree, *, again: bool = False) -> None:
-    """Attaches trackers to a process tree; ``again`` for the second and later trees of a run, beside living ones."""
-    follow = sampler.follow if again else sampler.attach
-    follow(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
+def attach(sampler: Sampler, tree: ProcessTree) -> None:
+    """Attaches trackers to a process tree, beside those of the same run that still live."""
+    sampler.attach(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
 
 
 @contextmanager

@@ -285,29 +285,19 @@ def test_files_that_cannot_be_written_leave_the_report(spawn, tmp_path, obstacle
     assert report.cpu_seconds >= 0.18
 
 
-def test_misuse_is_refused(spawn):
-    with pytest.raises(ValueError, match="attach"):
-        Sampler().start()
-    process = spawn(WAIT)
-    sampler = Sampler()
-    sampler.attach(process.pid)
-    with pytest.raises(ValueError, match="already"):
-        sampler.attach(process.pid)
-    assert sampler.stop() is sampler.stop()
-
-
 def test_a_sampler_that_was_never_attached_stops_with_an_empty_report():
     sampler = Sampler()
     sampler.prepare()
     report = sampler.stop()
     assert (report.samples, report.wall_s, report.failures) == (0, 0.0, [])
+    assert sampler.stop() is report
 
 
 def test_a_pid_that_is_gone_already_is_an_empty_run(spawn, tmp_path):
     process = spawn("pass")
     process.wait(300)
-    sampler = Sampler(process.pid, tmp_path, with_codecarbon=False)
-    sampler.start()
+    sampler = Sampler(directory=tmp_path, with_codecarbon=False)
+    sampler.attach(process.pid)
     report = sampler.stop()
     assert report.failures == []
     assert (report.cpu_seconds, report.processes_peak) == (0.0, 0)

@@ -80,7 +80,7 @@ def test_sampling_stays_the_lower_bound_of_the_kernel_clock(spawn) -> None:
 def test_account_of_a_control_group_misses_nothing(spawn, tmp_path) -> None:
     (tmp_path / "cpu.stat").write_text("usage_usec 5000000\n")
     (tmp_path / "memory.peak").write_text("123456789\n")
-    report = tracked(spawn, UNHEARD.format(count=4), cgroup=tmp_path)
+    report = tracked(spawn, UNHEARD.format(count=4), cgroup=[tmp_path])
     assert report.account.complete
     assert (report.account.cpu, report.account.memory) == ("control group", "control group")
     assert report.account.cpu_not_accounted_max_s is None
@@ -164,7 +164,7 @@ def followed(process, **attached):
 @pytest.mark.parametrize("group", PLACES, indirect=True, ids=["v1", "v2"])
 def test_kernels_group_counts_unheard_children_and_processes_that_left_the_tree(leaving, group) -> None:
     (group / "cgroup.procs").write_text(str(leaving.pid))
-    report = followed(leaving, cgroup=group)
+    report = followed(leaving, cgroup=[group])
     truth = procfs.read_cgroup([group]).cpu_seconds
     assert truth is not None
     assert truth > 0.69
