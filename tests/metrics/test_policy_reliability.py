@@ -33,11 +33,6 @@ def score(*runs: Run, **given: float) -> dict:
 # --- Formulas
 
 
-@pytest.mark.parametrize(("outcomes", "value"), [([1, 1, 1], 1.0), ([0, 0], 1.0), ([1, 0], 0.0), ([1, 1, 1, 0], 0.25)])
-def test_outcome_consistency(outcomes: list[int], value: float) -> None:
-    assert consistency.outcome_consistency(outcomes) == pytest.approx(value, **TIGHT)
-
-
 def test_divergence_is_the_square_of_the_distance_of_scipy() -> None:
     random = np.random.default_rng(0)
     for _ in range(20):
@@ -119,10 +114,6 @@ def test_auroc_is_the_share_of_ordered_pairs() -> None:
     ]
     assert predictability.auroc(confidence, success) == pytest.approx(np.mean(pairs), **TIGHT)
     assert math.isnan(predictability.auroc([0.5, 0.6], [1, 1]))
-
-
-def test_brier_score() -> None:
-    assert predictability.brier_score([0.8, 0.4], [1, 0]) == pytest.approx((0.04 + 0.16) / 2, **TIGHT)
 
 
 def test_risk_coverage_of_ties_is_the_mean_over_their_orders() -> None:

@@ -200,17 +200,6 @@ DRAWS: dict[str, tuple[Callable[..., np.ndarray], float]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", DRAWS)
-def test_small_sample_interval_of_a_mean_covers_it(kind: str) -> None:
-    draw, truth = DRAWS[kind]
-    covered = 0
-    for trial in range(2000):
-        low, high = mean_interval(draw(np.random.default_rng([7, trial]), 10))
-        covered += low <= truth <= high
-    assert 0.92 <= covered / 2000 <= 0.975
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", DRAWS)
 def test_interval_of_the_interquartile_mean_over_tasks_covers_it(kind: str) -> None:
     draw, _ = DRAWS[kind]
     truth = iqm(draw(np.random.default_rng(0), 4_000_000))
