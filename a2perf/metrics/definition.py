@@ -95,23 +95,12 @@ class Metric:
     def labelled(self, result: MetricResult, profile: Profile) -> MetricValue:
         """Returns a result with the metric's name, unit, direction and provenance."""
         default = "measured" if self.provenance == AS_RECORDED else self.provenance
-        return MetricValue(
-            name=self.name,
-            value=result.value,
-            spread=result.spread,
-            spread_kind=result.spread_kind if result.spread is not None else None,
-            interval=result.interval,
-            per_run=result.per_run,
-            n=result.n,
-            unit=self.unit if result.unit is None else result.unit,
-            direction=self.direction,
-            profile=profile,
-            provenance=result.provenance or default,
-            method=result.method,
-            condition=result.condition,
-            notes=result.notes,
-            uncertainty=result.uncertainty,
-        )
+        given = vars(result) | {
+            "unit": self.unit if result.unit is None else result.unit,
+            "spread_kind": result.spread_kind if result.spread is not None else None,
+            "provenance": result.provenance or default,
+        }
+        return MetricValue(name=self.name, direction=self.direction, profile=profile, **given)
 
 
 def metric(
@@ -132,19 +121,13 @@ def metric(
     """Makes a metric of a function.
 
     Args:
-        unit: as for ``Metric``, like ``direction``, ``source``, ``category``, ``provenance``, ``needs``, ``profiles``.
-        direction: whether higher or lower is better.
-        source: where the formula is from.
+        unit: as for ``Metric``, like the other arguments.
         name: by default the function's.
         label: by default the name with spaces.
-        category: where tables list it.
         provenance: of its numbers, unless a ``RunNumber`` states its own.
         formula: by default the first line of the function's docstring.
-        needs: the least data it takes.
         across: whether the function takes ``ScoredRuns`` and a profile and returns a ``MetricResult``; by default it
             takes a ``Run`` and returns its number, or None if the run did not record it.
-        profiles: the sets of formulas that have it.
-        applies: whether tables list it for these runs; a metric that does not apply is left out without a reason.
     """
 
     def made(function: Callable[..., Any]) -> Metric:

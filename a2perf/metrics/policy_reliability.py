@@ -136,10 +136,6 @@ def _with_resampled(
 # --- Consistency
 
 
-def _outcomes(episodes: Repeats, successes: Values) -> float:
-    return consistency.outcome_consistency(successes)
-
-
 def _distributions(episodes: Repeats, successes: Values) -> float:
     recorded = [episode.actions for episode, won in zip(episodes, successes, strict=True) if won]
     per_repeat: list[list[consistency.Distribution]] = []
@@ -171,62 +167,61 @@ def _resources(episodes: Repeats, successes: Values) -> float:
     return consistency.resource_consistency(resources)
 
 
-def _pass_all(k: int) -> OfTask:
-    return lambda episodes, successes: consistency.pass_all_k(int(successes.sum()), successes.size, k)
-
-
-def _pass_any(k: int) -> OfTask:
-    return lambda episodes, successes: consistency.pass_at_k(int(successes.sum()), successes.size, k)
+def _metric(
+    name: str, label: str, formula: str, needs: str, over_runs: Callable[..., MetricResult], *,
+    direction: Direction = "max", source: str = _PAPER,
+) -> Metric:  # fmt: skip
+    made = metric(
+        name=name, label=label, category="reliability", unit="1", direction=direction, source=source, across=True,
+        formula=formula, needs=needs,
+    )  # fmt: skip
+    return made(over_runs)
 
 
 _FEW_SUCCESSES = "fewer than two successes with recorded actions"
-
-
-def _repeated(
-    name: str, label: str, formula: str, of_task: OfTask, reason: str, *, source: str = _PAPER, needs: str = "",
-    needs_success: bool = True,
-) -> Metric:  # fmt: skip
-    made = metric(
-        name=name, label=label, category="reliability", unit="1", direction="max", source=source, across=True,
-        formula=f"{formula}; mean over tasks, then over runs", needs=needs or "2 repeats of 1 task",
-    )  # fmt: skip
-    return made(_over_tasks(of_task, reason, needs_success=needs_success))
-
-
+_THEN = "mean over tasks, then over runs"
 _CONSISTENCY = (
-    _repeated(
+    _metric(
         "outcome_consistency", "Outcome consistency",
-        "(2p - 1)^2 with p the success rate over the repeats of a task", _outcomes, _NO_SUCCESS,
+        f"(2p - 1)^2 with p the success rate over the repeats of a task; {_THEN}", "2 repeats of 1 task",
+        _over_tasks(lambda episodes, successes: consistency.outcome_consistency(successes), _NO_SUCCESS),
     ),
-    _repeated(
+    _metric(
         "trajectory_consistency_distribution", "Trajectory consistency (distribution)",
-        "1 - mean pairwise Jensen-Shannon divergence (base 2) of the action distributions of successful repeats",
-        _distributions, _FEW_SUCCESSES, needs="2 successful repeats of 1 task",
+        "1 - mean pairwise Jensen-Shannon divergence (base 2) of the action distributions of successful repeats; "
+        f"{_THEN}", "2 successful repeats of 1 task", _over_tasks(_distributions, _FEW_SUCCESSES),
     ),
-    _repeated(
+    _metric(
         "trajectory_consistency_sequence", "Trajectory consistency (sequence)",
-        "1 - mean pairwise Levenshtein distance of the actions of successful repeats, divided by the longer length",
-        _sequences, _FEW_SUCCESSES, needs="2 successful repeats of 1 task",
+        "1 - mean pairwise Levenshtein distance of the actions of successful repeats, divided by the longer length; "
+        f"{_THEN}", "2 successful repeats of 1 task", _over_tasks(_sequences, _FEW_SUCCESSES),
     ),
-    _repeated(
+    _metric(
         "resource_consistency", "Resource consistency",
-        "exp(-mean coefficient of variation, ddof 1) over processor time, wall time and number of actions of repeats",
-        _resources, "no resource varies around a mean above 0", needs_success=False,
+        "exp(-mean coefficient of variation, ddof 1) over processor time, wall time and number of actions of repeats; "
+        f"{_THEN}", "2 repeats of 1 task",
+        _over_tasks(_resources, "no resource varies around a mean above 0", needs_success=False),
     ),
 )  # fmt: skip
+
+
+def _pass(k: int, of_counts: Callable[[int, int, int], float]) -> Callable[..., MetricResult]:
+    return _over_tasks(lambda _, successes: of_counts(int(successes.sum()), successes.size, k), _FEW_REPEATS[k])
+
+
 _PASSES = tuple(
-    _repeated(
-        f"{kind}_{k}", label.format(k=k), formula.format(k=k), of_task(k), _FEW_REPEATS[k],
-        source=source, needs=f"{max(k, 2)} repeats of 1 task",
+    _metric(
+        f"{kind}_{k}", label.format(k=k), f"unbiased estimate {formula.format(k=k)}; {_THEN}",
+        f"{max(k, 2)} repeats of 1 task", _pass(k, of_counts), source=source,
     )
-    for kind, label, formula, of_task, source in (
+    for kind, label, formula, of_counts, source in (
         (
-            "pass_all", "pass^{k}", "unbiased estimate C(c, {k}) / C(n, {k}) from c successes in n repeats", _pass_all,
+            "pass_all", "pass^{k}", "C(c, {k}) / C(n, {k}) from c successes in n repeats", consistency.pass_all_k,
             "Yao et al. 2024, tau-bench; arXiv 2602.16666",
         ),
         (
-            "pass_any", "pass@{k}", "unbiased estimate 1 - C(n - c, {k}) / C(n, {k}) from c successes in n repeats",
-            _pass_any, "Chen et al. 2021, Evaluating Large Language Models Trained on Code",
+            "pass_any", "pass@{k}", "1 - C(n - c, {k}) / C(n, {k}) from c successes in n repeats",
+            consistency.pass_at_k, "Chen et al. 2021, Evaluating Large Language Models Trained on Code",
         ),
     )
     for k in range(1, LARGEST_K + 1)
@@ -304,12 +299,11 @@ def _robustness(chosen: str | None) -> Callable[..., MetricResult]:
 
 
 def _robustness_metric(chosen: str | None, label: str, summary: str) -> Metric:
-    made = metric(
-        name="robustness" if chosen is None else f"{PREFIX}{chosen}", label=label, category="reliability", unit="1",
-        direction="max", source=_PAPER, across=True, needs="1 success, and 1 episode under the perturbation",
-        formula=f"min(success rate with perturbation / success rate without, 1), {summary}",
+    return _metric(
+        "robustness" if chosen is None else f"{PREFIX}{chosen}", label,
+        f"min(success rate with perturbation / success rate without, 1), {summary}",
+        "1 success, and 1 episode under the perturbation", _robustness(chosen),
     )  # fmt: skip
-    return made(_robustness(chosen))
 
 
 def _of_each_perturbation() -> list[Metric]:
@@ -367,12 +361,11 @@ def _predictability(
     name: str, label: str, formula: str, of_episodes: Callable[[Values, Values], float], *,
     direction: Direction = "max", source: str = _PAPER,
 ) -> Metric:  # fmt: skip
-    made = metric(
-        name=name, label=label, category="reliability", unit="1", direction=direction, source=source, across=True,
-        formula=f"{formula}; of all unperturbed episodes of a run, then mean over runs",
-        needs="1 episode with a confidence",
+    formula += "; of all unperturbed episodes of a run, then mean over runs"
+    return _metric(
+        name, label, formula, "1 episode with a confidence", _of_confidences(of_episodes), direction=direction,
+        source=source,
     )  # fmt: skip
-    return made(_of_confidences(of_episodes))
 
 
 _PREDICTABILITY = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from a2perf.arrays import as_finite
 from a2perf.constants import ReliabilityMetrics
@@ -21,8 +21,92 @@ from a2perf.metrics.reliability_corrected import Options
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import PROFILES, Direction, MetricResult, Profile
 
-Definition: TypeAlias = dict[str, Any]
-"""Arguments of the decorator ``metric``."""
+
+def metric_name(name: object) -> str:
+    """Returns the stable name for an enum member, its name, or the alias ``LowerCVaROnAcross``."""
+    if isinstance(name, ReliabilityMetrics):
+        return name.value
+    text = str(name.value if isinstance(name, enum.Enum) else name)
+    return ReliabilityMetrics[text].value if text in ReliabilityMetrics.__members__ else text
+
+
+def training(
+    curves: Sequence[tuple[Any, Any]], profile: Profile, options: Options | None = None
+) -> dict[str, MetricResult]:
+    """Scores the training curves of several runs of one algorithm on one task by every metric of the profile.
+
+    Args:
+        curves: ``(steps, values)`` of each run, arrays of equal length; steps of different runs may differ.
+        options: window and normalisation of the ``corrected`` profile; ``upstream`` has none.
+
+    Returns:
+        If the data does not suffice, ``value`` is ``None`` and ``condition`` is the reason; ``notes`` mention points
+        that were left out.
+
+    Raises:
+        UserError: a curve with steps and values of different lengths.
+    """
+    cleaned, notes = clean_all(curves)
+    wanted = TRAINING_NAMES[profile]
+    if profile == "upstream":
+        found = reliability_upstream.training(cleaned, wanted)
+    else:
+        found = reliability_corrected.training(cleaned, wanted, options or Options())
+    return _completed(found, profile, len(cleaned), notes, options)
+
+
+def rollouts(returns: Sequence[Any], profile: Profile, options: Options | None = None) -> dict[str, MetricResult]:
+    """Scores the rollouts of several runs of one algorithm on one task.
+
+    Args:
+        profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
+        options: as for ``training``.
+
+    Raises:
+        UserError: normalisation by curve range, which rollouts do not have.
+    """
+    notes, runs = [], []
+    for number, values in enumerate(returns):
+        finite, lost = as_finite(values)
+        if lost:
+            notes.append(f"run {number}: {lost} of {finite.size + lost} returns are not finite and left out")
+        if finite.size:
+            runs.append(finite)
+        else:
+            notes.append(f"run {number} has no finite return and is left out")
+    if profile == "upstream":
+        found = reliability_upstream.rollouts(runs, ROLLOUT_NAMES)
+    else:
+        found = reliability_corrected.rollouts(runs, ROLLOUT_NAMES, options or Options())
+    return _completed(found, profile, len(runs), notes, options)
+
+
+def _completed(
+    found: Mapping[str, MetricResult], profile: Profile, runs: int, notes: Sequence[str], options: Options | None
+) -> dict[str, MetricResult]:
+    normalised = options is not None and options.normalise is not None
+    for name, result in found.items():
+        unit = METRICS[name].unit
+        unit = unit if profile == "corrected" or unit != "per step" else ""
+        result.unit = f"normalised {unit}".rstrip() if normalised else unit
+        result.n = runs
+        result.notes = [*result.notes, *notes]
+    return dict(found)
+
+
+def _training_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
+    return training(runs.curves, profile)
+
+
+def _rollouts_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
+    """With several tasks, rollouts are scored task by task only."""
+    tasks = list(runs.returns.values())
+    if len(tasks) <= 1:
+        return rollouts(tasks[0] if tasks else [], profile)
+    several = f"{len(tasks)} tasks: rollouts are scored task by task only, since their rewards have different scales"
+    return {name: MetricResult(condition=several, n=len(tasks[0])) for name in ROLLOUT_NAMES}
+
+
 _CHAN = "Chan et al., ICLR 2020"
 _RANGES = "IQR: interquartile range; Mad: median absolute deviation; Stddev: sample standard deviation (ddof 1)"
 _IN_BOTH = (
@@ -31,20 +115,24 @@ _IN_BOTH = (
 )  # fmt: skip
 
 
-def _of_training(name: str, label: str, direction: Direction, formula: str, needs: str, unit: str = "") -> Definition:
-    profiles: tuple[Profile, ...] = PROFILES if name in _IN_BOTH else ("corrected",)
-    return {
-        "name": name, "label": label, "category": "reliability", "unit": unit, "direction": direction,
-        "formula": formula, "source": _CHAN, "needs": needs, "profiles": profiles, "across": True,
-    }  # fmt: skip
+def _of_training(
+    name: str, label: str, direction: Direction, formula: str, needs: str, unit: str = "",
+    shared: Callable[[ScoredRuns, Profile], dict[str, MetricResult]] = _training_of,
+) -> Metric:  # fmt: skip
+    made = metric(
+        name=name, label=label, category="reliability", unit=unit, direction=direction, formula=formula, source=_CHAN,
+        needs=needs, across=True,
+        profiles=PROFILES if name in _IN_BOTH or shared is _rollouts_of else ("corrected",),
+    )  # fmt: skip
+    return made(lambda runs, profile: runs.once(shared, profile)[name])
 
 
-def _of_rollouts(name: str, label: str, direction: Direction, formula: str, needs: str) -> Definition:
+def _of_rollouts(name: str, label: str, direction: Direction, formula: str, needs: str) -> Metric:
     formula += "; upstream: over the returns of all runs pooled; corrected: of each run, then the mean over runs"
-    return _of_training(name, label, direction, formula, needs) | {"profiles": PROFILES}
+    return _of_training(name, label, direction, formula, needs, shared=_rollouts_of)
 
 
-def _within(kind: str, words: str) -> Definition:
+def _within(kind: str, words: str) -> Metric:
     return _of_training(
         f"{kind}WithinRuns",
         f"Dispersion within runs ({words})",
@@ -57,7 +145,7 @@ def _within(kind: str, words: str) -> Definition:
     )
 
 
-def _across(kind: str, words: str) -> Definition:
+def _across(kind: str, words: str) -> Metric:
     return _of_training(
         f"{kind}AcrossRuns",
         f"Dispersion across runs ({words})",
@@ -150,106 +238,9 @@ _ALL = (
         "1 rollout",
     ),
 )
-DEFINITIONS: dict[str, Definition] = {definition["name"]: definition for definition in _ALL}
-ROLLOUT_NAMES = tuple(name for name in DEFINITIONS if name.endswith("AcrossRollouts"))
+METRICS: dict[str, Metric] = {one.name: one for one in _ALL}
+ROLLOUT_NAMES = tuple(name for name in METRICS if name.endswith("AcrossRollouts"))
 TRAINING_NAMES: dict[Profile, tuple[str, ...]] = {
-    profile: tuple(
-        name
-        for name, definition in DEFINITIONS.items()
-        if profile in definition["profiles"] and name not in ROLLOUT_NAMES
-    )
+    profile: tuple(name for name, one in METRICS.items() if profile in one.profiles and name not in ROLLOUT_NAMES)
     for profile in PROFILES
 }
-
-
-def metric_name(name: object) -> str:
-    """Returns the stable name for an enum member, its name, or the alias ``LowerCVaROnAcross``."""
-    if isinstance(name, ReliabilityMetrics):
-        return name.value
-    text = str(name.value if isinstance(name, enum.Enum) else name)
-    return ReliabilityMetrics[text].value if text in ReliabilityMetrics.__members__ else text
-
-
-def training(
-    curves: Sequence[tuple[Any, Any]], profile: Profile, options: Options | None = None
-) -> dict[str, MetricResult]:
-    """Scores the training curves of several runs of one algorithm on one task by every metric of the profile.
-
-    Args:
-        curves: ``(steps, values)`` of each run, arrays of equal length; steps of different runs may differ.
-        options: window and normalisation of the ``corrected`` profile; ``upstream`` has none.
-
-    Returns:
-        If the data does not suffice, ``value`` is ``None`` and ``condition`` is the reason; ``notes`` mention points
-        that were left out.
-
-    Raises:
-        UserError: a curve with steps and values of different lengths.
-    """
-    cleaned, notes = clean_all(curves)
-    wanted = TRAINING_NAMES[profile]
-    if profile == "upstream":
-        found = reliability_upstream.training(cleaned, wanted)
-    else:
-        found = reliability_corrected.training(cleaned, wanted, options or Options())
-    return _completed(found, profile, len(cleaned), notes, options)
-
-
-def rollouts(returns: Sequence[Any], profile: Profile, options: Options | None = None) -> dict[str, MetricResult]:
-    """Scores the rollouts of several runs of one algorithm on one task.
-
-    Args:
-        profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
-        options: as for ``training``.
-
-    Raises:
-        UserError: normalisation by curve range, which rollouts do not have.
-    """
-    notes, runs = [], []
-    for number, values in enumerate(returns):
-        finite, lost = as_finite(values)
-        if lost:
-            notes.append(f"run {number}: {lost} of {finite.size + lost} returns are not finite and left out")
-        if finite.size:
-            runs.append(finite)
-        else:
-            notes.append(f"run {number} has no finite return and is left out")
-    if profile == "upstream":
-        found = reliability_upstream.rollouts(runs, ROLLOUT_NAMES)
-    else:
-        found = reliability_corrected.rollouts(runs, ROLLOUT_NAMES, options or Options())
-    return _completed(found, profile, len(runs), notes, options)
-
-
-def _completed(
-    found: Mapping[str, MetricResult], profile: Profile, runs: int, notes: Sequence[str], options: Options | None
-) -> dict[str, MetricResult]:
-    normalised = options is not None and options.normalise is not None
-    for name, result in found.items():
-        unit = str(DEFINITIONS[name]["unit"])
-        unit = unit if profile == "corrected" or unit != "per step" else ""
-        result.unit = f"normalised {unit}".rstrip() if normalised else unit
-        result.n = runs
-        result.notes = [*result.notes, *notes]
-    return dict(found)
-
-
-def _training_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
-    return training(runs.curves, profile)
-
-
-def _rollouts_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
-    """With several tasks, rollouts are scored task by task only."""
-    tasks = list(runs.returns.values())
-    if len(tasks) <= 1:
-        return rollouts(tasks[0] if tasks else [], profile)
-    several = f"{len(tasks)} tasks: rollouts are scored task by task only, since their rewards have different scales"
-    return {name: MetricResult(condition=several, n=len(tasks[0])) for name in ROLLOUT_NAMES}
-
-
-def _one(name: str) -> Callable[[ScoredRuns, Profile], MetricResult]:
-    shared = _rollouts_of if name in ROLLOUT_NAMES else _training_of
-    return lambda runs, profile: runs.once(shared, profile)[name]
-
-
-METRICS: dict[str, Metric] = {name: metric(**definition)(_one(name)) for name, definition in DEFINITIONS.items()}
