@@ -1,5 +1,6 @@
 """The wire: what passes it arrives the same, and what is forged is refused before it costs anything."""
 
+import copy
 import math
 import mmap
 import os
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -318,3 +320,62 @@ def test_participant_can_neither_write_nor_truncate_the_shared_memory() -> None:
         mmap.mmap(region.descriptor, 4096)
     os.close(region.descriptor)
     region.close()
+
+
+@pytest.fixture
+def in_memory() -> Iterator[tuple[Connection, Connection]]:
+    """Both ends of a wire with shared memory."""
+    ours, theirs = socket.socketpair()
+    region = SharedRegion()
+    watched = SimpleNamespace(fileno=theirs.fileno, poll=lambda: None)
+    sender = Connection(ours, watched, outgoing=region)
+    receiver = Connection(theirs, incoming=SharedView(region.descriptor))
+    yield sender, receiver
+    sender.close()
+    receiver.close()
+
+
+def test_requests_of_one_layout_arrive_the_same_and_stay_the_same(in_memory: tuple[Connection, Connection]) -> None:
+    sender, receiver = in_memory
+    random = np.random.default_rng(0)
+    sent, kept = [], []
+    for step in range(40):
+        wide = step % 10 == 9  # another layout in between
+        observation: Any = {
+            "image": random.integers(0, 255, (40, 50, 3 + wide), np.uint8)[:, ::2],  # not contiguous
+            "mask": random.integers(0, 2, 17).astype(bool),
+            "scalar": np.array(step, np.int32),
+            "empty": np.zeros(0, np.float32),
+        }
+        if step >= 20:
+            del observation["empty"]
+        if step >= 30:
+            observation = observation["image"]
+        sent.append(copy.deepcopy(observation))
+        sender.send(("infer", observation))
+        word, arrived = receiver.receive(max_bytes=1 << 28)
+        assert word == "infer"
+        kept.append(arrived)
+        for array in arrived.values() if isinstance(arrived, dict) else [arrived]:
+            assert array.flags.writeable
+    for ours, theirs in zip(sent, kept, strict=True):
+        pairs = ours if isinstance(ours, dict) else {"": ours}
+        others = theirs if isinstance(theirs, dict) else {"": theirs}
+        assert list(pairs) == list(others)
+        for name, array in pairs.items():
+            assert (array.dtype, array.shape) == (others[name].dtype, others[name].shape)
+            np.testing.assert_array_equal(array, others[name])
+
+
+def test_what_a_policy_writes_into_an_observation_reaches_nothing_else(
+    in_memory: tuple[Connection, Connection],
+) -> None:
+    sender, receiver = in_memory
+    observation = {"a": np.arange(5), "b": np.zeros((2, 2), np.float32)}
+    for _ in range(3):
+        sender.send(("infer", observation))
+        arrived = receiver.receive(max_bytes=1 << 28)[1]
+        assert arrived["a"].tolist() == [0, 1, 2, 3, 4]
+        arrived["a"][:] = 9
+        arrived["b"][:] = 9
+        del arrived["b"]

@@ -31,7 +31,7 @@ UNKNOWN = "not recorded"
 _NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")
 _TIMES = ("runtime", "time", "wall", "latency", "duration")
 """Words in the name of an entry of ``final_info`` that is a time, which no repetition repeats."""
-_STEP_ARRAYS = ("observation", "action", "reward")
+_STEP_ARRAYS = ("observation_hash", "action_hash", "reward")  # earlier versions had other hashes under other names
 _HOST = {
     "processor": "cpu_model", "processors": "cpu_usable", "kernel": "kernel", "GPUs": "gpus",
 }  # fmt: skip
@@ -206,7 +206,9 @@ def _step_difference(
     least = min(len(row) for row in rows)
     found: list[tuple[int, int, str]] = []
     for order, name in enumerate(_STEP_ARRAYS):
-        values[name] = None
+        if not all(name in arrays for arrays in steps):
+            continue
+        values[name.removesuffix("_hash")] = None
         left, right = (arrays[name][row[:least]] for arrays, row in zip(steps, rows, strict=True))
         unequal = np.flatnonzero(left.view(np.uint64) != right.view(np.uint64))
         if unequal.size:
@@ -217,7 +219,9 @@ def _step_difference(
     shown = [_text(arrays[name][row[step]].item()) for arrays, row in zip(steps, rows, strict=True)]
     if name != "reward":
         shown = [f"hash {text}" for text in shown]
-    return FirstDifference(task=task, episode=index, step=step, array=name, recorded=shown[0], repeated=shown[1])
+    return FirstDifference(
+        task=task, episode=index, step=step, array=name.removesuffix("_hash"), recorded=shown[0], repeated=shown[1]
+    )
 
 
 def _steps_of(run: Run, task: str) -> dict[str, NDArray[Any]]:
@@ -230,8 +234,8 @@ def _steps_of(run: Run, task: str) -> dict[str, NDArray[Any]]:
             except (OSError, ValueError, KeyError):
                 return {}
             sizes = {array.size for array in arrays.values()}
-            complete = set(arrays) == {"episode", *_STEP_ARRAYS} and len(sizes) == 1
-            wide = complete and all(arrays[key].dtype.itemsize == 8 for key in _STEP_ARRAYS)
+            complete = {"episode", "reward"} <= set(arrays) and len(sizes) == 1
+            wide = complete and all(array.dtype.itemsize == 8 for array in arrays.values())
             return arrays if wide else {}
     return {}
 

@@ -5,9 +5,8 @@ Rewards, terminations and times are recorded here, in the evaluator. Nothing her
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,9 +17,9 @@ from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.failures import bad_output, illegal
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.value_hash import value_hash
 
 _MAX_INFO_ITEMS = 16
-_HASH_BYTES = 4
 
 
 class Policy(Protocol):
@@ -59,40 +58,16 @@ class StepTrace:
 
     def act(self, observation: Any, action: Any) -> None:
         """Adds an observation and the action; call it before the step, which may reuse the observation's memory."""
-        self._observations.append(_value_hash(observation))
-        self._actions.append(_value_hash(action))
+        self._observations.append(value_hash(observation))
+        self._actions.append(value_hash(action))
 
     def reward(self, reward: float) -> None:
         """Adds the reward of the step."""
         self._rewards.append(reward)
 
     def record(self) -> dict[str, list[int] | list[float]]:
-        """Returns one list per name: ``observation`` and ``action`` (hashes), and ``reward``."""
-        return {"observation": self._observations, "action": self._actions, "reward": self._rewards}
-
-
-def _value_hash(value: Any) -> int:
-    """Returns a hash in [0, 2^32) of an element of a space: a number, an array, or mappings and sequences of these."""
-    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
-    _update(digest, value)
-    return int.from_bytes(digest.digest(), "little")
-
-
-def _update(digest: Any, value: Any) -> None:
-    if isinstance(value, Mapping):
-        for name in sorted(value):
-            digest.update(f"{name}\0".encode())
-            _update(digest, value[name])
-    elif isinstance(value, list | tuple):
-        digest.update(f"{len(value)}\0".encode())
-        for item in value:
-            _update(digest, item)
-    elif isinstance(value, str):
-        digest.update(value.encode())
-    else:
-        array = np.ascontiguousarray(value)
-        digest.update(f"{array.dtype.str}{array.shape}\0".encode())
-        digest.update(repr(value).encode() if array.dtype.hasobject else array.tobytes())
+        """Returns one list per name: ``observation_hash`` and ``action_hash``, and ``reward``."""
+        return {"observation_hash": self._observations, "action_hash": self._actions, "reward": self._rewards}
 
 
 def rollout(

@@ -46,6 +46,11 @@ class SharedRegion:
             self._map[position : position + len(part)] = part
             position += len(part)
 
+    @property
+    def view(self) -> mmap.mmap:
+        """The memory; views of it have to be gone before ``close``."""
+        return self._map
+
     def close(self) -> None:
         """Releases the memory."""
         self._map.close()
@@ -62,6 +67,6 @@ class SharedView:
         self._map = mmap.mmap(descriptor, CAPACITY_BYTES, prot=mmap.PROT_READ)
         os.close(descriptor)
 
-    def read(self, size: int) -> memoryview:
+    def read(self, size: int) -> bytearray:
         """Returns a copy of the first ``size`` bytes, because the next observation overwrites the region."""
-        return memoryview(bytearray(memoryview(self._map)[:size]))
+        return bytearray(memoryview(self._map)[:size])

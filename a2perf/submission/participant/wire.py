@@ -6,6 +6,10 @@ keys, and arrays. Small arrays are inside the body, large ones follow raw in the
 shared memory instead, and the participant process copies it from there: a policy that keeps an observation must not see
 it change. This halves the round trip of a megabyte, see ``perf/transport.py``.
 
+Observations of one environment have the same names, dtypes and shapes at every step. From the second one on, the
+evaluator copies the arrays to fixed places of the shared memory and sends the same body again, and the participant
+process builds its arrays from the places that it knows for this body.
+
 Both ends check lengths before they allocate. Before it decodes a reply, the evaluator also checks that the body
 contains as many elements as it claims. Decoding then takes at most about sixty times the memory of the body.
 
@@ -86,12 +90,14 @@ class _Encoder:
         self._tail: list[memoryview | bytes] = []
         self._tail_bytes = 0
         self._limit = 0
+        self._inline = INLINE_BYTES
 
-    def encode(self, value: Any, limit: int) -> tuple[bytes, list[bytes | memoryview], int]:
-        """Returns the body, the parts of the tail and the tail's length."""
+    def encode(self, value: Any, limit: int, inline: int = INLINE_BYTES) -> tuple[bytes, list[bytes | memoryview], int]:
+        """Returns the body, the parts of the tail and the tail's length; larger arrays than ``inline`` are in it."""
         self._tail = []
         self._tail_bytes = 0
         self._limit = limit
+        self._inline = inline
         try:
             body = self._packer.pack(value)
         except Unsendable:
@@ -124,7 +130,7 @@ class _Encoder:
             array = array.astype(array.dtype.newbyteorder("="))
         header = _array_header(array)
         size = array.nbytes
-        if size <= INLINE_BYTES:
+        if size <= self._inline:
             return msgpack.ExtType(_INLINE_ARRAY, header + array.tobytes())
         if size + self._tail_bytes > self._limit:
             raise Unsendable(f"the array has {size:,} bytes; at most {self._limit:,} can be sent")
@@ -136,6 +142,92 @@ class _Encoder:
             self._tail.append(bytes(padding))
         self._tail_bytes += size + padding
         return msgpack.ExtType(_TAIL_ARRAY, header + struct.pack("<Q", offset))
+
+
+class _Layout:
+    """A request ``(word, arrays)`` whose arrays have fixed places in the shared memory.
+
+    Args:
+        names: names of the arrays; None for one array alone.
+        places: dtype, shape and byte offset of each array.
+    """
+
+    def __init__(
+        self, word: str, names: tuple[str, ...] | None, places: list[tuple[np.dtype[Any], tuple[int, ...], int]],
+        body: bytes, size: int,
+    ) -> None:  # fmt: skip
+        self.body, self.size = body, size
+        self.frame = _LENGTHS.pack(len(body), 0, size) + body
+        self._word, self._names, self._places = word, names, places
+        self._targets: list[np.ndarray[Any, Any]] = []
+
+    @classmethod
+    def of(cls, value: Any, encoder: _Encoder, limit: int) -> _Layout | None:
+        """Returns the layout of a request; None if it contains anything but a few arrays."""
+        numpy = sys.modules.get("numpy")
+        if numpy is None or type(value) is not tuple or len(value) != 2:
+            return None
+        word, content = value
+        arrays = list(content.values()) if type(content) is dict else [content]
+        if not arrays or not all(type(array) is numpy.ndarray and array.size for array in arrays):
+            return None
+        if not all(array.dtype.isnative and array.dtype.str in _DTYPES for array in arrays):
+            return None
+        body, _, size = encoder.encode(value, limit, inline=0)
+        if len(body) + _LENGTHS.size > _BUFFER_BYTES or size > CAPACITY_BYTES:
+            return None
+        places, offset = [], 0
+        for array in arrays:
+            places.append((array.dtype, array.shape, offset))
+            offset += array.nbytes + -array.nbytes % _ALIGNMENT
+        return cls(word, tuple(content) if type(content) is dict else None, places, body, size)
+
+    @classmethod
+    def received(cls, value: Any, body: bytes, shared: memoryview) -> _Layout | None:
+        """Returns the layout of a decoded request; None if anything else than its arrays was shared or sent."""
+        if type(value) is not tuple or len(value) != 2:
+            return None
+        word, content = value
+        import numpy
+
+        arrays = list(content.values()) if type(content) is dict else [content]
+        if not all(type(array) is numpy.ndarray for array in arrays):
+            return None
+        start = numpy.frombuffer(shared, "u1").ctypes.data
+        places = [(array.dtype, array.shape, array.ctypes.data - start) for array in arrays]
+        if not all(0 <= offset < len(shared) for _, _, offset in places):
+            return None
+        return cls(word, tuple(content) if type(content) is dict else None, places, body, len(shared))
+
+    def open(self, region: SharedRegion) -> None:
+        """Prepares ``write``."""
+        import numpy
+
+        self._targets = [numpy.ndarray(shape, dtype, region.view, offset) for dtype, shape, offset in self._places]
+
+    def write(self, value: Any) -> bool:
+        """Copies the arrays of a request to their places; returns False if it has another layout."""
+        if type(value) is not tuple or len(value) != 2 or value[0] != self._word:
+            return False
+        content = value[1]
+        if self._names is None:
+            arrays: Any = (content,)
+        elif type(content) is dict and tuple(content) == self._names:
+            arrays = content.values()
+        else:
+            return False
+        for array, target in zip(arrays, self._targets, strict=True):
+            if type(array) is not type(target) or array.dtype != target.dtype or array.shape != target.shape:
+                return False
+            target[...] = array
+        return True
+
+    def read(self, data: bytearray) -> tuple[str, Any]:
+        """Returns the request whose arrays are in this copy of the shared memory."""
+        import numpy
+
+        arrays = [numpy.ndarray(shape, dtype, data, offset) for dtype, shape, offset in self._places]
+        return self._word, arrays[0] if self._names is None else dict(zip(self._names, arrays, strict=True))
 
 
 def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> Any:
@@ -262,10 +354,12 @@ class Connection:
         self._have = 0
         self._spins = watched is not None
         self._encoder = _Encoder()
+        self._layout: _Layout | None = None
 
     def close(self) -> None:
         """Closes the socket and releases the shared memory; a second call has no effect."""
         self._socket.close()
+        self._layout = None  # its arrays are views of the shared memory
         if self._outgoing is not None:
             self._outgoing.close()
 
@@ -295,13 +389,17 @@ class Connection:
             ConnectionClosed: the other process is gone.
             WireTimeout: the other process did not read it in time.
         """
-        body, tail, tail_bytes = self._encoder.encode(value, max_bytes)
-        if tail_bytes and self._outgoing is not None and tail_bytes <= CAPACITY_BYTES:
-            self._outgoing.write(tail)
-            lengths, tail = _LENGTHS.pack(len(body), 0, tail_bytes), []
+        if self._outgoing is not None and self._in_place(value, self._outgoing, max_bytes):
+            assert self._layout is not None
+            parts: list[bytes | memoryview] = [self._layout.frame]
         else:
-            lengths = _LENGTHS.pack(len(body), tail_bytes, 0)
-        for part in (lengths + body, *tail):
+            body, tail, tail_bytes = self._encoder.encode(value, max_bytes)
+            if tail_bytes and self._outgoing is not None and tail_bytes <= CAPACITY_BYTES:
+                self._outgoing.write(tail)
+                parts = [_LENGTHS.pack(len(body), 0, tail_bytes) + body]
+            else:
+                parts = [_LENGTHS.pack(len(body), tail_bytes, 0) + body, *tail]
+        for part in parts:
             view = memoryview(part)
             while view:
                 try:
@@ -311,6 +409,16 @@ class Connection:
                         raise ConnectionClosed("the other process has ended") from None
                 except OSError as error:
                     raise ConnectionClosed("the other process closed the connection") from error
+
+    def _in_place(self, value: Any, region: SharedRegion, limit: int) -> bool:
+        """Copies the arrays of a request to the shared memory; returns False for values that have no layout."""
+        if self._layout is not None and self._layout.write(value):
+            return True
+        self._layout = _Layout.of(value, self._encoder, limit)
+        if self._layout is None:
+            return False
+        self._layout.open(region)
+        return self._layout.write(value)
 
     def receive(self, *, deadline: float | None = None, max_bytes: int = MAX_REPLY_BYTES) -> Any:
         """Receives one value.
@@ -335,12 +443,14 @@ class Connection:
         if tail_bytes == 0 and end <= _BUFFER_BYTES:
             while self._have < end:
                 self._have += self._receive_into(self._view[self._have :], deadline)
-            shared = self._incoming.read(shared_bytes) if self._incoming is not None and shared_bytes else _EMPTY
             body = self._view[head:end]
-            if not trusted:
-                check_claims(body)
-            # Before _keep_from, which overwrites the buffer under the body.
-            value = decode(body, shared)
+            if self._incoming is not None and shared_bytes:
+                value = self._shared(body, self._incoming.read(shared_bytes))
+            else:
+                if not trusted:
+                    check_claims(body)
+                # Before _keep_from, which overwrites the buffer under the body.
+                value = decode(body)
             self._keep_from(end)
             return value
         view = memoryview(bytearray(size))
@@ -352,8 +462,18 @@ class Connection:
         if not trusted:
             check_claims(view[:body_bytes])
         if self._incoming is not None and shared_bytes:
-            return decode(view, self._incoming.read(shared_bytes))
+            return decode(view, memoryview(self._incoming.read(shared_bytes)))
         return decode(view[:body_bytes], view[body_bytes:])
+
+    def _shared(self, body: memoryview, data: bytearray) -> Any:
+        """Returns the value of a frame with arrays in shared memory."""
+        layout = self._layout
+        if layout is not None and layout.size == len(data) and layout.body == body:
+            return layout.read(data)
+        shared = memoryview(data)
+        value = decode(body, shared)
+        self._layout = _Layout.received(value, bytes(body), shared)
+        return value
 
     def _keep_from(self, end: int) -> None:
         rest = self._have - end

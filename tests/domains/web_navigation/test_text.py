@@ -310,7 +310,7 @@ def test_the_evaluator_rolls_out_traces_and_records_texts() -> None:
     assert (episode.success, episode.length) == (True, len(actions))
     assert (trace, record, again.episode_return) == (same_trace, same_record, episode.episode_return)
     assert len(set(record.sequence)) == len(set(actions))
-    assert len(set(trace["observation"])) == len(actions)
+    assert len(set(trace["observation_hash"])) == len(actions)
 
 
 @pytest.mark.parametrize(

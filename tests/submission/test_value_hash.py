@@ -1,0 +1,42 @@
+"""The hash by which two runs are compared step by step."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from a2perf.submission.evaluator.value_hash import value_hash
+
+
+@given(st.integers(1, 300), st.data())
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8", "?"])
+def test_every_single_change_changes_the_hash(dtype: str, size: int, data: st.DataObject) -> None:
+    array = (np.random.default_rng(size).random(size) * 2).astype(dtype)
+    place = data.draw(st.integers(0, size - 1))
+    other = array.copy()
+    other[place] = not array[place] if dtype == "?" else array[place] + 1
+    assert value_hash(array) == value_hash(array.copy()) < 1 << 32
+    assert value_hash(array) != value_hash(other)
+    assert value_hash({"a": array, "b": 1 * array}) != value_hash({"a": other, "b": 1 * array})
+
+
+def test_the_hash_depends_on_structure_and_not_on_memory() -> None:
+    grid = np.arange(24, dtype=np.float32).reshape(4, 6)
+    assert value_hash(grid.T) == value_hash(np.ascontiguousarray(grid.T))
+    values: list[Any] = [
+        grid, grid.T, grid.ravel(), grid.view(np.int32), {"a": grid}, {"b": grid}, {"a": grid, "b": grid}, [grid],
+        (grid, grid), {"a": [1, 2]}, 1, 2, 1.0, True, "1", "2", "", [], {}, [1, 2], [2, 1], np.zeros(0), np.array(1),
+    ]  # fmt: skip
+    assert len({value_hash(value) for value in values}) >= len(values) - 1  # np.array(1) is the integer 1
+    assert value_hash({"b": 1, "a": 2}) == value_hash({"a": 2, "b": 1})
+
+
+def test_the_hash_is_the_same_in_every_version() -> None:
+    assert [value_hash(value) for value in (7, np.arange(10, dtype="<f4"), {"x": np.ones(3, "u1")}, "text")] == [
+        3537395465,
+        318860542,
+        243437553,
+        1072045770,
+    ]
