@@ -34,6 +34,7 @@ from a2perf.submission.participant.wire import (
     PROTOCOL_VERSION,
     Connection,
     ConnectionClosed,
+    PackedArrays,
     Unsendable,
     WireError,
     WireTimeout,
@@ -247,6 +248,11 @@ class ParticipantProcess:
         if self.first_inference is None:
             self.first_inference = answer
         return answer
+
+    @property
+    def packed(self) -> PackedArrays | None:
+        """The last observation as it was sent, if it consisted of arrays."""
+        return None if self._connection is None else self._connection.packed
 
     def cancel(self) -> None:
         """Makes the present or next request fail, from another thread; the thread of the request ends the process."""

@@ -18,12 +18,16 @@ from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.failures import bad_output, illegal
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.value_hash import value_hash
+from a2perf.submission.participant.wire import PackedArrays
 
 _MAX_INFO_ITEMS = 16
 
 
 class Policy(Protocol):
-    """Maps an observation to an action; the participant process is one."""
+    """Maps an observation to an action; the participant process is one.
+
+    One that sends observations may have the attribute ``packed``, see ``wire.PackedArrays``.
+    """
 
     def infer(self, observation: Any) -> Any:
         """Returns a record with the attribute ``action``."""
@@ -56,9 +60,13 @@ class StepTrace:
         self._actions: list[int] = []
         self._rewards: list[float] = []
 
-    def act(self, observation: Any, action: Any) -> None:
-        """Adds an observation and the action; call it before the step, which may reuse the observation's memory."""
-        self._observations.append(value_hash(observation))
+    def act(self, observation: Any, action: Any, packed: PackedArrays | None = None) -> None:
+        """Adds an observation and the action; call it before the step, which may reuse the observation's memory.
+
+        Args:
+            packed: the observation as it was sent.
+        """
+        self._observations.append(value_hash(observation, packed))
         self._actions.append(value_hash(action))
 
     def reward(self, reward: float) -> None:
@@ -103,7 +111,7 @@ def rollout(
         if on_step is not None:
             on_step(observation, action)
         if trace is not None:
-            trace.act(observation, action)
+            trace.act(observation, action, getattr(policy, "packed", None))
         try:
             observation, reward, terminated, truncated, info = env.step(action)
         except IllegalAnswer as error:

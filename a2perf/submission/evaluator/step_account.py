@@ -21,6 +21,7 @@ from a2perf.metrics.trackers.process_tree import Tree, open_tree
 from a2perf.records import StepCosts
 from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.participant.wire import PackedArrays
 
 SLACK_S = 0.25e-3
 """Allowed processor time per step after an answer: returning, waiting and garbage collection take less."""
@@ -91,6 +92,11 @@ class StepAccount:
         )
         self._after = after
         return answer
+
+    @property
+    def packed(self) -> PackedArrays | None:
+        """See ``ParticipantProcess.packed``."""
+        return None if self._participant is None else self._participant.packed
 
     @property
     def calls(self) -> int:

@@ -48,12 +48,13 @@ class SharedRegion:
 
     @property
     def view(self) -> mmap.mmap:
-        """The memory; views of it have to be gone before ``close``."""
+        """The memory."""
         return self._map
 
     def close(self) -> None:
-        """Releases the memory."""
-        self._map.close()
+        """Releases the memory; while views of it exist, it is released with the last of them."""
+        with contextlib.suppress(BufferError):
+            self._map.close()
 
 
 class SharedView:

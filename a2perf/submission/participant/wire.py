@@ -27,7 +27,7 @@ import socket
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgpack
 
@@ -144,6 +144,18 @@ class _Encoder:
         return msgpack.ExtType(_TAIL_ARRAY, header + struct.pack("<Q", offset))
 
 
+class PackedArrays(NamedTuple):
+    """The arrays of the last request in shared memory, each from a multiple of 64 bytes on; valid until the next one.
+
+    Attributes:
+        structure: name, dtype and shape of each array, in the order of the names.
+        words: the memory as 64-bit words; bytes between two arrays are 0.
+    """
+
+    structure: tuple[tuple[str, str, tuple[int, ...]], ...]
+    words: np.ndarray[Any, np.dtype[np.uint64]]
+
+
 class _Layout:
     """A request ``(word, arrays)`` whose arrays have fixed places in the shared memory.
 
@@ -160,6 +172,7 @@ class _Layout:
         self.frame = _LENGTHS.pack(len(body), 0, size) + body
         self._word, self._names, self._places = word, names, places
         self._targets: list[np.ndarray[Any, Any]] = []
+        self.packed: PackedArrays | None = None
 
     @classmethod
     def of(cls, value: Any, encoder: _Encoder, limit: int) -> _Layout | None:
@@ -204,6 +217,12 @@ class _Layout:
         import numpy
 
         self._targets = [numpy.ndarray(shape, dtype, region.view, offset) for dtype, shape, offset in self._places]
+        words = numpy.frombuffer(region.view, numpy.uint64, self.size // 8)
+        words[:] = 0
+        names = self._names or ("",)
+        if list(names) == sorted(names):
+            pairs = zip(names, self._places, strict=True)
+            self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (dtype, shape, _) in pairs), words)
 
     def write(self, value: Any) -> bool:
         """Copies the arrays of a request to their places; returns False if it has another layout."""
@@ -362,6 +381,11 @@ class Connection:
         self._layout = None  # its arrays are views of the shared memory
         if self._outgoing is not None:
             self._outgoing.close()
+
+    @property
+    def packed(self) -> PackedArrays | None:
+        """The arrays of the last request, if all of it was arrays with sorted names."""
+        return None if self._layout is None else self._layout.packed
 
     def shut_down(self) -> None:
         """Ends a wait in another thread with ``ConnectionClosed``; that thread closes the connection."""

@@ -1,0 +1,137 @@
+"""Speed of an evaluated step, against the same environment without a2perf.
+
+    python perf/evaluation.py [--json] [--seconds 3] [--rounds 3] [--sandbox bubblewrap]
+
+A policy that always gives the same valid action (the first of the mask) plays the same task in three ways, in turns in
+one run: a loop in one process; Gymnasium's ``AsyncVectorEnv`` with one child; ``a2perf.evaluate``, which confines the
+policy, checks and hashes what it receives, and accounts for every step. Steps per second count resets, not the start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+import a2perf
+
+TASKS = {"web level 1": "difficulty_level_1_num_websites_1", "toy circuit": "toy_macro_stdcell",
+         "quadruped": "synthetic_pace"}  # fmt: skip
+POLICY = """
+import numpy as np
+def load_policy(env, **kwargs): return None
+def preprocess_observation(observation): return observation
+MOTORS = np.zeros(12, np.float32)
+def infer_once(policy, observation):
+    if not isinstance(observation, dict): return MOTORS
+    mask = observation.get("mask", observation.get("action_mask"))
+    return 0 if mask is None else int(np.argmax(mask))
+"""
+
+
+def _load() -> Any:
+    names: dict[str, Any] = {}
+    exec(POLICY, names)
+    return lambda observation: names["infer_once"](None, observation)
+
+
+def _make(task: Any) -> Any:
+    kwargs = {"mode": "test"} if task.domain == "quadruped_locomotion" else {}  # as the gin file of the evaluation
+    return gymnasium.make(task.env_id, **task.kwargs, **kwargs)
+
+
+def in_process(task: Any, seconds: float) -> float:
+    act = _load()
+    with _make(task) as env:
+        env.reset(seed=0)
+        steps, seed, began = 0, 0, time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            seed += 1
+            observation, _ = env.reset(seed=seed)
+            over = False
+            while not over:
+                observation, _, terminated, truncated, _ = env.step(act(observation))
+                over = terminated or truncated
+                steps += 1
+        return steps / (time.perf_counter() - began)
+
+
+def async_vector(task: Any, seconds: float) -> float:
+    act = _load()
+    envs = gymnasium.vector.AsyncVectorEnv([lambda: _make(task)])
+    try:
+        observations, _ = envs.reset(seed=0)
+        steps, began = 0, time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            for _ in range(20):
+                first = (
+                    {k: v[0] for k, v in observations.items()} if isinstance(observations, dict) else observations[0]
+                )
+                observations, *_ = envs.step(np.asarray(act(first))[None])
+            steps += 20
+        return steps / (time.perf_counter() - began)
+    finally:
+        envs.close()
+
+
+def evaluated(task: Any, episodes: int, sandbox: str) -> tuple[float, float, float]:
+    """Returns steps per second, the median round trip in us, and the wall time of the whole call in s."""
+    with tempfile.TemporaryDirectory() as folder:
+        entry = Path(folder, "entry")
+        entry.mkdir()
+        (entry / "inference.py").write_text(POLICY)
+        for name in ("train.py", "requirements.txt", "__init__.py"):
+            (entry / name).write_text("")
+        began = time.perf_counter()
+        result = a2perf.evaluate(
+            entry, task.name, episodes=episodes, root_dir=Path(folder, "run"), sandbox=sandbox, progress=False,
+            bindings=["Submission.num_inference_steps = 20", "Submission.num_warmup_steps = 5"],
+        )  # fmt: skip
+        wall_s = time.perf_counter() - began
+        played = json.loads(next(Path(result.bundle).rglob("rollouts.json")).read_text())["episodes"]
+        with np.load(next(Path(result.bundle).rglob("rollout_steps.npz"))) as steps:
+            trip = float(np.median(steps["round_trip_ns"])) / 1e3
+        return sum(e["length"] for e in played) / sum(e["wall_s"] for e in played), trip, wall_s
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sandbox", default="bubblewrap")
+    options = parser.parse_args()
+    found: dict[str, dict[str, float]] = {}
+    for label, name in TASKS.items():
+        task = next(task for task in a2perf.tasks() if task.name == name)
+        rows = []
+        episodes = 3
+        for turn in range(options.rounds + 1):
+            loop, child = in_process(task, options.seconds), async_vector(task, options.seconds)
+            ours, trip, wall_s = evaluated(task, episodes, options.sandbox)
+            if turn:  # the first turn fills caches and tells how long an episode takes
+                rows.append((loop, child, ours, trip, wall_s, ours / loop, ours / child))
+            else:
+                with _make(task):
+                    pass
+                episodes = max(3, min(2000, int(episodes * options.seconds / max(0.05, wall_s - 1.0))))
+        names = ("loop steps/s", "async steps/s", "evaluated steps/s", "round trip us", "call s", "over loop",
+                 "over async")  # fmt: skip
+        found[label] = {
+            name: statistics.median(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)
+        }
+        if not options.json:
+            print(label, {name: round(value, 2) for name, value in found[label].items()}, flush=True)
+    if options.json:
+        print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
