@@ -20,6 +20,7 @@ array.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import select
@@ -157,85 +158,55 @@ class PackedArrays(NamedTuple):
 
 
 class _Layout:
-    """A request ``(word, arrays)`` whose arrays have fixed places in the shared memory.
+    """A request ``(word, arrays)`` whose arrays have fixed places in shared memory.
 
-    Args:
-        names: names of the arrays; None for one array alone.
-        places: dtype, shape and byte offset of each array.
+    Attributes:
+        size: bytes of shared memory.
+        frame: the frame of the request; at the receiving end, its body.
     """
 
-    def __init__(
-        self, word: str, names: tuple[str, ...] | None, places: list[tuple[np.dtype[Any], tuple[int, ...], int]],
-        body: bytes, size: int,
-    ) -> None:  # fmt: skip
-        self.body, self.size = body, size
-        self.frame = _LENGTHS.pack(len(body), 0, size) + body
-        self._word, self._names, self._places = word, names, places
-        self._targets: list[np.ndarray[Any, Any]] = []
+    def __init__(self, word: str, names: tuple[str, ...] | None, arrays: list[np.ndarray[Any, Any]]) -> None:
+        sizes = (array.nbytes + -array.nbytes % _ALIGNMENT for array in arrays)
+        *offsets, self.size = itertools.accumulate(sizes, initial=0)
+        self.frame = b""
         self.packed: PackedArrays | None = None
+        self._word, self._names = word, names
+        self._places = [(array.shape, array.dtype, offset) for array, offset in zip(arrays, offsets, strict=True)]
+        self._targets: list[np.ndarray[Any, Any]] = []
 
     @classmethod
-    def of(cls, value: Any, encoder: _Encoder, limit: int) -> _Layout | None:
-        """Returns the layout of a request; None if it contains anything but a few arrays."""
+    def of(cls, value: Any) -> _Layout | None:
+        """Returns the layout of a request; None if it contains anything but arrays."""
         numpy = sys.modules.get("numpy")
         if numpy is None or type(value) is not tuple or len(value) != 2:
             return None
-        word, content = value
-        arrays = list(content.values()) if type(content) is dict else [content]
+        named = type(value[1]) is dict
+        arrays = list(value[1].values()) if named else [value[1]]
         if not arrays or not all(type(array) is numpy.ndarray and array.size for array in arrays):
             return None
         if not all(array.dtype.isnative and array.dtype.str in _DTYPES for array in arrays):
             return None
-        body, _, size = encoder.encode(value, limit, inline=0)
-        if len(body) + _LENGTHS.size > _BUFFER_BYTES or size > CAPACITY_BYTES:
-            return None
-        places, offset = [], 0
-        for array in arrays:
-            places.append((array.dtype, array.shape, offset))
-            offset += array.nbytes + -array.nbytes % _ALIGNMENT
-        return cls(word, tuple(content) if type(content) is dict else None, places, body, size)
+        return cls(value[0], tuple(value[1]) if named else None, arrays)
 
-    @classmethod
-    def received(cls, value: Any, body: bytes, shared: memoryview) -> _Layout | None:
-        """Returns the layout of a decoded request; None if anything else than its arrays was shared or sent."""
-        if type(value) is not tuple or len(value) != 2:
-            return None
-        word, content = value
-        import numpy
-
-        arrays = list(content.values()) if type(content) is dict else [content]
-        if not all(type(array) is numpy.ndarray for array in arrays):
-            return None
-        start = numpy.frombuffer(shared, "u1").ctypes.data
-        places = [(array.dtype, array.shape, array.ctypes.data - start) for array in arrays]
-        if not all(0 <= offset < len(shared) for _, _, offset in places):
-            return None
-        return cls(word, tuple(content) if type(content) is dict else None, places, body, len(shared))
-
-    def open(self, region: SharedRegion) -> None:
+    def open(self, body: bytes, region: SharedRegion) -> None:
         """Prepares ``write``."""
         import numpy
 
-        self._targets = [numpy.ndarray(shape, dtype, region.view, offset) for dtype, shape, offset in self._places]
+        self.frame = _LENGTHS.pack(len(body), 0, self.size) + body
+        self._targets = [numpy.ndarray(shape, dtype, region.view, offset) for shape, dtype, offset in self._places]
         words = numpy.frombuffer(region.view, numpy.uint64, self.size // 8)
         words[:] = 0
         names = self._names or ("",)
         if list(names) == sorted(names):
             pairs = zip(names, self._places, strict=True)
-            self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (dtype, shape, _) in pairs), words)
+            self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs), words)
 
-    def write(self, value: Any) -> bool:
+    def write(self, value: tuple[Any, Any]) -> bool:
         """Copies the arrays of a request to their places; returns False if it has another layout."""
-        if type(value) is not tuple or len(value) != 2 or value[0] != self._word:
+        word, content = value
+        if word != self._word or (tuple(content) if type(content) is dict else None) != self._names:
             return False
-        content = value[1]
-        if self._names is None:
-            arrays: Any = (content,)
-        elif type(content) is dict and tuple(content) == self._names:
-            arrays = content.values()
-        else:
-            return False
-        for array, target in zip(arrays, self._targets, strict=True):
+        for array, target in zip((content,) if self._names is None else content.values(), self._targets, strict=True):
             if type(array) is not type(target) or array.dtype != target.dtype or array.shape != target.shape:
                 return False
             target[...] = array
@@ -245,7 +216,7 @@ class _Layout:
         """Returns the request whose arrays are in this copy of the shared memory."""
         import numpy
 
-        arrays = [numpy.ndarray(shape, dtype, data, offset) for dtype, shape, offset in self._places]
+        arrays = [numpy.ndarray(shape, dtype, data, offset) for shape, dtype, offset in self._places]
         return self._word, arrays[0] if self._names is None else dict(zip(self._names, arrays, strict=True))
 
 
@@ -435,13 +406,19 @@ class Connection:
                     raise ConnectionClosed("the other process closed the connection") from error
 
     def _in_place(self, value: Any, region: SharedRegion, limit: int) -> bool:
-        """Copies the arrays of a request to the shared memory; returns False for values that have no layout."""
+        """Copies the arrays of a request to their places; returns False for values that have no layout."""
+        if type(value) is not tuple or len(value) != 2:
+            return False
         if self._layout is not None and self._layout.write(value):
             return True
-        self._layout = _Layout.of(value, self._encoder, limit)
+        self._layout = _Layout.of(value)
         if self._layout is None:
             return False
-        self._layout.open(region)
+        body, _, _ = self._encoder.encode(value, limit, inline=0)
+        if self._layout.size > CAPACITY_BYTES or _LENGTHS.size + len(body) > _BUFFER_BYTES:
+            self._layout = None
+            return False
+        self._layout.open(body, region)
         return self._layout.write(value)
 
     def receive(self, *, deadline: float | None = None, max_bytes: int = MAX_REPLY_BYTES) -> Any:
@@ -492,11 +469,13 @@ class Connection:
     def _shared(self, body: memoryview, data: bytearray) -> Any:
         """Returns the value of a frame with arrays in shared memory."""
         layout = self._layout
-        if layout is not None and layout.size == len(data) and layout.body == body:
+        if layout is not None and layout.size == len(data) and layout.frame == body:
             return layout.read(data)
-        shared = memoryview(data)
-        value = decode(body, shared)
-        self._layout = _Layout.received(value, bytes(body), shared)
+        value = decode(body, memoryview(data))
+        layout = _Layout.of(value)
+        if layout is not None and layout.size == len(data):  # no array was elsewhere
+            layout.frame = bytes(body)
+            self._layout = layout
         return value
 
     def _keep_from(self, end: int) -> None:
