@@ -167,6 +167,22 @@ class _Open:
     runs: list[RepeatedRun] = field(default_factory=list)
     manifest: Manifest | None = None
 
+    def take(self, bundle: Path, number: int, folder: Path) -> None:
+        """Adds a repetition below ``folder``."""
+        repeated = read_run(RunFolder(BUNDLE, bundle, f"run_{number}"))
+        self.judgement.repeated.append(repeated)
+        self.runs.append(
+            RepeatedRun(
+                path=bundle.relative_to(folder).as_posix(), seeds="recorded" if number == 0 else "fresh",
+                state=repeated.state, manifest_sha256=manifest_sha256(bundle),
+            )
+        )  # fmt: skip
+        if number == 0:
+            self.manifest = repeated.manifest
+            self.judgement.episodes = compare_episodes(self.judgement.recorded, repeated)
+            if repeated.manifest is not None:
+                self.judgement.same_host = same_host(self.rebuilt.recorded.manifest, repeated.manifest)
+
 
 def reproduce(
     request: ReproduceRequest,
@@ -226,7 +242,7 @@ def reproduce(
     for number in range(request.max_reruns):
         if not open_runs:
             break
-        stopped, failed_by_host = _Round(request, number, open_runs, write).run(conductor)
+        stopped, failed_by_host = _round(request, number, open_runs, write, conductor)
         infrastructure |= failed_by_host
         if stopped:
             break
@@ -234,82 +250,59 @@ def reproduce(
     return Reproductions(ordered, len(found), kept, len(ordered) < len(chosen), infrastructure, tuple(skipped))
 
 
-@dataclass
-class _Round:
-    """One repetition of every open bundle.
+def _round(
+    request: ReproduceRequest, number: int, open_runs: dict[str, _Open],
+    write: Callable[[str, Path, Reproduction], None], conductor: Conductor,
+) -> tuple[bool, bool]:  # fmt: skip
+    """Repeats every open bundle once; returns whether it was stopped, and whether the host failed a repetition.
 
-    Attributes:
+    Args:
         number: 0 repeats the recorded seeds.
         open_runs: the open bundles by label; those with a verdict are removed.
         write: called with label, path and record of each verdict.
     """
+    specs = {label: one.rebuilt.specs(number) for label, one in open_runs.items()}
+    last_of = {every[-1].key: label for label, every in specs.items()}
 
-    request: ReproduceRequest
-    number: int
-    open_runs: dict[str, _Open]
-    write: Callable[[str, Path, Reproduction], None]
-    _taken: set[str] = field(default_factory=set)
+    def on_event(event: RunEvent) -> None:
+        # at once: a later interrupt must not delay the verdict
+        if event.what is EventKind.FINISHED and event.entry is not None:
+            take(event.entry)
 
-    def run(self, conductor: Conductor) -> tuple[bool, bool]:
-        """Executes the round; returns whether it was stopped, and whether the host failed a repetition."""
-        specs = {label: one.rebuilt.specs(self.number) for label, one in self.open_runs.items()}
-        last_of = {every[-1].key: label for label, every in specs.items()}
-
-        def on_event(event: RunEvent) -> None:
-            # at once: a later interrupt must not delay the verdict
-            if event.what is EventKind.FINISHED and event.entry is not None and event.entry.key in last_of:
-                self._take(last_of[event.entry.key], event.entry)
-
-        result = conductor.run(
-            [spec for every in specs.values() for spec in every],
-            self.request.folder / RERUNS / QUEUE_FILE,
-            restart=Restart(force=self.request.force, failed=True),
-            on_event=on_event,
-        )
-        by_key = {entry.key: entry for entry in result.entries}
-        failed_by_host = False
-        for label, every in specs.items():
-            entries = [by_key[spec.key] for spec in every]
-            if failed := [entry for entry in entries if entry.state is State.FAILED]:
-                failed_by_host |= failed[0].kind == INFRASTRUCTURE
-                one = self.open_runs.pop(label)
-                self.write(label, one.place, _failed(one, failed[0], self.request))
-            elif entries[-1].state is State.FINISHED:
-                self._take(label, entries[-1])
-        return result.summary.stopped, failed_by_host
-
-    def _take(self, label: str, entry: QueueEntry) -> None:
-        if label in self._taken or entry.bundle is None:
+    def take(entry: QueueEntry) -> None:
+        if entry.bundle is None or entry.key not in last_of:
             return
-        self._taken.add(label)
-        one = self.open_runs[label]
-        _take(one, entry.bundle, self.number, self.request)
+        label = last_of.pop(entry.key)
+        one = open_runs[label]
+        one.take(entry.bundle, number, request.folder)
         if one.judgement.settled():
-            self.write(label, one.place, _judged(one, self.request))
-            del self.open_runs[label]
+            write(label, one.place, _judged(one, request))
+            del open_runs[label]
 
-
-def _take(one: _Open, bundle: Path, number: int, request: ReproduceRequest) -> None:
-    repeated = read_run(RunFolder(BUNDLE, bundle, f"run_{number}"))
-    one.judgement.repeated.append(repeated)
-    one.runs.append(
-        RepeatedRun(
-            path=bundle.relative_to(request.folder).as_posix(), seeds="recorded" if number == 0 else "fresh",
-            state=repeated.state, manifest_sha256=manifest_sha256(bundle),
-        )
-    )  # fmt: skip
-    if number == 0:
-        one.manifest = repeated.manifest
-        one.judgement.episodes = compare_episodes(one.judgement.recorded, repeated)
-        if repeated.manifest is not None:
-            one.judgement.same_host = same_host(one.rebuilt.recorded.manifest, repeated.manifest)
+    result = conductor.run(
+        [spec for every in specs.values() for spec in every],
+        request.folder / RERUNS / QUEUE_FILE,
+        restart=Restart(force=request.force, failed=True),
+        on_event=on_event,
+    )
+    by_key = {entry.key: entry for entry in result.entries}
+    failed_by_host = False
+    for label, every in specs.items():
+        entries = [by_key[spec.key] for spec in every]
+        if failed := [entry for entry in entries if entry.state is State.FAILED]:
+            failed_by_host |= failed[0].kind == INFRASTRUCTURE
+            one = open_runs.pop(label)
+            write(label, one.place, _failed(one, failed[0], request))
+        elif entries[-1].state is State.FINISHED:
+            take(entries[-1])
+    return result.summary.stopped, failed_by_host
 
 
 def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> _Open | Reproduction:
     """Returns the rebuilt run, or the verdict about a bundle that cannot be repeated."""
     if forged := bundle.forged():
         reason = f"it was changed after the run: {forged[0]}"
-        return _record(bundle, "REFUSED", reason, missing=[], checked=[])
+        return _record(bundle, "REFUSED", reason)
     if bundle.manifest.state is not RunState.FINISHED:
         return _record(bundle, "NOT CHECKED", f"the recorded run is {bundle.manifest.state.value}: it claims no result")
     recorded = bundle.read()
