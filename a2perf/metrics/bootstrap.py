@@ -30,10 +30,7 @@ class Estimate(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         value: a float, or a nested list for an aggregate that returns an array.
         low: lower end of the interval, shaped like ``value``; ``None`` when there are fewer than 2 runs.
-        high: upper end.
         n: runs resampled (the smallest number of any task).
-        tasks: strata.
-        repetitions, confidence, method: of the bootstrap.
     """
 
     value: Any
@@ -113,10 +110,6 @@ def small_sample_interval(
 
     Args:
         sample: the aggregate of each resample, shape ``(repetitions, ...)``.
-        value: the aggregate, shape ``(...)``.
-        runs: runs that were resampled in each task.
-        freedom: degrees of freedom of the error.
-        confidence: mass of the interval.
     """
     low, high = np.empty_like(value), np.empty_like(value)
     for place in np.ndindex(value.shape):
@@ -133,7 +126,6 @@ def mean_interval(values: Values, *, confidence: float = 0.95) -> tuple[float, f
 
     Args:
         values: shape ``(runs,)``, at least 2.
-        confidence: mass of the interval.
     """
     count = values.size
     # Equal values must give exactly 0, on which small_sample_ends relies; their std can differ from 0 by rounding.
@@ -154,12 +146,8 @@ def small_sample_ends(
     and 100 % if half of the runs fail (``docs/reference/scores.md``).
 
     Args:
-        value: the estimate.
         error: its standard error.
         skew: skewness of the estimate's distribution, not corrected for the number of runs.
-        runs: number of runs.
-        freedom: degrees of freedom of the error.
-        confidence: mass of the interval.
     """
     if error == 0.0:
         return value, value
@@ -254,10 +242,8 @@ def interval_over_tasks(
     """Returns the percentile interval of a statistic over resamples of the tasks of one run.
 
     Args:
-        tasks: number of tasks.
         statistic: takes the numbers of the drawn tasks, shape ``(tasks,)``; returns NaN for no value.
         repetitions: resamples; the result is reproducible.
-        confidence: mass of the interval.
 
     Returns:
         The ends; None with fewer than two tasks, or if half of the resamples have no value.

@@ -65,7 +65,6 @@ class ClaimResult:
         low: lower end of the 95 % interval of that mean. It is valid whenever one stops. For a claimed sample it is
             the interval of the difference of both means, moved by the claimed mean: the claim is refuted if the
             interval does not reach that. Infinite before the first look of a claim without bounds.
-        high: upper end.
         needed: how many more would settle it in about eight of ten cases; None if it is settled or no number can be
             named.
     """

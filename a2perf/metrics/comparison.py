@@ -44,7 +44,6 @@ def performance_profile(
     Args:
         scores: shape ``(runs, tasks)``, finite.
         thresholds: increasing, shape ``(k,)``; values of the result belong to them in order.
-        seed: a seed or a generator.
 
     Raises:
         ValueError: as ``bootstrap``, or the thresholds do not increase.
@@ -77,8 +76,6 @@ def probability_of_improvement(
     Args:
         first: shape ``(runs, tasks)``.
         second: shape ``(other runs, tasks)``, the same tasks.
-        repetitions: resamples of both.
-        seed: a seed or a generator.
 
     Raises:
         ValueError: as ``bootstrap``, or the numbers of tasks differ.

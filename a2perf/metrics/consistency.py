@@ -37,7 +37,6 @@ def jensen_shannon_divergence(first: Distribution, second: Distribution) -> floa
 
     Args:
         first: probabilities or counts, not negative; they are normalised to a sum of 1.
-        second: in the same form.
 
     Raises:
         ValueError: a distribution has no mass.

@@ -51,17 +51,14 @@ class Metric:
 
     Attributes:
         name: stable name; the enum's if the enum has it.
-        label: name for people.
         unit: ``""`` for the unit of the reward, ``"1"`` for a pure number.
         direction: ``"min"``: lower is better.
         provenance: of its numbers: ``"recorded"``, ``"measured"``, ``"estimated"`` or ``"as recorded"`` (each differs).
         formula: the computation in one sentence.
         source: paper, standard or earlier implementation that the formula is from.
         needs: the least data it takes, in words.
-        profiles: the sets of formulas that have it.
         applies: whether tables list it for given runs; if not, it is left out without a reason.
         of_run: computes one run's number; None for a metric that exists only across runs.
-        of_runs: computes the result of all runs.
     """
 
     name: str
@@ -198,7 +195,6 @@ def mean_over_runs(values: Values, profile: Profile, *, over: str = "runs") -> M
     Args:
         values: shape ``(runs,)``, at least 1.
         profile: ``upstream`` has no intervals.
-        over: what the numbers are of.
     """
     several = values.size > 1
     return MetricResult(

@@ -47,7 +47,6 @@ class Difference:
         value: mean of the candidate less that of the baseline, positive is better; over several pairs the mean of
             their differences, each divided by its scale. None without scores.
         low: lower end of the interval; None with fewer than two scores on a side.
-        high: upper end.
         sign: better if the interval lies above 0, worse if it lies below.
         candidate_n: number of scores; over several pairs the smallest.
         baseline_n: number of scores; over several pairs the smallest.
@@ -77,7 +76,6 @@ def difference(
         pairs: scores of the candidate, shape ``(n,)``, and of the baseline, shape ``(m,)``, finite, one per seed.
         scales: what the differences of each pair are divided by, positive; empty for 1. Over several pairs use
             ``spread_of_all`` or the range of reference scores: units that do not depend on which side a score is on.
-        higher_is_better: whether a higher score is better.
         confidence: mass of the interval. A false "better" and a false "worse" have half of the rest each.
     """
     scales = scales or (1.0,) * len(pairs)

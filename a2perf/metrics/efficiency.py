@@ -43,7 +43,6 @@ class Reached(NamedTuple):
         kwh: cumulative gross energy; None if it was not reached, or if no energy was recorded.
         quality: ``"measured"`` or ``"estimated"`` energy; ``""`` without energy.
         evenly: whether the points were spread evenly over the run because they have no valid times.
-        reached: whether the threshold was reached.
         why: why a number is missing, other than that the threshold was not reached.
         steps: environment steps that the participant logged at this point.
         earliest: whether this is the first point with a trailing mean, so the true numbers may be lower.

@@ -38,12 +38,10 @@ class Reference(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         mean: mean return, the number that normalises.
         low: lower end of the 95 % interval of the mean; equals ``mean`` where the score is exact.
-        high: upper end.
         spread: standard deviation of the ``n`` values (ddof 1); 0 for one value.
         n: number of values that ``mean`` rests on.
         of: what one value is, ``"episodes"`` or ``"seeds"`` (means over the episodes of one trained policy).
         exact: the policy is the best of all, by complete enumeration; the interval is then a point.
-        policy: description of the policy.
         command: command that measures it again.
         seeds: root seeds of the episodes or of the training runs.
     """
@@ -107,15 +105,11 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         name: the task's name in its domain, as ``Domain.tasks`` has it.
-        domain: name of the domain.
-        env_id: registered id.
         env_kwargs: arguments of the environment that is evaluated on.
         train_kwargs: arguments that are different while training.
         fingerprint: of the id; results of other behaviour are not results of this protocol.
         core: whether it counts in the overall score; the other tasks need no download and are for tests.
         training_seeds: root seeds; each has one training run and one evaluation.
-        budget: of a training run.
-        evaluation: of a trained policy.
         thresholds: normalised scores for energy and time to threshold; the first is the default.
         references: ``"random"``, ``"floor"`` (a copy of the best of ``trivial``, with its name as ``policy``; missing
             in v1) and ``"expert"``.
@@ -189,7 +183,6 @@ class Generalization(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         trained_on: task of the evaluated training seeds.
-        tasks: names of the tasks.
         episodes: scored episodes per task and seed.
     """
 
@@ -202,11 +195,9 @@ class Quick(msgspec.Struct, kw_only=True, frozen=True):
     """The reduced protocol of ``--quick``; its results are marked as not rankable.
 
     Attributes:
-        seeds: number of training seeds used.
         episodes: maximum of scored episodes per seed.
         timed_calls: maximum of timed calls.
         warmup_calls: maximum of calls before them.
-        train_time_limit_s: wall-clock limit of a training run in seconds.
     """
 
     seeds: int
@@ -220,13 +211,7 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
     """One version of the protocol.
 
     Attributes:
-        schema: version of this file's form.
-        name: ``"v2"``.
-        summary: what it asks, in a few sentences.
         tracks: what each track limits and how that is checked, by name.
-        quick: the reduced protocol.
-        tasks: by name.
-        generalization: by domain.
     """
 
     schema: int
@@ -304,8 +289,6 @@ def scored_task(name: str, fingerprint: str, protocol: str = "") -> ScoredTask |
     """Returns the task with the references that normalise the returns of a run; None without references.
 
     Args:
-        name: of the run's task.
-        fingerprint: of its environment.
         protocol: the protocol that the run was recorded under. ``""``: the newest that knows the task.
     """
     for candidate in [protocol] if protocol else versions():
@@ -356,9 +339,6 @@ def sha256(name: str = LATEST) -> str:
 @functools.cache
 def load(name: str = LATEST) -> Protocol:
     """Returns a protocol.
-
-    Args:
-        name: version, ``"v2"``.
 
     Returns:
         The tasks, budgets, seeds and reference scores.

@@ -21,7 +21,6 @@ class ReferenceScale:
 
     Attributes:
         expert: mean return of the expert, different from ``floor``.
-        source: file or protocol that stores them.
     """
 
     floor: float

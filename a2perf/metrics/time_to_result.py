@@ -64,11 +64,9 @@ class ResultScore(msgspec.Struct, kw_only=True, frozen=True):
     """The score of one submission.
 
     Attributes:
-        submission: its name.
         score: in [0, 1], by ``ScoreRules.points``.
         exact: the exact integral of the step function, in [0, 1].
         low: lower end of the 95 % interval of ``score`` over studies; None with one study.
-        high: upper end.
         times: median time over studies by workload, None if not reached; held-out variants are included.
         ratios: performance ratio by counted workload, None if it does not count: not reached, or a held-out variant
             was not reached.
@@ -150,7 +148,6 @@ def profile_score(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = 
 
     Args:
         ratios: shape ``(..., submissions, workloads)``.
-        r_max: upper end of the integral.
         points: as in ``ScoreRules``.
 
     Returns:
@@ -196,7 +193,6 @@ def score_times(
     Args:
         times: above zero, infinity if not reached; shape ``(submissions, workloads)``, or ``(submissions, workloads,
             studies)`` with infinity for a study that was not finished.
-        submissions: their names.
         workloads: their names, held-out variants included.
         rules: by default those of AlgoPerf, without held-out variants.
         repetitions: resamples.

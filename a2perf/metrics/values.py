@@ -24,7 +24,6 @@ class MetricValue(msgspec.Struct, kw_only=True, frozen=True):
     """One computed metric.
 
     Attributes:
-        name: the metric's name in the registry.
         value: the aggregated number; ``None`` if it could not be computed, with the reason in ``condition``.
         spread: a standard deviation; ``spread_kind`` names the population.
         interval: 95 % interval ``(low, high)`` over runs, where the profile has one; with ``uncertainty``, if known.
@@ -33,7 +32,6 @@ class MetricValue(msgspec.Struct, kw_only=True, frozen=True):
         n: number of runs (seeds) that the value is computed from.
         unit: ``""`` for the unit of the reward.
         direction: ``"min"``: lower is better.
-        profile: the set of formulas.
         provenance: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"recorded"`` (a reward, a count).
         method: how the number was measured or estimated.
         condition: why there is no value, ``"not enough data (n=2, needs 3)"``.
@@ -64,7 +62,6 @@ class RunNumber(NamedTuple):
     Attributes:
         value: None or NaN if the run did not record it.
         provenance: ``"measured"``, ``"estimated"`` or ``"recorded"``; None for the metric's own.
-        method: how it was found.
         uncertainty: of the measurement, expanded (k = 2), in the metric's unit; None if it is unknown.
         common: part of ``uncertainty`` that all runs on the instrument share.
     """

@@ -38,8 +38,6 @@ class ClaimQuantity:
         unit: unit of its values; ``""`` for a return.
         units: accepted units and their factors to ``unit``.
         values: returns the values of a run: one per episode, or a single one for a cost. Empty if not recorded.
-        per_episode: whether it has one value per episode.
-        comparison: comparison of a claim that gives none.
     """
 
     name: str

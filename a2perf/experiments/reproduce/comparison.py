@@ -102,7 +102,6 @@ def changed_conditions(
 
     Args:
         repeated: as of ``conditions_of``; without a repetition ``"host"`` alone.
-        submission_sha256: hash of the submission that is run now.
     """
     pairs: list[tuple[str, Any, Any]] = [
         ("submission", _submission_hash(recorded), submission_sha256[:12]),

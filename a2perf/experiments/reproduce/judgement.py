@@ -37,7 +37,6 @@ class BundleJudgement:
 
     Attributes:
         max_runs: number of repetitions after which a claim stays open.
-        trained: whether each repetition trains its own policy.
         same_host: whether the repetitions run on the recorded host; None if unknown.
         repeated: the repetitions; the first one has the recorded seeds.
         episodes: comparison with the first one.

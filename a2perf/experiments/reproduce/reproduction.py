@@ -67,7 +67,6 @@ class ReproduceRequest(RebuildOptions):
 
     Attributes:
         paths: bundles, folders that hold some, or packed files.
-        claims: empty for those of each bundle.
         entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
         sample_size: share or number of bundles; None for all.
         max_reruns: repetitions of one bundle after which its claims stay open.
@@ -129,7 +128,6 @@ class Reproductions:
         verdicts: one per bundle that has a verdict, in the order of the bundles.
         kept: number of verdicts that existed before.
         interrupted: whether the call was stopped before every bundle had a verdict.
-        infrastructure: whether the host failed a repetition.
         replaced: bundles that a sample drew and that cannot be repeated here, with the first reason; others took their
             place.
     """
@@ -191,9 +189,6 @@ def reproduce(
     on_verdict: Callable[[Reproduction], None] = lambda found: None,
 ) -> Reproductions:
     """Repeats the evaluations of a request and writes the verdicts.
-
-    Args:
-        on_verdict: called with each new verdict.
 
     Raises:
         ConfigError: a path, the sample or the key is wrong.
@@ -259,7 +254,6 @@ def _round(
     Args:
         number: 0 repeats the recorded seeds.
         open_runs: the open bundles by label; those with a verdict are removed.
-        write: called with label, path and record of each verdict.
     """
     specs = {label: one.rebuilt.specs(number) for label, one in open_runs.items()}
     last_of = {every[-1].key: label for label, every in specs.items()}

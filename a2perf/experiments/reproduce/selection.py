@@ -117,7 +117,6 @@ def sample(
 
     Args:
         size: a share such as ``"10%"``, or a number of bundles; None for all.
-        repeatable: whether a bundle can be repeated here.
 
     Raises:
         ConfigError: the size is neither, or is 0.

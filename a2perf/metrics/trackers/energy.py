@@ -30,7 +30,6 @@ class _Counted(Component):
     Args:
         force_watts: constant power, as configured; used where nothing counts.
         machine: charge the model with the whole machine and not with the tree alone.
-        powercap: where the counters are.
         settle: waits so many seconds between the first readings.
         amd: whether the processor is AMD's, with counters that are computed from events; by default that of this host.
     """

@@ -34,7 +34,6 @@ class Component:
 
     Args:
         pue: power usage effectiveness, the factor from a device's energy to the data centre's.
-        baselines: when an idle baseline may be taken.
         clock: seconds of the account.
     """
 

@@ -120,7 +120,6 @@ class HostTracker:
 
     Args:
         own_process: whether the tracked tree is that of this process.
-        baselines: when an idle baseline may be taken.
     """
 
     name = "host"

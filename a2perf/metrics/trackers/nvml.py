@@ -74,11 +74,7 @@ class Device:
 
 @dataclass
 class Nvml:
-    """The selected devices of this machine.
-
-    Attributes:
-        devices: open devices; empty where none is selected.
-    """
+    """The selected devices of this machine."""
 
     library: Any
     devices: list[Device] = field(default_factory=list)

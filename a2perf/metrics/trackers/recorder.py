@@ -41,12 +41,8 @@ class Recorder:
     """Holds a2perf's own trackers and what they have found so far.
 
     Args:
-        directory: where the files go; ``None`` writes none.
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         columns: of the system trace, beside a2perf's own.
-        own_process: as for ``Sampler``.
-        idle: as for ``Sampler``.
-        powercap: folder of the processor's energy counters.
     """
 
     def __init__(

@@ -35,10 +35,6 @@ class RowFile:
     A last line without its end (its writer was killed) is cut off first. A file with other columns is set aside as
     ``<name>.<n>.csv`` and not mixed with.
 
-    Args:
-        path: the file; created with its header when it is not there.
-        columns: its columns in order.
-
     Raises:
         OSError: the file cannot be written.
     """

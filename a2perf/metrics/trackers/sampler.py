@@ -45,12 +45,10 @@ class Sampler:
         mode: ``"train"``, ``"inference"`` or ``"generalization"``; names the emissions file.
         interval_s: time between samples; shorter when ``settings.measure_power_secs`` is.
         settings: what the gin file says about emissions; ``None`` takes the defaults.
-        trackers: further trackers of the caller.
         with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
         own_process: whether the tree is that of this process, which has been working before: its past does not count,
             and its first moments are not taken for idle.
         idle: whether the time before ``attach`` may be taken for idle.
-        powercap: folder of the processor's energy counters.
     """
 
     def __init__(
@@ -158,7 +156,6 @@ class Sampler:
         """Removes a process that has ended; the others of the run continue.
 
         Args:
-            pid: the process, as it was named to ``attach``.
             cpu_s: processor time of its tree until the end, from the guard.
             memory_peak_bytes: peak memory of its tree from its control group, if it had one.
         """

@@ -94,10 +94,14 @@ def _write(settings: Submission, participant: ParticipantProcess, account: StepA
 
     def summary(name: str) -> LatencySummary:
         column, includes, clock = _INCLUDES[name]
-        values = columns[column]
-        return summarize_latency(
-            np.asarray(values * 1e-9, np.float64), first_s=firsts.get(column, int(values[0])) * 1e-9,
-            warmup_count=settings.num_warmup_steps, includes=includes, clock=clock,
+        seconds = columns[column] * 1e-9
+        least, median, p90, p99, most = np.percentile(seconds, (0, 50, 90, 99, 100)).tolist()
+        mean = float(seconds.mean())
+        return LatencySummary(
+            includes=includes, clock=clock, count=seconds.size, warmup_count=settings.num_warmup_steps, mean_s=mean,
+            first_s=float(firsts.get(column, columns[column][0])) * 1e-9,
+            std_s=float(seconds.std(ddof=1)) if seconds.size > 1 else 0.0, min_s=least, median_s=median, p90_s=p90,
+            p99_s=p99, max_s=most, throughput_hz=1 / mean if mean > 0 else 0.0,
         )  # fmt: skip
 
     claimed = columns["infer_ns"] + columns["preprocess_ns"]
@@ -116,25 +120,6 @@ def _write(settings: Submission, participant: ParticipantProcess, account: StepA
             costs=costs,
         ),
     )
-
-
-def summarize_latency(
-    values_s: NDArray[np.float64], *, first_s: float, warmup_count: int, includes: str, clock: str
-) -> LatencySummary:
-    """Returns the summary of durations after the warm-up.
-
-    Args:
-        values_s: at least one, in seconds.
-        first_s: the first call of all.
-        includes: what one duration covers.
-    """
-    least, median, p90, p99, most = (float(value) for value in np.percentile(values_s, (0, 50, 90, 99, 100)))
-    mean = float(values_s.mean())
-    return LatencySummary(
-        includes=includes, clock=clock, count=values_s.size, warmup_count=warmup_count, first_s=first_s, mean_s=mean,
-        std_s=float(values_s.std(ddof=1)) if values_s.size > 1 else 0.0, min_s=least, median_s=median, p90_s=p90,
-        p99_s=p99, max_s=most, throughput_hz=1 / mean if mean > 0 else 0.0,
-    )  # fmt: skip
 
 
 def clock_suspicion(claimed_ns: NDArray[np.int64], round_trip_ns: NDArray[np.int64]) -> str | None:
