@@ -64,7 +64,6 @@ def difference(
     pairs: Sequence[tuple[ArrayLike, ArrayLike]],
     scales: Sequence[float] = (),
     *,
-    higher_is_better: bool = True,
     confidence: float = 0.95,
 ) -> Difference:
     """Returns whether a candidate is better than a baseline, with the interval of the difference of the means.
@@ -79,9 +78,8 @@ def difference(
         confidence: mass of the interval. A false "better" and a false "worse" have half of the rest each.
     """
     scales = scales or (1.0,) * len(pairs)
-    sign = 1.0 if higher_is_better else -1.0
     sides = [
-        tuple(sign * np.asarray(side, np.float64).ravel() / scale for side in pair)
+        tuple(np.asarray(side, np.float64).ravel() / scale for side in pair)
         for pair, scale in zip(pairs, scales, strict=True)
     ]
     counts = [min((pair[at].size for pair in sides), default=0) for at in (0, 1)]

@@ -44,8 +44,6 @@ class Reached(NamedTuple):
         quality: ``"measured"`` or ``"estimated"`` energy; ``""`` without energy.
         evenly: whether the points were spread evenly over the run because they have no valid times.
         why: why a number is missing, other than that the threshold was not reached.
-        steps: environment steps that the participant logged at this point.
-        earliest: whether this is the first point with a trailing mean, so the true numbers may be lower.
     """
 
     seconds: float | None = None
@@ -54,8 +52,6 @@ class Reached(NamedTuple):
     evenly: bool = False
     reached: bool = False
     why: str = ""
-    steps: float | None = None
-    earliest: bool = False
 
 
 def first_reached(values: Values, threshold: float) -> int | None:
@@ -113,15 +109,12 @@ def reached(run: Run, threshold: float) -> Reached:
     evenly = logged is None
     if logged is None:
         if wall is None:
-            why = "neither the curve nor the trackers recorded a time"
-            return Reached(reached=True, why=why, steps=float(steps[known][at]))
+            return Reached(reached=True, why="neither the curve nor the trackers recorded a time")
         span = float(np.max(steps[known]))
         logged = wall * steps[known] / span if span > 0 else np.full(np.count_nonzero(known), wall)
     seconds = float(logged[at])
     kwh, quality = _energy_until(seconds, run, course, wall)
-    return Reached(
-        seconds, kwh, quality, evenly, reached=True, steps=float(steps[known][at]), earliest=at == WINDOW - 1
-    )
+    return Reached(seconds, kwh, quality, evenly, reached=True)
 
 
 def _elapsed(run: Run, known: Any, course: EnergyCourse | None, wall: float | None) -> Values | None:

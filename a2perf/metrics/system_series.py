@@ -34,7 +34,6 @@ class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
         method: how power was found, where the table says.
         region: place of the carbon intensity.
         processes: number of different ``run_id``.
-        notes: what was left out or could not be known.
     """
 
     energy_kwh: float | None = None
@@ -48,7 +47,6 @@ class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
     method: str = "not recorded"
     region: str = ""
     processes: int = 0
-    notes: list[str] = msgspec.field(default_factory=list)
 
 
 class EnergyCourse(msgspec.Struct, kw_only=True, frozen=True):
@@ -76,7 +74,7 @@ def energy_course(columns: Mapping[str, Any]) -> EnergyCourse | None:
     stamps = seconds_of(list(columns["timestamp"])) if "timestamp" in columns else np.full(rows, np.nan)
     series, starts = [], []
     for group in _by_process(columns, rows):
-        group = _forward_only(group, duration, [])
+        group = _forward_only(group, duration)
         known = group[np.isfinite(energy[group]) & np.isfinite(duration[group])]
         if known.size:
             series.append((duration[known], energy[known]))
@@ -93,29 +91,23 @@ def energy_course(columns: Mapping[str, Any]) -> EnergyCourse | None:
     return EnergyCourse(elapsed_s=elapsed, kwh=total, started_s=first, quality=_quality(columns)[0])
 
 
-def from_emissions(columns: Mapping[str, Any], *, tolerance_s: float = TOLERANCE_S) -> EmissionsSummary:
-    """Summarises an emissions table; columns that are missing leave their numbers ``None`` and a note.
+def from_emissions(columns: Mapping[str, Any]) -> EmissionsSummary:
+    """Summarises an emissions table; columns that are missing leave their numbers ``None``.
 
     Args:
         columns: name to values (numbers or text), all of one length.
-        tolerance_s: how far apart rows of different processes may lie to count as simultaneous.
     """
     rows = len(next(iter(columns.values()), ()))
     if rows == 0:
-        return EmissionsSummary(notes=["the emissions table has no row"])
-    notes: list[str] = []
+        return EmissionsSummary()
     groups = _by_process(columns, rows)
     duration = _numbers(columns, "duration", rows)
-    groups = [_forward_only(group, duration, notes) for group in groups]
+    groups = [_forward_only(group, duration) for group in groups]
     totals = {
         name: _last_sum(columns, name, groups, rows)
         for name in ("energy_consumed", "cpu_energy", "gpu_energy", "ram_energy", "emissions")
     }
-    if totals["energy_consumed"] is None:
-        notes.append("no column energy_consumed")
-    memory = _memory(columns, groups, rows, tolerance_s)
-    if memory is None:
-        notes.append("no column ram_process: memory of the processes is not known")
+    memory = _memory(columns, groups, rows)
     power = {
         part: float(sum(np.nanmean(values[group]) for group in groups if np.isfinite(values[group]).any()))
         for part in ("cpu", "gpu", "ram")
@@ -134,7 +126,6 @@ def from_emissions(columns: Mapping[str, Any], *, tolerance_s: float = TOLERANCE
         method=method,
         region=_word(columns, "region") or _word(columns, "country_name"),
         processes=len(groups),
-        notes=notes,
     )
 
 
@@ -199,16 +190,13 @@ def _by_process(columns: Mapping[str, Any], rows: int) -> list[Any]:
     return [np.array(group, dtype=np.intp) for group in groups.values()]
 
 
-def _forward_only(group: Any, duration: Values | None, notes: list[str]) -> Any:
+def _forward_only(group: Any, duration: Values | None) -> Any:
     """Leaves out rows with a clock that ran backwards, as the upstream platform did."""
     if duration is None or group.size < 2:
         return group
     own = duration[group]
     # fmax ignores NaN, which maximum would carry through all later rows.
-    kept = np.isnan(own) | (own >= np.fmax.accumulate(own))
-    if not kept.all():
-        notes.append(f"{np.count_nonzero(~kept)} row(s) with a clock that ran backwards are left out")
-    return group[kept]
+    return group[np.isnan(own) | (own >= np.fmax.accumulate(own))]
 
 
 def _last_sum(columns: Mapping[str, Any], name: str, groups: Sequence[Any], rows: int) -> float | None:
@@ -231,7 +219,7 @@ def _wall_clock(columns: Mapping[str, Any], groups: Sequence[Any], duration: Val
     return float(np.nanmax(duration))
 
 
-def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int, tolerance_s: float) -> Values | None:
+def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int) -> Values | None:
     values = _numbers(columns, "ram_process", rows)
     if values is None or not np.isfinite(values).any():
         return None
@@ -243,7 +231,7 @@ def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int, tolera
             # merge_on_time searches the times, so they must ascend.
             known = known[np.argsort(times[known], kind="stable")]
             series.append((times[known], values[known]))
-    return merge_on_time(series, tolerance_s=tolerance_s) if series else None
+    return merge_on_time(series) if series else None
 
 
 def _quality(columns: Mapping[str, Any]) -> tuple[str, str]:

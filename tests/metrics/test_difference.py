@@ -60,6 +60,6 @@ def test_pairs_with_different_units_are_one_test() -> None:
     together = difference(pairs, [spread_of_all(*pair) for pair in pairs])
     assert alone.value == pytest.approx(together.value)
     assert (alone.sign, together.sign) == ("not separated", "better")
-    lower = difference(pairs, [spread_of_all(*pair) for pair in pairs], higher_is_better=False)
-    assert (lower.sign, lower.low) == ("worse", pytest.approx(-together.high))
+    other = difference([pair[::-1] for pair in pairs], [spread_of_all(*pair) for pair in pairs])
+    assert (other.sign, other.low) == ("worse", pytest.approx(-together.high))
     assert difference([]).sign == difference([([], [1.0])]).sign == "not separated"

@@ -76,7 +76,6 @@ def find_factor(
     cloud_provider: str | None = None,
     cloud_region: str | None = None,
     force_g_per_kwh: float | None = None,
-    data: Path | None = None,
 ) -> CarbonFactor:
     """Finds the carbon intensity for a place.
 
@@ -84,7 +83,6 @@ def find_factor(
         region: a state, province or electricity zone of that country, any case.
         cloud_provider: ``"gcp"``, ``"aws"``, ``"azure"``; counts only together with ``cloud_region``.
         cloud_region: the provider's name of it.
-        data: codecarbon's data folder; the installed one by default.
 
     Returns:
         The finest factor there is; what was asked for and is not known stands in ``note``.
@@ -92,7 +90,7 @@ def find_factor(
     Raises:
         MissingDependency: codecarbon is not installed.
     """
-    folder = data if data is not None else codecarbon_folder() / "data"
+    folder = codecarbon_folder() / "data"
     iso = (country_iso_code or "").upper()
     infra = folder / "private_infra"
     mix = _load(infra / "global_energy_mix.json")
@@ -126,13 +124,13 @@ def find_factor(
     return CarbonFactor(float(world) / 1e3, "world", note="; ".join([*notes, "the world average is used"]), **place)
 
 
-def find_cpu_power(model: str, data: Path | None = None) -> tuple[str, float] | None:
+def find_cpu_power(model: str) -> tuple[str, float] | None:
     """Looks a processor up in codecarbon's table.
 
     Returns:
         The name there and the thermal design power in watts, or ``None``.
     """
-    folder = data if data is not None else codecarbon_folder() / "data"
+    folder = codecarbon_folder() / "data"
     wanted = plain_cpu_name(model)
     if not wanted:
         return None

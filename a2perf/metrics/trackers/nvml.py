@@ -52,7 +52,6 @@ class Device:
     """
 
     index: int
-    uuid: str
     name: str
     handle: Any
     counter: bool
@@ -113,11 +112,11 @@ class Nvml:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
             if wanted is None or any(_selects(entry, index, uuid) for entry in wanted):
-                nvml.devices.append(nvml._open_device(index, uuid, handle))
+                nvml.devices.append(nvml._open_device(index, handle))
         return nvml
 
-    def _open_device(self, index: int, uuid: str, handle: Any) -> Device:
-        device = Device(index, uuid, _text(self.library.nvmlDeviceGetName(handle)), handle, counter=True)
+    def _open_device(self, index: int, handle: Any) -> Device:
+        device = Device(index, _text(self.library.nvmlDeviceGetName(handle)), handle, counter=True)
         device.last_time_s = self.clock()
         try:
             device.last_mj = int(self.library.nvmlDeviceGetTotalEnergyConsumption(handle))
