@@ -81,21 +81,6 @@ class ResultScore(msgspec.Struct, kw_only=True, frozen=True):
     ratios: dict[str, float | None]
 
 
-def checked_times(times: ArrayLike) -> Values:
-    """Returns times as float64, same shape.
-
-    Raises:
-        ValueError: a time is NaN, zero, negative or minus infinity.
-    """
-    values = np.asarray(times, np.float64)
-    wrong = ~(values > 0)
-    if wrong.any():
-        first = values[wrong].flat[0]
-        count = int(np.count_nonzero(wrong))
-        raise ValueError(f"{count} of {values.size} times are not above zero, the first is {first:g}; inf: not reached")
-    return values
-
-
 def median_time(times: ArrayLike) -> Values:
     """Returns the median over the last axis, the studies; a study that did not reach the target counts as infinity.
 
@@ -202,11 +187,11 @@ def score_times(
         One score per submission, in the order given.
 
     Raises:
-        ValueError: a time is NaN, zero or negative; shape and names do not match; a held-out variant or its base is
+        ValueError: shape and names do not match; a held-out variant or its base is
             not among the workloads, or no workload is left to count.
     """
     rules = rules or ScoreRules()
-    values = checked_times(times)
+    values = np.asarray(times, np.float64)
     values = values[..., None] if values.ndim == 2 else values
     if values.shape[:2] != (len(submissions), len(workloads)) or values.ndim != 3 or values.size == 0:
         raise ValueError(

@@ -57,6 +57,7 @@ def test_the_table_holds_the_numbers_of_the_formula() -> None:
         ({"times": {}}, "times are empty"),
         ({"r_max": 0.5}, "r_max is 0.5"),
         ({"points": 1}, "points is 1"),
+        ({"held_out_limit": 0.5}, "held_out_limit is 0.5"),
         ({"held_out": {"q": "x"}}, "'q' is not a workload"),
         ({"held_out": {"x": "y", "y": "x"}}, "held-out variant itself"),
     ],

@@ -14,7 +14,7 @@ from a2perf.errors import UserError
 from a2perf.metrics import lowpass
 from a2perf.metrics.curves import clean
 from a2perf.metrics.reliability import Options, rollouts, training
-from a2perf.metrics.reliability_corrected import of_resamples, slopes, windowed
+from a2perf.metrics.reliability_corrected import slopes, windowed
 from a2perf.metrics.statistics import drawdown, iqr, mad, std
 from tests.golden.recorded import cases
 from tests.metrics import plain_reliability as plain
@@ -350,15 +350,3 @@ def test_same_curves_same_bits() -> None:
     curves = _random_curves(8, runs=8)
     first = training(curves, "corrected")["IqrAcrossRuns"].interval
     assert training(curves, "corrected")["IqrAcrossRuns"].interval == first
-
-
-@pytest.mark.parametrize("statistic", [iqr, mad, std])
-@pytest.mark.parametrize("shape", [(3, 1), (5, 101), (12, 40)])
-def test_resampled_dispersions_are_the_same_bits_however_they_lie_in_memory(statistic: Any, shape: Any) -> None:
-    generator = np.random.default_rng(3)
-    matrix = generator.normal(size=shape)
-    rows = generator.integers(0, shape[0], size=(50, shape[0]))
-    plain = np.asarray(statistic(matrix[rows], axis=1))
-    found = of_resamples(statistic, matrix, rows)
-    assert np.array_equal(found, plain)
-    assert np.array_equal(found.mean(axis=1), plain.mean(axis=1))
