@@ -31,14 +31,7 @@ def profile_values(scores: ArrayLike, thresholds: ArrayLike) -> Values:
     return np.asarray((above / flat.shape[1]).reshape(*array.shape[:-2], levels.size))
 
 
-def performance_profile(
-    scores: ArrayLike,
-    thresholds: ArrayLike,
-    *,
-    repetitions: int = 2000,
-    confidence: float = 0.95,
-    seed: int | np.random.Generator = 0,
-) -> Estimate:
+def performance_profile(scores: ArrayLike, thresholds: ArrayLike, *, repetitions: int = 2000) -> Estimate:
     """Returns the performance profile of one algorithm with its pointwise interval.
 
     Args:
@@ -51,9 +44,7 @@ def performance_profile(
     levels = np.asarray(thresholds, dtype=np.float64)
     if levels.ndim != 1 or not levels.size or (np.diff(levels) <= 0).any():
         raise ValueError("thresholds must be a list of increasing numbers")
-    return bootstrap(
-        scores, lambda s: profile_values(s, levels), repetitions=repetitions, confidence=confidence, seed=seed
-    )
+    return bootstrap(scores, lambda s: profile_values(s, levels), repetitions=repetitions)
 
 
 def improvement_values(first: Values, second: Values) -> Values:
@@ -64,12 +55,7 @@ def improvement_values(first: Values, second: Values) -> Values:
 
 
 def probability_of_improvement(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    repetitions: int = 2000,
-    confidence: float = 0.95,
-    seed: int | np.random.Generator = 0,
+    first: ArrayLike, second: ArrayLike, *, repetitions: int = 2000, confidence: float = 0.95
 ) -> Estimate:
     """Returns how likely a run of ``first`` beats a run of ``second`` on a task drawn at random; ties count half.
 
@@ -86,7 +72,7 @@ def probability_of_improvement(
     value = improvement_values(a, b)
     low = high = None
     if min(a.shape[0], b.shape[0]) > 1:
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(0)
         flat_a, flat_b = np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel()
         draws = np.concatenate(
             [

@@ -176,8 +176,9 @@ def test_reads_what_the_trackers_really_write(tmp_path: Path) -> None:
 
     child = Child([sys.executable, "-S", "-c", "while True: pass"])
     try:
-        with Sampler(child.pid, tmp_path, interval_s=0.1, with_codecarbon=False) as sampler:
-            time.sleep(0.6)
+        sampler = Sampler(tmp_path, interval_s=0.1, with_codecarbon=False)
+        sampler.attach(child.pid)
+        time.sleep(0.6)
         report = sampler.stop()
     finally:
         child.kill()

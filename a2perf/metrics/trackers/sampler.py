@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from resource import struct_rusage
-from types import TracebackType
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.cadence import Readings
@@ -40,7 +39,6 @@ class Sampler:
     """Samples one process tree.
 
     Args:
-        pid: the process that a ``with`` block attaches to; ``None`` when it does not exist yet (then ``attach``).
         directory: where ``<mode>_emissions.csv`` and ``system_trace.csv`` go; created. ``None`` writes no files.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``; names the emissions file.
         interval_s: time between samples; shorter when ``settings.measure_power_secs`` is.
@@ -53,7 +51,6 @@ class Sampler:
 
     def __init__(
         self,
-        pid: int | None = None,
         directory: Path | None = None,
         *,
         mode: str = "train",
@@ -66,7 +63,6 @@ class Sampler:
         powercap: Path = POWERCAP,
     ) -> None:
         settings = settings if settings is not None else EmissionsSettings()
-        self._pid = pid
         self._tree: TreeSum | None = None
         self._report_interval_s = settings.measure_power_secs or interval_s
         self._interval_s = min(interval_s, self._report_interval_s)
@@ -203,18 +199,6 @@ class Sampler:
         report.own_cpu_percent = 100 * self._own_s / report.wall_s if report.wall_s > 0 else 0.0
         self._report = report
         return report
-
-    def __enter__(self) -> Sampler:
-        if self._pid is None:
-            self.prepare()
-        else:
-            self.attach(self._pid)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def net_kwh(self) -> float:

@@ -52,8 +52,10 @@ def _installed(monkeypatch: pytest.MonkeyPatch, *classes: type) -> None:
 def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _installed(monkeypatch, Processes, Taken, Raises, int)
     child = Child([sys.executable, "-c", "import time; time.sleep(0.6)"])
-    with Sampler(child.pid, tmp_path, interval_s=0.2) as sampler:
-        child.wait(300)
+    sampler = Sampler(tmp_path, interval_s=0.2)
+    sampler.attach(child.pid)
+    child.wait(300)
+    sampler.stop()
     rows = list(csv.DictReader((tmp_path / "system_trace.csv").open(newline="")))
     assert "1" in [row["tree_processes"] for row in rows]
     assert all(row["never"] == "" for row in rows)

@@ -190,8 +190,9 @@ def test_the_past_of_an_older_process_is_not_the_runs(spawn):
     process = spawn(BURN.format(seconds=0.6) + WAIT)
     assert process.stdout.readline() == b"up\n"
     time.sleep(max(0.0, 1.1 - 0.6))
-    with Sampler(process.pid) as sampler:
-        time.sleep(0.05)
+    sampler = Sampler()
+    sampler.attach(process.pid)
+    time.sleep(0.05)
     assert sampler.stop().cpu_seconds < 0.1
 
 
