@@ -7,6 +7,7 @@ codecarbon's own order: a forced value, the cloud region, the region of a countr
 from __future__ import annotations
 
 import csv
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -60,13 +61,11 @@ def codecarbon_folder() -> Path:
 
 
 def codecarbon_version() -> str:
-    """Reads the installed version, ``""`` when it is not installed."""
+    """Returns the installed version, ``""`` when it is not installed."""
     try:
-        text = (codecarbon_folder() / "_version.py").read_text()
-    except (OSError, MissingDependency):
+        return importlib.metadata.version("codecarbon")
+    except importlib.metadata.PackageNotFoundError:
         return ""
-    found = re.search(r"__version__ = [\"']([^\"']+)", text)
-    return found.group(1) if found else ""
 
 
 def find_factor(
@@ -118,7 +117,7 @@ def find_factor(
             return CarbonFactor(value, f"{iso}/{region}", note="; ".join(notes), **place)
         notes.append(f"no carbon intensity for region {region!r} of {iso}, the country's is used")
     if country:
-        return CarbonFactor(_country_kg(country, infra), iso, note="; ".join(notes), **place)
+        return CarbonFactor(float(country["carbon_intensity"]) / 1e3, iso, note="; ".join(notes), **place)
     notes.append(f"no carbon intensity for country {iso!r}" if iso else "no country_iso_code is given")
     world = _load(infra / "carbon_intensity_per_source.json")["world_average"]
     return CarbonFactor(float(world) / 1e3, "world", note="; ".join([*notes, "the world average is used"]), **place)
@@ -160,18 +159,6 @@ def _cloud_row(path: Path, provider: str, region: str) -> dict[str, str] | None:
             if row["provider"] == provider and row["region"] == region and row["impact"]:
                 return row
     return None
-
-
-def _country_kg(country: dict[str, Any], infra: Path) -> float:
-    if country.get("carbon_intensity") is not None:
-        return float(country["carbon_intensity"]) / 1e3
-    per_source = _load(infra / "carbon_intensity_per_source.json")
-    sources = {name[: -len("_TWh")]: energy for name, energy in country.items() if name.endswith("_TWh")}
-    total = sources.pop("total")
-    known = {name: energy for name, energy in sources.items() if isinstance(per_source.get(name), (int, float))}
-    if not total or abs(sum(known.values()) - total) > 1e-9 * total:
-        return float(per_source["world_average"]) / 1e3
-    return float(sum(energy / total * per_source[name] for name, energy in known.items())) / 1e3
 
 
 def _region_kg(infra: Path, iso: str, region: str) -> float | None:

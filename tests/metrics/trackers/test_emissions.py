@@ -14,7 +14,7 @@ import pytest
 
 from a2perf.errors import ConfigError
 from a2perf.metrics.trackers import emissions
-from a2perf.metrics.trackers.carbon_factors import codecarbon_version, find_factor
+from a2perf.metrics.trackers.carbon_factors import find_factor
 from a2perf.metrics.trackers.emissions import EmissionsSettings, resolve_settings, track_emissions_decorator
 
 # Every argument that existing gin files may set.
@@ -259,12 +259,6 @@ def test_cloud_regions():
     unknown = find_factor(cloud_provider="gcp", cloud_region="moon-1", country_iso_code="FRA")
     assert unknown.source == "FRA"
     assert "moon-1" in unknown.note
-
-
-def test_version_is_the_installed_one():
-    from importlib.metadata import version
-
-    assert codecarbon_version() == version("codecarbon")
 
 
 def test_an_older_codecarbon_gets_its_flags(monkeypatch):
