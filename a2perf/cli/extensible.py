@@ -13,7 +13,7 @@ import click
 
 from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError, did_you_mean
-from a2perf.plugins import install_line
+from a2perf.plugins import entry_points, install_line
 
 GROUP = "a2perf.commands"
 BROUGHT_BY = {
@@ -120,7 +120,7 @@ def distributions(prefix: str = "") -> dict[str, dict[str, str]]:
 
 @functools.cache
 def _points(prefix: str) -> dict[str, metadata.EntryPoint]:
-    named = {point.name: point for point in metadata.entry_points(group=GROUP) if point.name.startswith(prefix)}
+    named = {point.name: point for point in entry_points(GROUP) if point.name.startswith(prefix)}
     below = {name.removeprefix(prefix): named[name] for name in sorted(named)}
     return {name: point for name, point in below.items() if "." not in name}
 

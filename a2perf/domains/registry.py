@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from a2perf.constants import BenchmarkDomain
 from a2perf.domains.host_support import Program, Support
 from a2perf.domains.moved import hint_for
 from a2perf.errors import ConfigError, did_you_mean
+from a2perf.plugins import entry_points
 
 DOMAINS_FOLDER = Path(__file__).parent
 DEFAULT_CONFIGS = DOMAINS_FOLDER.parent / "submission" / "configs"
@@ -254,7 +254,7 @@ def domains() -> Mapping[str, Domain]:
             found[name] = importlib.import_module(f"a2perf.domains.{name}").DOMAIN
         except (ImportError, AttributeError) as error:  # one broken domain must not take the others down
             _log.warning("domain %s is left out: %s", name, error)
-    for entry in importlib.metadata.entry_points(group="a2perf.domains"):
+    for entry in entry_points("a2perf.domains"):
         if entry.name in found:
             continue
         try:

@@ -73,8 +73,8 @@ def test_a_distribution_of_another_version_is_refused_with_both_versions(tmp_pat
 
 def test_a_command_of_a_distribution_that_is_not_installed_names_it() -> None:
     code = (
-        "from importlib import metadata; points = metadata.entry_points\n"
-        "metadata.entry_points = lambda **w: () if w.get('group') == 'a2perf.commands' else points(**w)\n"
+        "from a2perf import plugins; points = plugins.entry_points\n"
+        "plugins.entry_points = lambda group: () if group == 'a2perf.commands' else points(group)\n"
         "import sys; from a2perf.cli import main; main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, "serve", "--protocol", "mcp"]

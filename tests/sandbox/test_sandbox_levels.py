@@ -1,7 +1,5 @@
 """The registry of levels: built-in ones, those of installed packages, and what a refusal says."""
 
-from importlib import metadata
-
 import pytest
 
 from a2perf.errors import UserError
@@ -74,7 +72,7 @@ class _Point:
 def install(monkeypatch):
     def _install(**loaded: object) -> None:
         points = [_Point(name, value) for name, value in loaded.items()]
-        monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == GROUP else [])
+        monkeypatch.setattr("a2perf.plugins.entry_points", lambda group: points if group == GROUP else [])
         interface._installed.cache_clear()
 
     yield _install

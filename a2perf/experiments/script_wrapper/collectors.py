@@ -6,7 +6,6 @@ A package adds a collector through the entry point group ``a2perf.script_collect
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import sys
@@ -23,6 +22,7 @@ from a2perf.experiments.script_wrapper.acting import Acting, NotAnAction, as_arr
 from a2perf.experiments.script_wrapper.episode_journal import SMOOTHING
 from a2perf.experiments.script_wrapper.episodes import Watch
 from a2perf.experiments.script_wrapper.live_values import LiveValues
+from a2perf.plugins import entry_points
 
 GROUP = "a2perf.script_collectors"
 WEIGHTS = ("model", "policy", "agent", "actor", "critic")
@@ -200,7 +200,7 @@ class RolloutVideos:
 def all_collectors(say: Callable[[str], None]) -> list[Collector]:
     """Returns the collectors in the order of execution; those of installed packages are last."""
     found: list[Collector] = [LoggedRewards(), Weights(), TestEpisodes(), RolloutVideos()]
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for entry in entry_points(GROUP):
         try:
             loaded = entry.load()
             collector = loaded() if isinstance(loaded, type) or not hasattr(loaded, "collect") else loaded

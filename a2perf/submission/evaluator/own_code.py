@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
+import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -18,11 +19,21 @@ _DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 def package_sha256() -> str:
     """Returns a SHA-256 over the name and content of every file of the package except byte code."""
     digest = hashlib.sha256(b"a2perf package 1\0")
-    for path in sorted(_PACKAGE.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc":
-            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0")
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(_code_files(str(_PACKAGE)), key=lambda path: path.split(os.sep)):
+        digest.update(os.path.relpath(path, _PACKAGE).replace(os.sep, "/").encode() + b"\0")
+        with open(path, "rb", buffering=0) as file:
+            digest.update(hashlib.sha256(file.read()).digest())
     return digest.hexdigest()
+
+
+def _code_files(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _code_files(entry.path)
+            elif entry.is_file() and not entry.name.endswith(".pyc"):
+                yield entry.path
 
 
 def installed_packages() -> dict[str, str]:

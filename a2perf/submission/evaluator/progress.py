@@ -14,13 +14,14 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import UserError
-from a2perf.plain_text import terminal_line
+from a2perf.plain_text import terminal_line, terminal_text
 from a2perf.terminal import console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 EVENTS_VARIABLE = "A2PERF_EVENTS_FD"
 """Environment variable: the descriptor to which the evaluator writes its events."""
@@ -48,7 +49,7 @@ class RunProgress:
         self._failures = failures
         self._live = live
         self._prefix = prefix
-        self._console = console(stderr=True)
+        self._is_terminal = not quiet and sys.stderr.isatty()
         self._bar: Progress | None = None
         self._phase = ""
         self._total: int | None = None
@@ -61,7 +62,13 @@ class RunProgress:
 
     def _print(self, text: str, shown: bool) -> None:
         if shown:
-            self._console.print(f"{self._prefix}{text}".replace("\n", "\n    "))
+            self._write(f"{self._prefix}{text}".replace("\n", "\n    "))
+
+    def _write(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text)
+        else:
+            print(terminal_text(text), file=sys.stderr, flush=True)
 
     def phase(self, name: str, total: int | None = None) -> None:
         """Starts a phase of ``total`` items; None if the number is unknown."""
@@ -69,14 +76,23 @@ class RunProgress:
         self._phase, self._total, self._done, self._last_line = name, total, 0, time.monotonic()
         if self._quiet:
             return
-        if self._live and self._console.is_terminal and total is not None:
+        if self._live and self._is_terminal and total is not None:
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )  # fmt: skip
+
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
-                console=self._console,
+                console=console(stderr=True),
                 transient=True,
             )
             self._bar.start()

@@ -46,7 +46,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, *classes: type) -> None:
     points = [
         metadata.EntryPoint(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", GROUP) for kind in classes
     ]
-    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == GROUP else [])
+    monkeypatch.setattr("a2perf.plugins.entry_points", lambda group: points if group == GROUP else [])
 
 
 def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from packaging.utils import canonicalize_name
 from a2perf._version import __version__
 from a2perf.domains.registry import Domain, domains, load_attribute
 from a2perf.errors import ConfigError, MissingDependency
+from a2perf.plugins import entry_points
 from a2perf.submission.evaluator.python_env.requirements import OWN_NAME
 
 WORKER_PACKAGES = ("absl-py", "gin-config", "gymnasium", "msgpack", "numpy", "pillow")
@@ -55,7 +56,7 @@ def requirements_of_domain(domain: Domain) -> tuple[tuple[str, ...], tuple[str, 
         Extras of a2perf, and further requirements: for a domain of another package that package, in the version
         installed here.
     """
-    for entry in importlib.metadata.entry_points(group="a2perf.domains"):
+    for entry in entry_points("a2perf.domains"):
         if entry.name == domain.name and entry.dist is not None and canonicalize_name(entry.dist.name) != OWN_NAME:
             extra = f"[{domain.extra}]" if domain.extra else ""
             return (), (f"{canonicalize_name(entry.dist.name)}{extra}=={entry.dist.version}",)
@@ -130,7 +131,7 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def _further_packages() -> Iterator[Path]:
-    for name in sorted(importlib.metadata.entry_points(group=GROUP).names):
+    for name in sorted(entry_points(GROUP).names):
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
             yield Path(spec.origin).parent
@@ -157,7 +158,7 @@ def _metadata() -> str:
 
 def _entry_points() -> str:
     groups: dict[str, list[str]] = {}
-    further = {entry.dist for entry in importlib.metadata.entry_points(group=GROUP) if entry.dist is not None}
+    further = {entry.dist for entry in entry_points(GROUP) if entry.dist is not None}
     distributions = (importlib.metadata.distribution("a2perf"), *further)
     for entry in (entry for distribution in distributions for entry in distribution.entry_points):
         if entry.group != "console_scripts":  # a participant does not need the commands
