@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 
 class BadAnswer(ValueError):
     """An answer has an invalid shape or impossible times; in the message "it" is the participant."""
@@ -35,6 +33,8 @@ def confidence(reply: tuple[Any, ...]) -> float:
     Raises:
         BadAnswer: the value is not a number from 0 to 1.
     """
+    import numpy as np  # launchers import this module, and need no arrays
+
     value: Any = reply[1] if len(reply) == 2 else None
     if isinstance(value, np.ndarray | np.generic) and value.size == 1:
         value = value.item()
