@@ -7,15 +7,12 @@ codecarbon's own order: a forced value, the cloud region, the region of a countr
 from __future__ import annotations
 
 import csv
-import importlib.metadata
 import importlib.util
 import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from a2perf.errors import MissingDependency
 
 KG_PER_LB = 0.45359237
 # kg CO2eq per kWh by fuel, with which codecarbon weighs the Canadian provinces; from the energy-usage package of
@@ -48,24 +45,12 @@ class CarbonFactor:
     note: str = ""
 
 
-def codecarbon_folder() -> Path:
-    """Finds the installed package without importing it.
-
-    Raises:
-        MissingDependency: codecarbon is not installed.
-    """
+def codecarbon_data() -> Path:
+    """Returns the data folder of the installed package without importing it."""
     spec = importlib.util.find_spec("codecarbon")
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingDependency("codecarbon is not installed", hint="pip install 'codecarbon>=3.2'")
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
-def codecarbon_version() -> str:
-    """Returns the installed version, ``""`` when it is not installed."""
-    try:
-        return importlib.metadata.version("codecarbon")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "data"
 
 
 def find_factor(
@@ -85,11 +70,8 @@ def find_factor(
 
     Returns:
         The finest factor there is; what was asked for and is not known stands in ``note``.
-
-    Raises:
-        MissingDependency: codecarbon is not installed.
     """
-    folder = codecarbon_folder() / "data"
+    folder = codecarbon_data()
     iso = (country_iso_code or "").upper()
     infra = folder / "private_infra"
     mix = _load(infra / "global_energy_mix.json")
@@ -129,7 +111,7 @@ def find_cpu_power(model: str) -> tuple[str, float] | None:
     Returns:
         The name there and the thermal design power in watts, or ``None``.
     """
-    folder = codecarbon_folder() / "data"
+    folder = codecarbon_data()
     wanted = plain_cpu_name(model)
     if not wanted:
         return None

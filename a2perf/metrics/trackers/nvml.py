@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from a2perf.errors import MissingDependency
-
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the host's first pid namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 
@@ -92,16 +90,11 @@ class Nvml:
 
         Returns:
             ``None`` without an NVIDIA driver.
-
-        Raises:
-            MissingDependency: ``nvidia-ml-py`` is not installed.
         """
         if "pynvml" not in sys.modules and not _has_driver():
             return None
-        try:
-            import pynvml
-        except ImportError as error:
-            raise MissingDependency("nvidia-ml-py is not installed", hint="pip install nvidia-ml-py") from error
+        import pynvml
+
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError:

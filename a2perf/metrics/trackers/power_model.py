@@ -124,7 +124,7 @@ def choose_cpu_power(
         return CpuPower(watts / of_threads, f"table:{stand_in} (for an EPYC of family {family[0]} model {family[1]})")
     try:
         found = find_cpu_power(model)
-    except Exception:  # codecarbon is not installed or its table has another form: the default still serves
+    except Exception:  # the table of codecarbon has another form: the default still serves
         found = None
     if found is not None:
         cores = re.search(r"(\d+)-Core", model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import uuid
 from collections.abc import Callable
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from a2perf.metrics.trackers.carbon_factors import codecarbon_version
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.emissions_tracker import EmissionsTracker
 from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
@@ -354,7 +354,7 @@ class Recorder:
                 "cloud_region": factor.cloud_region if factor else "",
                 "os": host.os,
                 "python_version": platform.python_version(),
-                "codecarbon_version": codecarbon_version(),
+                "codecarbon_version": importlib.metadata.version("codecarbon"),
                 "cpu_count": host.cpu_count,
                 "cpu_model": host.cpu_model,
                 "gpu_count": gpu.count,
