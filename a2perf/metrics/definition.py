@@ -21,7 +21,6 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import mean_interval
-from a2perf.metrics.measurement import uncertainty_of_mean, widened
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import (
     PROFILES,
@@ -34,6 +33,7 @@ from a2perf.metrics.values import (
     not_enough,
 )
 from a2perf.runs.run import Run
+from a2perf.runs.tracking_record import EnergyUncertainty, recorded
 
 AS_RECORDED = "as recorded"
 OfRun: TypeAlias = Callable[[Run], float | RunNumber | None]
@@ -182,11 +182,36 @@ def numbers_over_runs(
     return result
 
 
+def with_uncertainty(number: RunNumber, unsure: EnergyUncertainty, kwh: float) -> RunNumber:
+    """Returns a run's number with the uncertainty of the energy that it is proportional to.
+
+    Args:
+        number: the energy itself, a power or a part of it.
+    """
+    expanded = recorded(unsure.expanded_kwh)
+    if expanded is None or number.value is None:
+        return number
+    common = unsure.coverage_factor * math.hypot(unsure.attribution_kwh, unsure.model_kwh)
+    scale = 1.0 if number.value == kwh else abs(number.value) / kwh if kwh > 0 else 0.0
+    return number._replace(uncertainty=scale * expanded, common=scale * common)
+
+
 def add_uncertainty(result: MetricResult, numbers: Sequence[RunNumber], profile: Profile) -> None:
-    """Adds the measurement uncertainty to a mean over runs and to its interval, if that of every run is known."""
-    result.uncertainty = uncertainty_of_mean(numbers)
-    if result.uncertainty is not None and result.value is not None and profile == "corrected":
-        result.interval = widened(result.value, result.interval, result.uncertainty)
+    """Adds the expanded measurement uncertainty to a mean over runs and to its interval, if that of every run is known.
+
+    What the instrument or model gets wrong is common to all runs and does not average out; the rest is independent
+    between runs (GUM, JCGM 100:2008, 5.1 and 5.2). An interval over runs knows nothing of the common part: both are
+    combined. A single run has no other interval.
+    """
+    known = [(number.uncertainty, number.common) for number in numbers if number.uncertainty is not None]
+    if not known or len(known) < len(numbers):
+        return
+    common = sum(part for _, part in known) / len(known)
+    own = math.sqrt(sum(max(0.0, whole**2 - part**2) for whole, part in known)) / len(known)
+    result.uncertainty = unsure = math.hypot(common, own)
+    if (value := result.value) is not None and profile == "corrected":
+        low, high = result.interval or (value, value)
+        result.interval = value - math.hypot(value - low, unsure), value + math.hypot(high - value, unsure)
 
 
 def mean_over_runs(values: Values, profile: Profile, *, over: str = "runs") -> MetricResult:

@@ -21,8 +21,8 @@ from a2perf.metrics.definition import (
     mean_over_runs,
     metric,
     provenance_over_runs,
+    with_uncertainty,
 )
-from a2perf.metrics.measurement import with_uncertainty
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
 from a2perf.metrics.system_series import EnergyCourse, energy_course
 from a2perf.metrics.values import MetricResult, Profile, RunNumber, not_enough

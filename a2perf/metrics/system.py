@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from a2perf.arrays import Values, as_finite
-from a2perf.metrics.definition import AS_RECORDED, Metric, OfRun, metric, numbers_over_runs
-from a2perf.metrics.measurement import with_uncertainty
+from a2perf.metrics.definition import AS_RECORDED, Metric, OfRun, metric, numbers_over_runs, with_uncertainty
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
 from a2perf.metrics.system_series import EmissionsSummary, from_emissions
 from a2perf.metrics.values import MetricResult, Profile, RunNumber

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from a2perf.metrics.bootstrap import mean_interval
-from a2perf.metrics.measurement import uncertainty_of_mean, widened
 from a2perf.metrics.registry import score
-from a2perf.metrics.values import RunNumber
 from a2perf.records import Attempt
 from a2perf.runs.attempts import with_earlier
 from a2perf.runs.task_totals import summed
@@ -65,8 +63,6 @@ def test_record_without_an_uncertainty_keeps_its_numbers_and_it_stays_unknown() 
     assert old.interval == pytest.approx(mean_interval(np.array([1.0, 3.0])))
     one_old = score(runs_of(tracking=[_report(1.0, None), _report(3.0, _uncertainty(0.1, 0.1))]))["energy_gross"]
     assert one_old.uncertainty is None
-    assert uncertainty_of_mean([RunNumber(1.0)]) is None
-    assert widened(2.0, None, 0.5) == (1.5, 2.5)
 
 
 def test_sums_of_one_instrument_keep_its_error_and_different_instruments_are_independent() -> None:
