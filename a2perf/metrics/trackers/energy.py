@@ -129,7 +129,7 @@ class CpuEnergy(_Counted):
 
     def sample(self, tick: Tick) -> None:
         """Charges the interval."""
-        if tick.tree is not None and tick.tree.cpu_method == "proc_stat":
+        if tick.tree is not None and tick.tree.cpu_method in ("proc_stat", "psutil"):
             self._tick_s = 1 / procfs.CLOCK_TICKS_PER_S
         if self._domains is not None:
             if not self._sample_domains(tick):

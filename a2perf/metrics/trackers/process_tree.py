@@ -9,6 +9,7 @@ a control group or the kernel's inherited clock, that account is used; otherwise
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,13 +28,14 @@ class TreeSample:
     Attributes:
         cpu_seconds: processor time of all processes that are or were in the tree.
         cpu_method: ``"cgroup_v1"``, ``"cgroup_v2"`` (a control group's account), ``"task_clock"`` (the kernel's clock,
-            inherited by every descendant) or ``"proc_stat"`` (sampling of the process tree).
+            inherited by every descendant), ``"proc_stat"`` or ``"psutil"`` (sampling of the process tree).
         rss_bytes: sum of resident set sizes; pages that processes share count once for each.
         pss_bytes: sum of proportional set sizes, ``None`` when not asked for or not readable.
         memory_peak_bytes: a lower bound of the tree's peak known from the kernel, ``None`` when not asked for.
         memory_method: ``"cgroup"`` where that peak is the control group's (with file cache, shared memory and
             buffers), else ``"resident sets"``.
         io_read_bytes: fetched from storage (not from the page cache).
+        root_alive: whether the root still runs (not gone, not a zombie).
     """
 
     pids: frozenset[int]
@@ -45,6 +47,7 @@ class TreeSample:
     memory_peak_bytes: int | None
     io_read_bytes: int
     io_write_bytes: int
+    root_alive: bool
     memory_method: str = "resident sets"
 
     @property
@@ -60,9 +63,19 @@ class Tree(Protocol):
         """Reads the tree; ``thorough`` adds what is dear to read (proportional set size, high-water marks)."""
 
 
+def open_tree(
+    root: int, *, cgroup: Sequence[Path] = (), clock: Callable[[], float] | None = None, root_is_guard: bool = False,
+    running: bool = False,
+) -> Tree:  # fmt: skip
+    """Returns the reader of a process tree that fits this system."""
+    if sys.platform != "linux":
+        return PsutilTree(root)
+    return ProcTree(root, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=running)
+
+
 def started_ago_s(pid: int) -> float:
     """Seconds since a process started; 0 where that is not known."""
-    stat = procfs.read_stat(pid)
+    stat = procfs.read_stat(pid) if sys.platform == "linux" else None
     if stat is None:
         return 0.0
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks / CLOCK_TICKS_PER_S)
@@ -142,7 +155,8 @@ class ProcTree:
         """Reads the tree as it is now."""
         before, before_io = self._members, self._io
         self._members = self._find_members()
-        living = [stat for stat in self._members.values() if stat.state not in "ZX" and stat.pid != self._guard]
+        running = [stat for stat in self._members.values() if stat.state not in "ZX"]
+        living = [stat for stat in running if stat.pid != self._guard]
         self._io = {
             pid: io for pid in self._members if pid != self._guard and (io := procfs.read_storage_io(pid)) is not None
         }
@@ -168,6 +182,7 @@ class ProcTree:
             memory_peak_bytes=memory_peak if thorough else None,
             io_read_bytes=int(sum(io[0] for io in self._io.values()) + self._carried_io[0]),
             io_write_bytes=int(sum(io[1] for io in self._io.values()) + self._carried_io[1]),
+            root_alive=any(stat.pid == self._root for stat in running),
             memory_method=memory_method,
         )
 
@@ -273,9 +288,64 @@ def known_sum(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+class PsutilTree:
+    """The same through psutil, for systems without ``/proc``; time of dead children as far as it reports it."""
+
+    def __init__(self, root: int) -> None:
+        import psutil
+
+        self._psutil = psutil
+        self._root = psutil.Process(root)
+        self._totals: dict[int, tuple[int, float]] = {}
+        self._reaped: dict[int, float] = {}
+        self._carried_s = 0.0
+        self._cpu_seconds = 0.0
+
+    def sample(self, *, thorough: bool = False) -> TreeSample:
+        """Reads the tree as it is now."""
+        psutil = self._psutil
+        totals: dict[int, tuple[int, float]] = {}
+        reaped: dict[int, float] = {}
+        living: set[int] = set()
+        threads = rss = 0
+        try:
+            processes = [self._root, *self._root.children(recursive=True)]
+        except psutil.Error:
+            processes = []
+        for process in processes:
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    reaped[process.pid] = getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+                    totals[process.pid] = (process.ppid(), times.user + times.system + reaped[process.pid])
+                    if process.status() != psutil.STATUS_ZOMBIE:
+                        living.add(process.pid)
+                        threads += process.num_threads()
+                        rss += process.memory_info().rss
+            except psutil.Error:
+                continue
+        gone = {pid: known for pid, known in self._totals.items() if pid not in totals}
+        growth = {pid: reaped[pid] - self._reaped[pid] for pid in reaped if pid in self._reaped}
+        self._carried_s += lost_with(gone, growth, root=self._root.pid)
+        self._totals, self._reaped = totals, reaped
+        self._cpu_seconds = max(self._cpu_seconds, sum(total for _, total in totals.values()) + self._carried_s)
+        return TreeSample(
+            pids=frozenset(living),
+            cpu_seconds=self._cpu_seconds,
+            cpu_method="psutil",
+            threads=threads,
+            rss_bytes=rss,
+            pss_bytes=None,
+            memory_peak_bytes=rss if thorough else None,
+            io_read_bytes=0,
+            io_write_bytes=0,
+            root_alive=self._root.pid in living,
+        )
+
+
 _NOTHING = TreeSample(
     pids=frozenset(), cpu_seconds=0.0, cpu_method="", threads=0, rss_bytes=0, pss_bytes=None, memory_peak_bytes=None,
-    io_read_bytes=0, io_write_bytes=0,
+    io_read_bytes=0, io_write_bytes=0, root_alive=True,
 )  # fmt: skip
 
 
@@ -335,4 +405,5 @@ def _sum(samples: list[TreeSample]) -> TreeSample:
         memory_peak_bytes=max([*peaks, rss]) if peaks else None,
         io_read_bytes=sum(sample.io_read_bytes for sample in samples),
         io_write_bytes=sum(sample.io_write_bytes for sample in samples),
+        root_alive=any(sample.root_alive for sample in samples[1:] or samples),
     )

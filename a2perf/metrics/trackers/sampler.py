@@ -20,7 +20,7 @@ from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.cadence import Readings
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.power_domains import POWERCAP
-from a2perf.metrics.trackers.process_tree import ProcTree, Tree, TreeSample, TreeSum, started_ago_s
+from a2perf.metrics.trackers.process_tree import Tree, TreeSample, TreeSum, open_tree, started_ago_s
 from a2perf.metrics.trackers.recorder import Recorder
 from a2perf.metrics.trackers.tick import Tick, Tracker, installed_trackers
 from a2perf.runs.tracking_record import TrackerFailure, TrackingReport
@@ -120,7 +120,7 @@ class Sampler:
             root_is_guard: the process only watches over the participant, so its own costs are left out.
         """
         own = self._own_process
-        tree = ProcTree(pid, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=own)
+        tree = open_tree(pid, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=own)
         if self._tree is not None:
             self._tree.begin(pid, tree)
             return

@@ -21,6 +21,7 @@ ACCOUNTS = {
     "cgroup_v2": "control group",
     "task_clock": "kernel task clock",
     "proc_stat": "process tree sampling",
+    "psutil": "process tree sampling",
 }
 """What a method of counting processor time is called in the records."""
 

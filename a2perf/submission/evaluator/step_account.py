@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.metrics.trackers.process_tree import ProcTree
+from a2perf.metrics.trackers.process_tree import Tree, open_tree
 from a2perf.records import StepCosts
 from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
@@ -59,7 +59,7 @@ class StepAccount:
         if participant is self._participant:
             return
         self._participant = participant
-        self._tree = ProcTree(
+        self._tree: Tree = open_tree(
             participant.tree_root, cgroup=participant.cgroups, clock=participant.cpu_clock, root_is_guard=True
         )
         self._clocks = _Clocks(self._tree)
@@ -169,7 +169,7 @@ def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
 class _Clocks:
     """The processor time of the living processes of a tree, in nanoseconds from an arbitrary start."""
 
-    def __init__(self, tree: ProcTree) -> None:
+    def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._last: dict[int, int] = {}
         self._total = 0

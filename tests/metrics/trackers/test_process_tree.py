@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from a2perf.metrics.trackers.process_tree import ProcTree, lost_with, started_ago_s
+from a2perf.metrics.trackers.process_tree import ProcTree, PsutilTree, lost_with, open_tree, started_ago_s
 from tests.waiting import Child
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
@@ -94,7 +94,8 @@ def test_the_total_survives_the_root(spawn):
     process.kill()
     process.wait(300)
     dead = tree.sample(thorough=True)
-    assert alive.processes == 1
+    assert alive.root_alive
+    assert not dead.root_alive
     assert (dead.processes, dead.threads, dead.rss_bytes) == (0, 0, 0)
     assert dead.cpu_seconds == pytest.approx(alive.cpu_seconds, abs=0.02)
     assert dead.cpu_seconds >= 0.28
@@ -105,7 +106,7 @@ def test_a_zombie_root_still_shows_its_time_and_is_not_alive(spawn):
     tree = ProcTree(process.pid)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     sample = tree.sample()
-    assert sample.processes == 0
+    assert not sample.root_alive
     assert sample.cpu_seconds == pytest.approx(usage_of_zombie(process), abs=0.02)
 
 
@@ -216,6 +217,21 @@ def test_a_control_group_without_files_leaves_the_processes(spawn, tmp_path):
     assert sample.cpu_seconds >= 0.18
 
 
+def test_psutil_tells_the_same_where_there_is_no_proc(spawn):
+    parent = spawn(SHORT_CHILDREN.format(count=5, seconds=0.1, reap="os.waitpid(child, 0)"))
+    by_psutil, by_proc = PsutilTree(parent.pid), open_tree(parent.pid)
+    by_psutil.sample()
+    wait_for(parent)
+    ours, theirs = by_proc.sample(), by_psutil.sample(thorough=True)
+    assert theirs.cpu_seconds == pytest.approx(ours.cpu_seconds, abs=0.03)
+    assert theirs.cpu_seconds > 0.45
+    assert theirs.pids == ours.pids == {parent.pid}
+    assert theirs.rss_bytes == pytest.approx(ours.rss_bytes, rel=0.2)
+    parent.kill()
+    parent.wait(300)
+    assert by_psutil.sample().cpu_seconds == pytest.approx(theirs.cpu_seconds)
+
+
 def test_age_of_a_process(spawn):
     process = spawn("print('done', flush=True); import sys; sys.stdin.read()")
     wait_for(process)
@@ -270,6 +286,7 @@ def test_guard_is_followed_but_not_counted() -> None:
         assert whole.rss_bytes - guarded.rss_bytes > 60_000_000
         assert guarded.threads == whole.threads - 1
         assert guarded.cpu_seconds < whole.cpu_seconds
+        assert guarded.root_alive
     finally:
         for process in psutil.Process(guard.pid).children(recursive=True):
             process.kill()

@@ -72,7 +72,7 @@ def test_sampling_stays_the_lower_bound_of_the_kernel_clock(spawn) -> None:
     burning = "import sys, time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True); sys.stdin.read()"
     process = spawn(burning)
     assert process.stdout.readline() == b"done\n"
-    sample = process_tree.ProcTree(process.pid, clock=lambda: 0.0).sample()
+    sample = process_tree.open_tree(process.pid, clock=lambda: 0.0).sample()
     assert sample.cpu_seconds >= 0.29
     assert sample.cpu_method == "task_clock"
 
