@@ -311,14 +311,6 @@ def test_points_that_are_not_finite_are_left_out_and_said() -> None:
         assert any(note.startswith("run 0: 2 of 40 points are not finite") and "last" in note for note in found.notes)
 
 
-def test_a_restarted_step_counter_is_mended_by_the_stated_rule() -> None:
-    steps, values = [0, 10, 20, 30, 20, 30, 40], [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
-    kept = clean(steps, values)
-    assert kept.steps.tolist() == [0, 10, 20, 30, 40]
-    assert kept.values.tolist() == [0, 1, 5, 6, 7]
-    assert "went back 1 time" in kept.notes[0]
-
-
 def test_runs_that_share_no_step_are_compared_only_where_they_can_be() -> None:
     generator = np.random.default_rng(0)
     shifted = [(np.arange(run, 60, 3), generator.normal(size=len(range(run, 60, 3)))) for run in range(3)]
