@@ -17,7 +17,7 @@ from a2perf.constants import ReliabilityMetrics
 from a2perf.metrics import reliability_corrected, reliability_upstream
 from a2perf.metrics.curves import clean_all
 from a2perf.metrics.definition import Metric, metric
-from a2perf.metrics.reliability_corrected import Options
+from a2perf.metrics.reliability_corrected import Normalise
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import PROFILES, Direction, MetricResult, Profile
 
@@ -31,13 +31,13 @@ def metric_name(name: object) -> str:
 
 
 def training(
-    curves: Sequence[tuple[Any, Any]], profile: Profile, options: Options | None = None
+    curves: Sequence[tuple[Any, Any]], profile: Profile, normalise: Normalise | None = None
 ) -> dict[str, MetricResult]:
     """Scores the training curves of several runs of one algorithm on one task by every metric of the profile.
 
     Args:
         curves: ``(steps, values)`` of each run, arrays of equal length; steps of different runs may differ.
-        options: window and normalisation of the ``corrected`` profile; ``upstream`` has none.
+        normalise: for the ``corrected`` profile.
 
     Returns:
         If the data does not suffice, ``value`` is ``None`` and ``condition`` is the reason; ``notes`` mention points
@@ -51,19 +51,18 @@ def training(
     if profile == "upstream":
         found = reliability_upstream.training(cleaned, wanted)
     else:
-        found = reliability_corrected.training(cleaned, wanted, options or Options())
-    return _completed(found, profile, len(cleaned), notes, options)
+        found = reliability_corrected.training(cleaned, wanted, normalise)
+    return _completed(found, profile, len(cleaned), notes, normalise)
 
 
-def rollouts(returns: Sequence[Any], profile: Profile, options: Options | None = None) -> dict[str, MetricResult]:
+def rollouts(
+    returns: Sequence[Any], profile: Profile, normalise: tuple[float, float] | None = None
+) -> dict[str, MetricResult]:
     """Scores the rollouts of several runs of one algorithm on one task.
 
     Args:
         profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
-        options: as for ``training``.
-
-    Raises:
-        UserError: normalisation by curve range, which rollouts do not have.
+        normalise: reference scores that become 0 and 1, for the ``corrected`` profile.
     """
     notes, runs = [], []
     for number, values in enumerate(returns):
@@ -77,18 +76,17 @@ def rollouts(returns: Sequence[Any], profile: Profile, options: Options | None =
     if profile == "upstream":
         found = reliability_upstream.rollouts(runs, ROLLOUT_NAMES)
     else:
-        found = reliability_corrected.rollouts(runs, ROLLOUT_NAMES, options or Options())
-    return _completed(found, profile, len(runs), notes, options)
+        found = reliability_corrected.rollouts(runs, ROLLOUT_NAMES, normalise)
+    return _completed(found, profile, len(runs), notes, normalise)
 
 
 def _completed(
-    found: Mapping[str, MetricResult], profile: Profile, runs: int, notes: Sequence[str], options: Options | None
+    found: Mapping[str, MetricResult], profile: Profile, runs: int, notes: Sequence[str], normalise: object
 ) -> dict[str, MetricResult]:
-    normalised = options is not None and options.normalise is not None
     for name, result in found.items():
         unit = METRICS[name].unit
         unit = unit if profile == "corrected" or unit != "per step" else ""
-        result.unit = f"normalised {unit}".rstrip() if normalised else unit
+        result.unit = f"normalised {unit}".rstrip() if normalise is not None else unit
         result.n = runs
         result.notes = [*result.notes, *notes]
     return dict(found)

@@ -8,14 +8,12 @@ the accompanying library. Its normalisation by curve range is available.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.arrays import Values
-from a2perf.errors import UserError
 from a2perf.metrics import lowpass
 from a2perf.metrics.bootstrap import mean_interval, percentile_interval, resample
 from a2perf.metrics.curves import Curve, aligned
@@ -24,6 +22,8 @@ from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, mad, sta
 from a2perf.metrics.values import MetricResult, not_enough
 
 Normalise = Literal["curve_range"] | tuple[float, float]
+"""``"curve_range"``: divided by the 95th percentile less the start value, of each run, or their median for dispersion
+across runs. ``(low, high)``: reference scores that become 0 and 1."""
 MAX_POINTS = 101
 """Most steps at which runs are compared."""
 REPETITIONS = 1000
@@ -33,54 +33,26 @@ _SORTING = (iqr, mad)
 _CHUNK = 32  # resamples at once, few enough for the processor's cache
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How the ``corrected`` profile looks at curves.
-
-    Attributes:
-        window: length in steps of the window of dispersion within runs; ``None``: five median step differences.
-        normalise: ``None``: reward units. ``"curve_range"``: divided by the 95th percentile less the start value, of
-            each run, or their median for dispersion across runs. ``(low, high)``: reference scores that become 0 and 1.
-    """
-
-    window: float | None = None
-    normalise: Normalise | None = None
-
-    def __post_init__(self) -> None:
-        """Checks ranges.
-
-        Raises:
-            UserError: an option has a value it cannot have.
-        """
-        wrong = None
-        if self.window is not None and not self.window > 0:
-            wrong = f"window={self.window}; it must be more than 0"
-        elif isinstance(self.normalise, str) and str(self.normalise) != "curve_range":
-            wrong = f"normalise={self.normalise!r}; it must be 'curve_range' or (low, high)"
-        elif isinstance(self.normalise, tuple) and not self.normalise[1] > self.normalise[0]:
-            wrong = f"normalise={self.normalise}; the reference must be (low, high) with high above low"
-        if wrong:
-            raise UserError(wrong, hint="change the option")
-
-
-def training(curves: Sequence[Curve], wanted: Sequence[str], options: Options) -> dict[str, MetricResult]:
-    """Computes the wanted training metrics of cleaned curves."""
+def training(
+    curves: Sequence[Curve], wanted: Sequence[str], normalise: Normalise | None = None
+) -> dict[str, MetricResult]:
+    """Computes the wanted training metrics of cleaned curves, in reward units unless they are normalised."""
     across = [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))]
-    results = _across(curves, across, options) if across else {}
+    results = _across(curves, across, normalise) if across else {}
     for name in wanted:
         if name not in results:
-            results[name] = _within(curves, name, options)
+            results[name] = _within(curves, name, normalise)
     return results
 
 
-def rollouts(runs: Sequence[Values], wanted: Sequence[str], options: Options) -> dict[str, MetricResult]:
-    """Computes the wanted rollout metrics, run by run."""
-    if options.normalise == "curve_range":
-        raise UserError("rollouts have no curve range", hint="normalise rollouts by (low, high) reference scores")
+def rollouts(
+    runs: Sequence[Values], wanted: Sequence[str], normalise: tuple[float, float] | None = None
+) -> dict[str, MetricResult]:
+    """Computes the wanted rollout metrics, run by run; reference scores become 0 and 1."""
+    low, high = normalise or (0.0, 1.0)
     results = {}
     for name in wanted:
         formula, needed = rollout_formula(name)
-        low, high = options.normalise if isinstance(options.normalise, tuple) else (0.0, 1.0)
         shift = low if "CVaR" in name else 0.0
         long = [values for values in runs if values.size >= needed]
         if not long:
@@ -141,21 +113,21 @@ def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None =
     return found
 
 
-def _within(curves: Sequence[Curve], name: str, options: Options) -> MetricResult:
-    formula, needed, is_level = _per_run_formula(name, options.window)
+def _within(curves: Sequence[Curve], name: str, normalise: Normalise | None) -> MetricResult:
+    formula, needed, is_level = _per_run_formula(name)
     low, scale = 0.0, 1.0
-    if isinstance(options.normalise, tuple):
-        low, scale = options.normalise[0] if is_level else 0.0, options.normalise[1] - options.normalise[0]
+    if isinstance(normalise, tuple):
+        low, scale = normalise[0] if is_level else 0.0, normalise[1] - normalise[0]
     found, missing, flat = [], 0, 0
     for curve in curves:
         curve_range = _curve_range(curve)
         value = formula(curve) if curve.steps.size >= needed else None
         if value is None:
             missing += 1
-        elif options.normalise == "curve_range" and not curve_range > 0:
+        elif normalise == "curve_range" and not curve_range > 0:
             flat += 1
         else:
-            found.append((value - low) / (curve_range if options.normalise == "curve_range" else scale))
+            found.append((value - low) / (curve_range if normalise == "curve_range" else scale))
     if not found:
         points = max((curve.steps.size for curve in curves), default=0)
         why = "not enough data (no curve rises: its range is not positive)" if flat else not_enough(0, 1)
@@ -170,13 +142,13 @@ def _within(curves: Sequence[Curve], name: str, options: Options) -> MetricResul
     return result
 
 
-def _per_run_formula(name: str, window: float | None) -> tuple[Callable[[Curve], float | None], int, bool]:
+def _per_run_formula(name: str) -> tuple[Callable[[Curve], float | None], int, bool]:
     """Returns the formula of one run, the points it needs, and whether it is a level (not a difference of levels)."""
     if name.endswith("WithinRuns"):
         statistic = DISPERSIONS[name.removesuffix("WithinRuns")]
 
         def dispersion(curve: Curve) -> float | None:
-            found = windowed(curve, statistic, window)
+            found = windowed(curve, statistic)
             return float(found.mean()) if found.size else None
 
         return dispersion, 3, False
@@ -198,15 +170,15 @@ def _curve_range(curve: Curve) -> float:
 # --- across runs ------------------------------------------------------------------------------------------------------
 
 
-def _across(curves: Sequence[Curve], names: Sequence[str], options: Options) -> dict[str, MetricResult]:
+def _across(curves: Sequence[Curve], names: Sequence[str], normalise: Normalise | None) -> dict[str, MetricResult]:
     if len(curves) < MIN_RUNS:
         return {name: MetricResult(condition=not_enough(len(curves), MIN_RUNS)) for name in names}
     scale, low = 1.0, 0.0
     own_scale: Any = 1.0
-    if isinstance(options.normalise, tuple):
-        low, scale = options.normalise[0], options.normalise[1] - options.normalise[0]
+    if isinstance(normalise, tuple):
+        low, scale = normalise[0], normalise[1] - normalise[0]
         own_scale = scale
-    elif options.normalise == "curve_range":
+    elif normalise == "curve_range":
         # Levels are measured against each run's own range, differences between runs against the median one.
         own_scale = np.array([_curve_range(curve) for curve in curves])
         scale = float(np.median(own_scale))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from a2perf.errors import UserError
 from a2perf.metrics import lowpass
 from a2perf.metrics.curves import clean
-from a2perf.metrics.reliability import Options, rollouts, training
+from a2perf.metrics.reliability import rollouts, training
 from a2perf.metrics.reliability_corrected import slopes, windowed
 from a2perf.metrics.statistics import drawdown, iqr, mad, std
 from tests.golden.recorded import cases
@@ -74,7 +74,7 @@ def test_corrected_parts_repeat_the_library_both_descend_from(case: str) -> None
         np.testing.assert_allclose(statistic(matrix, axis=0), google[f"{kind}AcrossRuns"], rtol=1e-9, atol=1e-12)
         for curve, expected in zip(curves, google[f"{kind}WithinRuns|window={window}"], strict=True):
             np.testing.assert_allclose(windowed(curve, statistic, window), expected, rtol=1e-9, atol=1e-12)
-    scores = training(recorded["curves"], "corrected", Options(window=window))
+    scores = training(recorded["curves"], "corrected")
     for name, key, sign in (
         ("LowerCVaROnDiffs", "LowerCVaROnDiffs|alpha=0.05", -1),
         ("UpperCVaROnDiffs", "UpperCVaROnDiffs|alpha=0.05", 1),
@@ -94,7 +94,7 @@ def test_corrected_parts_repeat_the_library_both_descend_from(case: str) -> None
 def test_normalisation_repeats_the_library_both_descend_from(case: str) -> None:
     recorded = _golden()[case]
     google, window = recorded["google"], recorded["google_window"]
-    by_range = training(recorded["curves"], "corrected", Options(window=window, normalise="curve_range"))
+    by_range = training(recorded["curves"], "corrected", "curve_range")
     for name, key, sign in (
         ("LowerCVaROnDiffs", "LowerCVaROnDiffs|alpha=0.05|baseline=curve_range", -1),
         ("LowerCVaROnDrawdown", "UpperCVaROnDrawdown|alpha=0.05|baseline=curve_range", 1),
@@ -102,14 +102,15 @@ def test_normalisation_repeats_the_library_both_descend_from(case: str) -> None:
         np.testing.assert_allclose(by_range[name].per_run, sign * np.array(google[key]), rtol=1e-9, atol=1e-12)
     for kind in ("Iqr", "Mad", "Stddev"):
         rows = google[f"{kind}WithinRuns|window={window}|baseline=curve_range"]
-        expected = [np.mean(row) for row in rows]
-        np.testing.assert_allclose(by_range[f"{kind}WithinRuns"].per_run, expected, rtol=1e-9)
+        for (steps, values), row in zip(recorded["curves"], rows, strict=True):
+            found = windowed(clean(steps, values), STATISTICS[kind], window)
+            np.testing.assert_allclose(found / (np.percentile(values, 95.0) - values[0]), row, rtol=1e-9)
         across = np.mean(google[f"{kind}AcrossRuns|baseline=curve_range"])
         assert by_range[f"{kind}AcrossRuns"].value == pytest.approx(across, rel=1e-9)
     assert by_range["LowerCVarOnAcross"].value == pytest.approx(
         google["LowerCVaROnAcross|alpha=0.05|baseline=curve_range"][-1], rel=1e-9
     )
-    by_scores = training(recorded["curves"], "corrected", Options(normalise=(0.0, 10.0)))
+    by_scores = training(recorded["curves"], "corrected", (0.0, 10.0))
     np.testing.assert_allclose(
         by_scores["MedianPerfDuringTraining"].per_run,
         np.ravel(google["MedianPerfDuringTraining|baseline=(0,10)"]),
@@ -331,11 +332,9 @@ def test_short_curves_are_flagged() -> None:
 # --- refusals and equal bits ------------------------------------------------------------------------------------------
 
 
-def test_data_or_options_that_cannot_be_are_refused() -> None:
+def test_curves_that_cannot_be_are_refused() -> None:
     with pytest.raises(UserError, match="3 steps and 2 values"):
         training([([1, 2, 3], [1.0, 2.0])], "upstream")
-    with pytest.raises(UserError, match="window=0"):
-        Options(window=0)
 
 
 def test_same_curves_same_bits() -> None:
