@@ -132,7 +132,6 @@ class HostTracker:
         self._last: procfs.MachineCpu | None = None
         self._first_own_s = 0.0
         self._last_own_s = 0.0
-        self._first_tree_s = 0.0
         self._last_tree_s = 0.0
         self._elapsed_s = 0.0
         self._clock_due_s = 0.0
@@ -200,7 +199,7 @@ class HostTracker:
         if total <= 0:
             return seen
         own_s = 0.0 if self._own_process else self._last_own_s - self._first_own_s  # else the tree includes it
-        other = busy - own_s - (self._last_tree_s - self._first_tree_s)
+        other = busy - own_s - self._last_tree_s
         seen.busy_percent = 100 * busy / total
         seen.steal_percent = 100 * steal / total
         seen.other_cpu_percent = max(0.0, 100 * other / total)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+_COMPUTE = "nvmlDeviceGetComputeRunningProcesses"
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the host's first pid namespace (PROC_PID_INIT_INO of linux/proc_ns.h)."""
 
@@ -111,13 +112,17 @@ class Nvml:
     def _open_device(self, index: int, handle: Any) -> Device:
         device = Device(index, _text(self.library.nvmlDeviceGetName(handle)), handle, counter=True)
         device.last_time_s = self.clock()
-        try:
-            device.last_mj = int(self.library.nvmlDeviceGetTotalEnergyConsumption(handle))
-        except self.library.NVMLError:
-            device.counter = False
-        power = self._sensor_w(device)
+        total, power = self._ask("nvmlDeviceGetTotalEnergyConsumption", device), self._sensor_w(device)
+        device.counter, device.last_mj = total is not None, int(total or 0)
         device.sensor, device.last_power_w = power is not None, power or 0.0
         return device
+
+    def _ask(self, query: str, device: Device, *more: Any) -> Any:
+        """Asks what not every device answers; None where it does not."""
+        try:
+            return getattr(self.library, query)(device.handle, *more)
+        except self.library.NVMLError:
+            return None
 
     @property
     def method(self) -> str:
@@ -145,7 +150,8 @@ class Nvml:
             before = device.sampled_j
             self._advance(device)
             device.sampled_j = device.joules
-            utilization.append(self._utilization(device))
+            rates = self._ask("nvmlDeviceGetUtilizationRates", device)
+            utilization.append(0.0 if rates is None else float(rates.gpu))
             memory += self._tree_memory(device, tree)
             busy = self._process_utilization(device)
             own = None if busy is None else sum(percent for pid, percent in busy.items() if pid in tree)
@@ -207,19 +213,13 @@ class Nvml:
         device.last_time_s, device.last_power_w = now, power
 
     def _sensor_w(self, device: Device) -> float | None:
-        try:
-            return int(self.library.nvmlDeviceGetPowerUsage(device.handle)) / 1e3
-        except self.library.NVMLError:
-            return None
+        milliwatts = self._ask("nvmlDeviceGetPowerUsage", device)
+        return None if milliwatts is None else int(milliwatts) / 1e3
 
     def _tree_memory(self, device: Device, tree: frozenset[int]) -> int:
         held: dict[int, int] = {}
-        for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-            try:
-                processes = getattr(self.library, name)(device.handle)
-            except self.library.NVMLError:
-                continue
-            for process in processes:
+        for query in (_COMPUTE, "nvmlDeviceGetGraphicsRunningProcesses"):
+            for process in self._ask(query, device) or ():
                 if process.pid in tree:
                     # usedGpuMemory is None where the driver does not know it.
                     held[process.pid] = max(held.get(process.pid, 0), process.usedGpuMemory or 0)
@@ -227,9 +227,8 @@ class Nvml:
 
     def _process_utilization(self, device: Device) -> dict[int, float] | None:
         """Returns the share of time in percent that kernels of each process ran since the last call."""
-        try:
-            samples = self.library.nvmlDeviceGetProcessUtilization(device.handle, device.utilization_since_us)
-        except self.library.NVMLError:
+        samples = self._ask("nvmlDeviceGetProcessUtilization", device, device.utilization_since_us)
+        if samples is None:
             return None
         device.utilization_since_us = max([device.utilization_since_us, *(int(s.timeStamp) for s in samples)])
         by_pid: dict[int, list[float]] = {}
@@ -246,22 +245,10 @@ class Nvml:
         if own is not None and everyone > 0:
             return min(1.0, own / everyone)
         # Without an account of their work: all of it to the only ones on the device, nothing to those who are not.
-        holders = self._holders(device)
-        if holders is None or not holders:
+        holders = {int(process.pid) for process in self._ask(_COMPUTE, device) or ()}
+        if not holders:
             return None
         return 1.0 if holders <= tree else None if holders & tree else 0.0
-
-    def _holders(self, device: Device) -> set[int] | None:
-        try:
-            return {int(process.pid) for process in self.library.nvmlDeviceGetComputeRunningProcesses(device.handle)}
-        except self.library.NVMLError:
-            return None
-
-    def _utilization(self, device: Device) -> float:
-        try:
-            return float(self.library.nvmlDeviceGetUtilizationRates(device.handle).gpu)
-        except self.library.NVMLError:
-            return 0.0
 
 
 def _has_driver() -> bool:

@@ -84,21 +84,18 @@ class PowerDomains:
         self._pairs: list[_Pair] = []
         self._merged: set[int] = set()
         self._began_s = self._last_s = clock()
-        self.hidden = 0
         self.rescan()
 
     def rescan(self) -> None:
         """Opens zones that have appeared."""
         now_s = self._clock()
         fresh: list[PowerDomain] = []
-        self.hidden = 0
         for path, name, label, order in _zones(self._powercap):
             if path in self._known:
                 continue
             try:
                 zone = Zone(path, int((path / "max_energy_range_uj").read_text()))
             except (OSError, ValueError):
-                self.hidden += 1
                 continue
             self._known.add(path)
             kind = kind_of(name)
