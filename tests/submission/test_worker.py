@@ -1,14 +1,19 @@
 """What the participant process is made of: little at the start, and an environment that costs nothing untouched."""
 
+import contextlib
 import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
 
+import a2perf
+from a2perf.submission.evaluator.plain_spaces import pickled_spaces
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
 
 
@@ -99,3 +104,62 @@ def test_environment_survives_a_pickle_unbuilt(built: list[str]) -> None:
     env = pickle.loads(pickle.dumps(LazyEnvironment("CartPole-v1", {"max_episode_steps": 5})))
     assert built == []
     assert env.spec.max_episode_steps == 5
+
+
+def test_sent_spaces_are_known_without_building_the_environment(built: list[str]) -> None:
+    def sent() -> LazyEnvironment:
+        with contextlib.closing(gymnasium.make("CartPole-v1")) as env:
+            built.clear()
+            return LazyEnvironment("CartPole-v1", {}, pickled_spaces(env))
+
+    env, plain = sent(), LazyEnvironment("CartPole-v1", {})
+    drawn = []
+    for one in (env, plain, pickle.loads(pickle.dumps(sent()))):
+        one.action_space.seed(3)
+        one.observation_space.seed(4)
+        drawn.append((one.action_space.sample(), one.observation_space.sample().tolist()))
+        built_now = list(built)
+        one.reset(seed=0)  # the seeded generators stay
+        drawn[-1] += (one.action_space.sample(), one.observation_space.sample().tolist(), *built_now)
+        built.clear()
+    assert drawn[0] == drawn[2]
+    assert drawn[0][:4] == drawn[1][:4]
+    assert [len(found) for found in drawn] == [4, 5, 4]
+
+
+def test_sent_spaces_hold_nothing_of_the_evaluators_environment() -> None:
+    """Neither its generators, nor what somebody has hung on the space."""
+    space = gymnasium.spaces.Dict({"b": gymnasium.spaces.Discrete(3), "a": gymnasium.spaces.Box(-1, 1, (2,))})
+    other = gymnasium.spaces.Text(5)
+    env = SimpleNamespace(observation_space=space, action_space=other)
+    space.seed(0)
+    space.secret = space["a"].secret = "seeds of the run"
+    found = pickled_spaces(env)
+    assert set(found) == {"observation_space"}
+    assert b"secret" not in found["observation_space"]
+    assert b"PCG64" not in found["observation_space"]
+    assert pickle.loads(found["observation_space"]) == space
+
+
+def test_a_policy_that_asks_for_spaces_imports_no_environment(tmp_path: Path) -> None:
+    entry = tmp_path / "entry"
+    entry.mkdir()
+    for name in ("train.py", "requirements.txt", "__init__.py"):
+        (entry / name).write_text("")
+    (entry / "inference.py").write_text(
+        "import sys\n"
+        "def load_policy(env, **kwargs):\n"
+        "    assert env.action_space.n == 16384 and len(env.observation_space) > 5\n"
+        "    env.action_space.seed(0)\n"
+        "    return env.action_space\n"
+        "def preprocess_observation(observation): return observation\n"
+        "def infer_once(policy, observation):\n"
+        "    heavy = [name for name in ('numba', 'scipy', 'matplotlib', 'pandas') if name in sys.modules]\n"
+        "    assert not heavy, heavy\n"
+        "    return policy.sample(observation['mask'].astype('int8'))\n"
+    )
+    result = a2perf.evaluate(
+        entry, "toy_macro_stdcell", episodes=1, root_dir=tmp_path / "run", progress=False,
+        bindings=["Submission.num_inference_steps = 2", "Submission.num_warmup_steps = 1"],
+    )  # fmt: skip
+    assert len(result.returns) == 1

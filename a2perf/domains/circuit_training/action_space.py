@@ -21,6 +21,10 @@ class CellSpace(gymnasium.spaces.Discrete):
         self._now = self._first = np.ones(cells, np.int8)
         self._seeded = False
 
+    def fresh(self) -> CellSpace:
+        """Returns a space of as many cells without a mask, see ``plain_spaces``."""
+        return CellSpace(int(self.n))
+
     def show(self, mask: NDArray[np.int8], *, first: bool) -> None:
         """Sets the mask of the next action; ``first`` marks the first action of an episode."""
         self._now, self._seeded = mask, False

@@ -257,7 +257,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
         opened = Participants(
             item.settings, item.task, item.manifest, item.folders, mode="generalization",
             tracker=tracker_of(item.settings, item.folder, mode="generalization"), services=item.services,
-            run_limit=item.run_limit,
+            run_limit=item.run_limit, env=env,
         )  # fmt: skip
         with opened as participants:
             participants.load()

@@ -98,7 +98,7 @@ def _measure(
     )
     tracker = tracking(settings, bundle)
     opened = Participants(
-        settings, task, bundle.manifest, folders, mode="inference", tracker=tracker, services=services
+        settings, task, bundle.manifest, folders, mode="inference", tracker=tracker, services=services, env=env
     )
     with opened as participants:
         progress.phase(f"loading {settings.folder.name}")

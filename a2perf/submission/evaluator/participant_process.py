@@ -200,13 +200,18 @@ class ParticipantProcess:
         """
         self._ask("train", self._time_limit_s, dict(args), since_start=True)
 
-    def load_policy(self, args: Mapping[str, str], timeout_s: float = LOAD_TIMEOUT_S) -> None:
+    def load_policy(
+        self, args: Mapping[str, str], timeout_s: float = LOAD_TIMEOUT_S, *, spaces: Mapping[str, bytes] | None = None
+    ) -> None:
         """Imports inference.py and loads the policy; the limit counts from the start of the process.
+
+        Args:
+            spaces: of the environment, see ``plain_spaces``.
 
         Raises:
             ParticipantFailure: it failed, or did not return in time.
         """
-        reply = self._ask("load_policy", timeout_s, dict(args), since_start=True)
+        reply = self._ask("load_policy", timeout_s, dict(args), dict(spaces or {}), since_start=True)
         self.reports_confidence = len(reply) > 2 and reply[2] is True
 
     def confidence(self, timeout_s: float | None = None) -> float | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from a2perf import assets
 from a2perf.constants import BenchmarkMode
@@ -32,6 +33,7 @@ from a2perf.submission.evaluator.identity import RunTask, participant_environmen
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participant_python import explain_missing_module, participant_python
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec, RunLimit
+from a2perf.submission.evaluator.plain_spaces import pickled_spaces
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.tracking import attach
 from a2perf.submission.participant.forms import form_of
@@ -70,6 +72,7 @@ class Participants:
         tracker: yields the trackers to attach to the processes; none by default.
         services: the services of installed packages that the run uses; none by default.
         run_limit: the limit on the whole run; by default it counts from now.
+        env: the evaluator's environment, whose spaces the participant gets.
 
     Attributes:
         sampler: the trackers, or ``None``.
@@ -85,8 +88,10 @@ class Participants:
     def __init__(
         self, settings: Submission, task: RunTask, manifest: Manifest, folders: ParticipantFolders, *,
         mode: str, tracker: AbstractContextManager[Sampler] | None = None, services: Sequence[ServiceSession] = (),
-        run_limit: RunLimit | None = None,
+        run_limit: RunLimit | None = None, env: Any = None,
     ) -> None:  # fmt: skip
+        # A held-out task may have other spaces than the one that the participant is told of.
+        self._spaces = {} if env is None or task.public_kwargs is not None else pickled_spaces(env)
         self.settings, self._task, self._manifest = settings, task, manifest
         self._folders, self._mode, self._tracker = folders, mode, tracker
         self._all, self._of_process = ExitStack(), ExitStack()
@@ -235,7 +240,7 @@ class Participants:
         process = self.start()
         self._manifest.timings_s["start"] = process.wall_s
         fault_point("evaluator: participant started")
-        process.load_policy(self.settings.participant_args, timeout_s=self.settings.load_timeout_s)
+        process.load_policy(self.settings.participant_args, timeout_s=self.settings.load_timeout_s, spaces=self._spaces)
         return process.wall_s
 
     def _of_one_episode(self, name: str) -> ParticipantFolders:
@@ -304,7 +309,7 @@ class _ParticipantsBeside(Participants):
             run.settings, run._task, run._manifest, run._folders, mode=run._mode,
             services=[session.another() for session in run._services], run_limit=run._run_limit,
         )  # fmt: skip
-        self.sampler, self._attached = run.sampler, run._attached
+        self.sampler, self._attached, self._spaces = run.sampler, run._attached, run._spaces
         self._preparing, self._episodes_s = run._preparing, run._episodes_s
 
     def __enter__(self) -> Participants:

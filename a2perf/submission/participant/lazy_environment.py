@@ -1,37 +1,55 @@
 """The environment that ``load_policy(env, ...)`` receives; it is built on first use.
 
-Most policies do not need it, and building an environment can take seconds. The evaluator never uses its results.
+Most policies need at most its spaces, which the evaluator sends, and building an environment can take seconds. The
+evaluator never uses its results.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
 ID_VARIABLE = "A2PERF_ENV_ID"
 KWARGS_VARIABLE = "A2PERF_ENV_KWARGS"
+SPACES = ("action_space", "observation_space")
 
 
 class LazyEnvironment:
-    """Proxy of ``gymnasium.make(env_id, **kwargs)``; any attribute access except ``repr`` builds the environment.
+    """Proxy of ``gymnasium.make(env_id, **kwargs)``; attribute access builds the environment, unless it is a space.
 
-    ``isinstance(env, gymnasium.Env)`` is true; gymnasium is imported only when ``__class__`` is read.
+    ``isinstance(env, gymnasium.Env)`` is true; gymnasium is imported only when ``__class__`` or a space is read.
+
+    Args:
+        spaces: pickled spaces by the name of their attribute.
     """
 
-    def __init__(self, env_id: str | None, kwargs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, env_id: str | None, kwargs: Mapping[str, Any], spaces: Mapping[str, bytes] | None = None
+    ) -> None:
         # The class's own attribute methods would build the environment.
         object.__setattr__(self, "_lazy_id", env_id)
         object.__setattr__(self, "_lazy_kwargs", dict(kwargs))
         object.__setattr__(self, "_lazy_env", None)
+        object.__setattr__(self, "_lazy_spaces", dict(spaces or {}))
 
     @classmethod
-    def from_variables(cls) -> LazyEnvironment:
+    def from_variables(cls, spaces: Mapping[str, bytes] | None = None) -> LazyEnvironment:
         """Returns the environment that ``A2PERF_ENV_ID`` and ``A2PERF_ENV_KWARGS`` name."""
-        return cls(os.environ.get(ID_VARIABLE), json.loads(os.environ.get(KWARGS_VARIABLE) or "{}"))
+        return cls(os.environ.get(ID_VARIABLE), json.loads(os.environ.get(KWARGS_VARIABLE) or "{}"), spaces)
 
     def __getattr__(self, name: str) -> Any:
+        if name in SPACES and object.__getattribute__(self, "_lazy_env") is None:
+            known = object.__getattribute__(self, "_lazy_spaces")
+            if isinstance(known.get(name), bytes):
+                try:
+                    known[name] = pickle.loads(known[name])
+                except Exception:  # the participant's Gymnasium or NumPy has another form of it
+                    del known[name]
+            if name in known:
+                return known[name]
         return getattr(_built(self), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -62,7 +80,9 @@ class LazyEnvironment:
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = object.__getattribute__
-        return (LazyEnvironment, (own(self, "_lazy_id"), own(self, "_lazy_kwargs")))
+        spaces = own(self, "_lazy_spaces").items()
+        pickled = {name: space if isinstance(space, bytes) else pickle.dumps(space) for name, space in spaces}
+        return (LazyEnvironment, (own(self, "_lazy_id"), own(self, "_lazy_kwargs"), pickled))
 
     def close(self) -> None:
         """Closes the environment if it was built."""
@@ -83,5 +103,8 @@ def _built(lazy: LazyEnvironment) -> Any:
 
         register_environments()
         env = gymnasium.make(env_id, **object.__getattribute__(lazy, "_lazy_kwargs"))
+        for name, space in object.__getattribute__(lazy, "_lazy_spaces").items():
+            if type(space) is type(getattr(env, name)):
+                vars(getattr(env, name)).update(vars(space))  # it may have been seeded
         object.__setattr__(lazy, "_lazy_env", env)
     return env

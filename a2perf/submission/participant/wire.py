@@ -37,7 +37,7 @@ from a2perf.submission.participant.shared_region import CAPACITY_BYTES, SharedRe
 if TYPE_CHECKING:
     import numpy as np
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_REQUEST_BYTES: Final = 1 << 30
 MAX_REPLY_BYTES: Final = 1 << 20
 MAX_REPLY_BODY_BYTES: Final = 4 << 20

@@ -96,8 +96,8 @@ class Worker:
         require_done("train", result)
         return ("ok", elapsed)
 
-    def load_policy(self, args: Mapping[str, str]) -> tuple[Any, ...]:
-        """Imports inference.py and calls ``load_policy``.
+    def load_policy(self, args: Mapping[str, str], spaces: Mapping[str, bytes]) -> tuple[Any, ...]:
+        """Imports inference.py and calls ``load_policy``; see ``LazyEnvironment`` for ``spaces``.
 
         Answers with the wall time of the call in nanoseconds, and whether the submission reports a confidence.
         """
@@ -105,7 +105,7 @@ class Worker:
         inference = self._loaded("inference.py").inference()
         self._where = "load_policy"
         started = time.perf_counter_ns()
-        policy = inference.load_policy(LazyEnvironment.from_variables(), args)
+        policy = inference.load_policy(LazyEnvironment.from_variables(spaces), args)
         elapsed = time.perf_counter_ns() - started
         self._preprocess, self._infer_once = inference.bind(policy)
         report = inference.report_confidence

@@ -29,6 +29,10 @@ class ShownText(spaces.Text):
     def __init__(self, max_length: int = MOST_SHOWN) -> None:
         super().__init__(max_length, min_length=0, charset=_PRINTABLE + "\n")
 
+    def fresh(self) -> ShownText:
+        """Returns the same space with a new generator, see ``plain_spaces``."""
+        return ShownText(self.max_length)
+
     def contains(self, x: Any) -> bool:
         """Returns whether ``x`` is such a text."""
         return isinstance(x, str) and len(x) <= self.max_length and _SHOWN.fullmatch(x) is not None
@@ -40,6 +44,10 @@ class ActionText(spaces.Text):
     def __init__(self, elements: int = 250, max_length: int = MOST_RECEIVED) -> None:
         super().__init__(max_length, min_length=0, charset=string.printable)
         self.elements = elements
+
+    def fresh(self) -> ActionText:
+        """Returns the same space with a new generator, see ``plain_spaces``."""
+        return ActionText(self.elements, self.max_length)
 
     def contains(self, x: Any) -> bool:
         """Returns whether ``x`` is such a text."""
