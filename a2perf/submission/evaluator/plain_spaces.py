@@ -12,7 +12,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from a2perf.submission.participant.lazy_environment import SPACES
+from a2perf.submission.participant.wire import SPACES
 
 _KINDS = (
     spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict, spaces.Tuple,

@@ -12,9 +12,10 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
+from a2perf.submission.participant.wire import SPACES
+
 ID_VARIABLE = "A2PERF_ENV_ID"
 KWARGS_VARIABLE = "A2PERF_ENV_KWARGS"
-SPACES = ("action_space", "observation_space")
 
 
 class LazyEnvironment:

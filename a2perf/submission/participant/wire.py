@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 PROTOCOL_VERSION: Final = 2
+SPACES: Final = ("action_space", "observation_space")
+"""Attributes of an environment that the evaluator sends with the request to load the policy."""
 MAX_REQUEST_BYTES: Final = 1 << 30
 MAX_REPLY_BYTES: Final = 1 << 20
 MAX_REPLY_BODY_BYTES: Final = 4 << 20
