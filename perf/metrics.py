@@ -128,7 +128,7 @@ def _rliable(scores: Any, other: Any, thresholds: Any, repetitions: int) -> dict
     def aggregate(data: Any) -> Any:
         return np.array([metrics.aggregate_iqm(data)])
 
-    assert np.isclose(aggregate(scores)[0], iqm(scores))
+    assert np.isclose(aggregate(scores)[0], iqm(np.ravel(scores)))
     return {
         "iqm_rliable_s": cpu_seconds(
             quiet(lambda: library.get_interval_estimates({"a": scores}, aggregate, reps=repetitions)), repeats=1

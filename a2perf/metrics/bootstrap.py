@@ -45,7 +45,7 @@ class Estimate(msgspec.Struct, kw_only=True, frozen=True):
 
 def aggregate_iqm(scores: Values) -> Values:
     """Interquartile mean over runs and tasks of ``(..., runs, tasks)``."""
-    return np.asarray(iqm(scores, axis=(-2, -1)))
+    return np.asarray(iqm(scores.reshape(*scores.shape[:-2], -1)))
 
 
 def aggregate_mean(scores: Values) -> Values:

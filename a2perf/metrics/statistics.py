@@ -87,32 +87,18 @@ def drawdown(values: ArrayLike) -> Values:
     return np.maximum.accumulate(array, axis=-1) - array
 
 
-def iqm(scores: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Any:
-    """Returns the interquartile mean along ``axis``: the mean without the lowest and the highest quarter.
+def iqm(scores: ArrayLike) -> Any:
+    """Returns the interquartile mean along the last axis: the mean without the lowest and the highest quarter.
 
     ``floor(n/4)`` values are cut at each end, as in the 25 % trimmed mean.
     """
-    array = np.asarray(scores, dtype=np.float64)
-    if axis is None:
-        flat = array.ravel()[None, :]
-    else:
-        axes = tuple(a % array.ndim for a in ((axis,) if isinstance(axis, int) else axis))
-        kept = [a for a in range(array.ndim) if a not in axes]
-        moved = np.transpose(array, (*kept, *axes))
-        flat = moved.reshape(*(array.shape[a] for a in kept), -1)
-    # A copy: the partition would reorder the caller's scores.
-    result = _trimmed_mean(np.array(flat))
-    return float(result[0]) if axis is None else result
-
-
-def _trimmed_mean(array: Values) -> Values:
-    """Trimmed mean along the last axis; reorders ``array``."""
+    array = np.array(scores, dtype=np.float64)  # a copy: the partition would reorder the caller's scores
     count = array.shape[-1]
     cut = count // 4
     if cut:
         # the tails only have to be separated, so a partition does and a sort would cost more
         array.partition((cut, count - cut - 1), axis=-1)
-    return np.asarray(array[..., cut : count - cut].mean(axis=-1))
+    return array[..., cut : count - cut].mean(axis=-1)
 
 
 def ranks(values: ArrayLike, *, best: Literal["max", "min"] = "max") -> Values:

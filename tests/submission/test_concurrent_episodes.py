@@ -127,7 +127,7 @@ class _Tree:
     def __init__(self, pid: int, cpu_s: float) -> None:
         self._sample = TreeSample(
             pids=frozenset({pid}), cpu_seconds=cpu_s, cpu_method="task_clock", threads=2, rss_bytes=100, pss_bytes=60,
-            memory_peak_bytes=150, io_read_bytes=3, io_write_bytes=4, root_alive=True,
+            memory_peak_bytes=150, io_read_bytes=3, io_write_bytes=4,
         )  # fmt: skip
 
     def sample(self, *, thorough: bool = False) -> TreeSample:

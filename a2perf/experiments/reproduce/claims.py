@@ -147,26 +147,17 @@ def default_claims(recorded: Run) -> list[Claim]:
     return [Claim(name, QUANTITIES[name], QUANTITIES[name].comparison) for name in names]
 
 
-def score_range(recorded: Run) -> float | None:
-    """Returns the distance from the random policy to the expert, in units of the return.
-
-    It comes from the latest protocol that has references for this task and behaviour; None without one.
-    """
-    identity = recorded.identity
-    found = protocols.scored_task(identity.task, identity.fingerprint)
-    if found is None:
-        return None
-    return abs(found.task.reference("expert").mean - found.task.reference("random").mean)
-
-
 def margin_of(claim: Claim, recorded: Run, claimed: float) -> float | None:
     """Returns the deviation that must be found, in the quantity's unit; None for the default of the test.
 
-    5 % of the score range for a return, 5 points for a success, 5 % of the claimed value for a cost.
+    5 points for a success, 5 % of the claimed value for a cost, and for a return 5 % of the distance from the random
+    policy to the expert in the latest protocol that has references for this task and behaviour.
     """
     if claim.quantity.name == "return":
-        known = score_range(recorded)
-        return None if known is None else 0.05 * known
+        found = protocols.scored_task(recorded.identity.task, recorded.identity.fingerprint)
+        if found is None:
+            return None
+        return 0.05 * abs(found.task.reference("expert").mean - found.task.reference("random").mean)
     if claim.quantity.name == "success":
         return 0.05
     return COST_MARGIN * abs(claimed) or None

@@ -263,11 +263,8 @@ def _bindings(recorded: RecordedBundle) -> dict[str, Any]:
     """Returns the literal bindings of the recorded configuration by ``"Configurable.parameter"``."""
     files = files_of(recorded.path)
     name = configuration_name(files)
-    return {_short(binding): binding.value for binding in parse(files.read(name, _MAX_CONFIG_BYTES), name)}
-
-
-def _short(binding: Binding) -> str:
-    return ".".join(binding.name.split(".")[-2:])
+    parsed = parse(files.read(name, _MAX_CONFIG_BYTES), name)
+    return {".".join(binding.name.split(".")[-2:]): binding.value for binding in parsed}
 
 
 def _recorded_settings(manifest: Manifest, bindings: Mapping[str, Any]) -> dict[str, Any]:

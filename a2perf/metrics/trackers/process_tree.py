@@ -35,7 +35,6 @@ class TreeSample:
         memory_method: ``"cgroup"`` where that peak is the control group's (with file cache, shared memory and
             buffers), else ``"resident sets"``.
         io_read_bytes: fetched from storage (not from the page cache).
-        root_alive: whether the root still runs (not gone, not a zombie).
     """
 
     pids: frozenset[int]
@@ -47,7 +46,6 @@ class TreeSample:
     memory_peak_bytes: int | None
     io_read_bytes: int
     io_write_bytes: int
-    root_alive: bool
     memory_method: str = "resident sets"
 
     @property
@@ -155,8 +153,7 @@ class ProcTree:
         """Reads the tree as it is now."""
         before, before_io = self._members, self._io
         self._members = self._find_members()
-        running = [stat for stat in self._members.values() if stat.state not in "ZX"]
-        living = [stat for stat in running if stat.pid != self._guard]
+        living = [stat for stat in self._members.values() if stat.state not in "ZX" and stat.pid != self._guard]
         self._io = {
             pid: io for pid in self._members if pid != self._guard and (io := procfs.read_storage_io(pid)) is not None
         }
@@ -182,7 +179,6 @@ class ProcTree:
             memory_peak_bytes=memory_peak if thorough else None,
             io_read_bytes=int(sum(io[0] for io in self._io.values()) + self._carried_io[0]),
             io_write_bytes=int(sum(io[1] for io in self._io.values()) + self._carried_io[1]),
-            root_alive=any(stat.pid == self._root for stat in running),
             memory_method=memory_method,
         )
 
@@ -339,13 +335,12 @@ class PsutilTree:
             memory_peak_bytes=rss if thorough else None,
             io_read_bytes=0,
             io_write_bytes=0,
-            root_alive=self._root.pid in living,
         )
 
 
 _NOTHING = TreeSample(
     pids=frozenset(), cpu_seconds=0.0, cpu_method="", threads=0, rss_bytes=0, pss_bytes=None, memory_peak_bytes=None,
-    io_read_bytes=0, io_write_bytes=0, root_alive=True,
+    io_read_bytes=0, io_write_bytes=0,
 )  # fmt: skip
 
 
@@ -405,5 +400,4 @@ def _sum(samples: list[TreeSample]) -> TreeSample:
         memory_peak_bytes=max([*peaks, rss]) if peaks else None,
         io_read_bytes=sum(sample.io_read_bytes for sample in samples),
         io_write_bytes=sum(sample.io_write_bytes for sample in samples),
-        root_alive=any(sample.root_alive for sample in samples[1:] or samples),
     )

@@ -68,7 +68,7 @@ class Outcome:
 
 def tick(elapsed_s: float, interval_s: float) -> Tick:
     """A sample of a tree that has the machine to itself."""
-    tree = TreeSample(frozenset({1}), elapsed_s, "cgroup_v2", 1, 10**9, None, None, 0, 0, True)
+    tree = TreeSample(frozenset({1}), elapsed_s, "cgroup_v2", 1, 10**9, None, None, 0, 0)
     return Tick(elapsed_s, interval_s, "", tree, elapsed_s, interval_s, interval_s)
 
 

@@ -25,7 +25,7 @@ KWH = 3.6e6
 
 
 def tick(elapsed, interval, *, cpu=0.0, busy=None, rss=0, pss=None, pids=()):
-    tree = TreeSample(frozenset(pids), cpu, "proc_stat", 1, rss, pss, None, 0, 0, True)
+    tree = TreeSample(frozenset(pids), cpu, "proc_stat", 1, rss, pss, None, 0, 0)
     return Tick(elapsed, interval, "", tree, cpu, cpu, busy)
 
 
