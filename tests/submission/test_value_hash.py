@@ -35,6 +35,7 @@ def test_the_hash_depends_on_structure_and_not_on_memory() -> None:
         (grid, grid), {"a": [1, 2]}, 1, 2, 1.0, True, "1", "2", [], [1, 2], [2, 1], np.zeros(0), [grid, 1 * grid.T],
     ]  # fmt: skip
     assert len({value_hash(value) for value in values}) == len(values)
+    assert [value_hash(value) for value in (-3, 0, 5)] == [value_hash(np.int64(value)) for value in (-3, 0, 5)]
     assert value_hash({"b": 1, "a": 2}) == value_hash({"a": 2, "b": 1})
 
 

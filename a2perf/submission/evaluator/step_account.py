@@ -9,6 +9,7 @@ running threads. At the end the sum is compared with the total of the tree, whic
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ class StepAccount:
     def __init__(self, participant: ParticipantProcess, timeout_s: float | None) -> None:
         self._timeout_s = timeout_s
         self._participant: ParticipantProcess | None = None
-        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._rows = array("q")  # a run may have millions of steps: 40 bytes each
         self._earlier_s = 0.0
         self._marked = (0, 0.0, "")
         self.follow(participant)
@@ -74,7 +75,7 @@ class StepAccount:
 
     def restart(self) -> None:
         """Discards all calls so far, at the end of the warm-up."""
-        self._rows.clear()
+        del self._rows[:]
         self._earlier_s = 0.0
         self._began_s = self._tree.sample().cpu_seconds
         self._after = self._clocks.read()
@@ -87,7 +88,7 @@ class StepAccount:
         before = clocks.read()
         answer = self._participant.infer(observation, self._timeout_s)
         after = clocks.read()
-        self._rows.append(
+        self._rows.extend(
             (answer.preprocess_ns, answer.infer_ns, answer.round_trip_ns, before - self._after, after - before)
         )
         self._after = after
@@ -101,11 +102,11 @@ class StepAccount:
     @property
     def calls(self) -> int:
         """Number of recorded calls."""
-        return len(self._rows)
+        return len(self._rows) // len(_COLUMNS)
 
     def columns(self, since: int = 0) -> dict[str, NDArray[np.int64]]:
         """Returns the calls with index ``since`` and above by column, in nanoseconds."""
-        table = np.array(self._rows[since:], dtype=np.int64).reshape(-1, len(_COLUMNS))
+        table = np.array(self._rows[since * len(_COLUMNS) :], dtype=np.int64).reshape(-1, len(_COLUMNS))
         return {name: table[:, place] for place, name in enumerate(_COLUMNS)}
 
     def steps(self, since: int = 0) -> dict[str, list[int]]:

@@ -35,6 +35,7 @@ def _multipliers(count: int) -> NDArray[np.uint64]:
 
 
 _table = _multipliers(1 << 12)
+_FIRST, _INTEGER = int(_table[0]), (("", "<i8", ()),)
 _constants: dict[Any, int] = {}
 
 
@@ -44,6 +45,8 @@ def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
     Args:
         packed: the same value as it was sent, which is faster.
     """
+    if type(value) is int and abs(value) < 1 << 63:  # as an array of one integer
+        return ((value * _FIRST + _constant(_INTEGER)) & _MASK) >> 32
     if packed is None:
         packed = _packed(value)
     total = int(np.dot(packed.words, _multipliers_up_to(len(packed.words)))) + _constant(packed.structure)
