@@ -160,7 +160,7 @@ class PackedArrays(NamedTuple):
 
 
 class _Layout:
-    """A request ``(word, arrays)`` whose arrays have fixed places in shared memory.
+    """A request ``(word, arrays)`` with fixed places for the arrays in shared memory.
 
     Attributes:
         size: bytes of shared memory.
@@ -215,7 +215,7 @@ class _Layout:
         return True
 
     def read(self, data: bytearray) -> tuple[str, Any]:
-        """Returns the request whose arrays are in this copy of the shared memory."""
+        """Returns the request with the arrays in this copy of the shared memory."""
         import numpy
 
         arrays = [numpy.ndarray(shape, dtype, data, offset) for shape, dtype, offset in self._places]
