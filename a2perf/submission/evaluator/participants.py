@@ -72,7 +72,7 @@ class Participants:
         tracker: yields the trackers to attach to the processes; none by default.
         services: the services of installed packages that the run uses; none by default.
         run_limit: the limit on the whole run; by default it counts from now.
-        env: the evaluator's environment, whose spaces the participant gets.
+        env: the evaluator's environment; the participant gets its spaces.
 
     Attributes:
         sampler: the trackers, or ``None``.
@@ -90,7 +90,7 @@ class Participants:
         mode: str, tracker: AbstractContextManager[Sampler] | None = None, services: Sequence[ServiceSession] = (),
         run_limit: RunLimit | None = None, env: Any = None,
     ) -> None:  # fmt: skip
-        # A held-out task may have other spaces than the one that the participant is told of.
+        # A held-out task may have other spaces than the task that the participant sees.
         self._spaces = {} if env is None or task.public_kwargs is not None else pickled_spaces(env)
         self.settings, self._task, self._manifest = settings, task, manifest
         self._folders, self._mode, self._tracker = folders, mode, tracker
