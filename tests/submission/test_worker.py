@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import a2perf
-from a2perf.submission.evaluator.plain_spaces import pickled_spaces
+from a2perf.submission.evaluator.plain_spaces import plain_spaces
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
 
 
@@ -110,7 +110,7 @@ def test_sent_spaces_are_known_without_building_the_environment(built: list[str]
     def sent() -> LazyEnvironment:
         with contextlib.closing(gymnasium.make("CartPole-v1")) as env:
             built.clear()
-            return LazyEnvironment("CartPole-v1", {}, pickled_spaces(env))
+            return LazyEnvironment("CartPole-v1", {}, plain_spaces(env))
 
     env, plain = sent(), LazyEnvironment("CartPole-v1", {})
     drawn = []
@@ -130,15 +130,37 @@ def test_sent_spaces_are_known_without_building_the_environment(built: list[str]
 def test_sent_spaces_hold_nothing_of_the_evaluators_environment() -> None:
     """Neither its generators, nor what somebody has hung on the space."""
     space = gymnasium.spaces.Dict({"b": gymnasium.spaces.Discrete(3), "a": gymnasium.spaces.Box(-1, 1, (2,))})
-    other = gymnasium.spaces.Text(5)
-    env = SimpleNamespace(observation_space=space, action_space=other)
+    env = SimpleNamespace(observation_space=space, action_space=gymnasium.spaces.Text(5))
     space.seed(0)
     space.secret = space["a"].secret = "seeds of the run"
-    found = pickled_spaces(env)
-    assert set(found) == {"observation_space"}
-    assert b"secret" not in found["observation_space"]
-    assert b"PCG64" not in found["observation_space"]
-    assert pickle.loads(found["observation_space"]) == space
+    sent = plain_spaces(env)
+    assert set(sent) == {"observation_space"}
+    assert "secret" not in repr(sent)
+    assert "PCG64" not in repr(sent)
+    received = LazyEnvironment("CartPole-v1", {}, sent).observation_space
+    assert received == space
+    assert not hasattr(received, "secret")
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gymnasium.spaces.Discrete(4, start=-2), gymnasium.spaces.MultiDiscrete([[2, 3]], start=[[0, 1]]),
+        gymnasium.spaces.MultiBinary(5), gymnasium.spaces.MultiBinary((2, 3)),
+        gymnasium.spaces.Box(-np.inf, np.array([1.0, 2.0]), dtype=np.float64),
+        gymnasium.spaces.Box(0, 255, (2, 2, 3), np.uint8),
+        gymnasium.spaces.Tuple([gymnasium.spaces.Dict({"x": gymnasium.spaces.Discrete(3)})]),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_sent_space_is_equal_and_draws_the_same(space: gymnasium.Space) -> None:
+    env = SimpleNamespace(observation_space=space, action_space=space)
+    received = LazyEnvironment("CartPole-v1", {}, plain_spaces(env)).action_space
+    assert received == space
+    assert received.dtype == space.dtype
+    received.seed(5)
+    space.seed(5)
+    assert str(received.sample()) == str(space.sample())
 
 
 def test_a_policy_that_asks_for_spaces_imports_no_environment(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ class CellSpace(gymnasium.spaces.Discrete):
         self._now = self._first = np.ones(cells, np.int8)
         self._seeded = False
 
-    def fresh(self) -> CellSpace:
-        """Returns a space of as many cells without a mask, see ``plain_spaces``."""
-        return CellSpace(int(self.n))
+    def arguments(self) -> tuple[int]:
+        """Returns the arguments that make the space without a mask, see ``plain_spaces``."""
+        return (int(self.n),)
 
     def show(self, mask: NDArray[np.int8], *, first: bool) -> None:
         """Sets the mask of the next action; ``first`` marks the first action of an episode."""

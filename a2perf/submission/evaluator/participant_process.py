@@ -201,7 +201,7 @@ class ParticipantProcess:
         self._ask("train", self._time_limit_s, dict(args), since_start=True)
 
     def load_policy(
-        self, args: Mapping[str, str], timeout_s: float = LOAD_TIMEOUT_S, *, spaces: Mapping[str, bytes] | None = None
+        self, args: Mapping[str, str], timeout_s: float = LOAD_TIMEOUT_S, *, spaces: Mapping[str, Any] | None = None
     ) -> None:
         """Imports inference.py and loads the policy; the limit counts from the start of the process.
 

@@ -33,7 +33,7 @@ from a2perf.submission.evaluator.identity import RunTask, participant_environmen
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participant_python import explain_missing_module, participant_python
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec, RunLimit
-from a2perf.submission.evaluator.plain_spaces import pickled_spaces
+from a2perf.submission.evaluator.plain_spaces import plain_spaces
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.evaluator.tracking import attach
 from a2perf.submission.participant.forms import form_of
@@ -91,7 +91,7 @@ class Participants:
         run_limit: RunLimit | None = None, env: Any = None,
     ) -> None:  # fmt: skip
         # A held-out task may have other spaces than the task that the participant sees.
-        self._spaces = {} if env is None or task.public_kwargs is not None else pickled_spaces(env)
+        self._spaces = {} if env is None or task.public_kwargs is not None else plain_spaces(env)
         self.settings, self._task, self._manifest = settings, task, manifest
         self._folders, self._mode, self._tracker = folders, mode, tracker
         self._all, self._of_process = ExitStack(), ExitStack()

@@ -1,56 +1,47 @@
-"""Spaces of an environment for the participant, which then need not build the environment to know them.
+"""Spaces of an environment as plain values for the participant, which then need not build the environment.
 
-Gymnasium's own spaces, and those with a method ``fresh()``, are made again from their bounds: an object of the
-evaluator's environment could carry the state of its generator, or a way to the environment.
+A space is the name of its class and the arguments that make it again; ``LazyEnvironment`` does that. Nothing else of
+the evaluator's environment is passed, such as the state of a generator.
 """
 
 from __future__ import annotations
 
 import contextlib
-import pickle
+from collections.abc import Callable
 from typing import Any
 
 from gymnasium import spaces
 
 from a2perf.submission.participant.wire import SPACES
 
-_KINDS = (
-    spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict, spaces.Tuple,
-)  # fmt: skip
+_ARGUMENTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    spaces.Box: lambda space: (space.low, space.high, None, space.dtype.name),
+    spaces.Discrete: lambda space: (int(space.n), None, int(space.start)),
+    spaces.MultiDiscrete: lambda space: (space.nvec, space.dtype.name, None, space.start),
+    spaces.MultiBinary: lambda space: (space.n if isinstance(space.n, int) else tuple(space.n),),
+    spaces.Dict: lambda space: tuple((name, plain_space(part)) for name, part in space.spaces.items()),
+    spaces.Tuple: lambda space: tuple(plain_space(part) for part in space.spaces),
+}
 
 
-def pickled_spaces(env: Any) -> dict[str, bytes]:
+def plain_spaces(env: Any) -> dict[str, tuple[str, Any]]:
     """Returns the spaces of an environment by the name of their attribute, without those of other kinds."""
-    found: dict[str, bytes] = {}
+    found = {}
     for name in SPACES:
-        space = getattr(env, name)
         with contextlib.suppress(TypeError):
-            again = _again(space)
-            if again == space:
-                found[name] = pickle.dumps(again)
+            found[name] = plain_space(getattr(env, name))
     return found
 
 
-def _again(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Returns a new space with the same elements.
+def plain_space(space: spaces.Space[Any]) -> tuple[str, Any]:
+    """Returns the class of a space, as ``module:name``, and its arguments.
 
     Raises:
-        TypeError: it is of a kind that is not known here.
+        TypeError: it is neither one of Gymnasium's kinds of numbers nor has a method ``arguments()``.
     """
-    if hasattr(space, "fresh"):  # a space of our domains
-        again: spaces.Space[Any] = space.fresh()
-        return again
-    if type(space) not in _KINDS:
-        raise TypeError(type(space).__name__)
-    if isinstance(space, spaces.Box):
-        return spaces.Box(space.low, space.high, dtype=space.dtype.type)
-    if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n), start=int(space.start))
-    if isinstance(space, spaces.MultiDiscrete):
-        return spaces.MultiDiscrete(space.nvec, dtype=space.dtype.type, start=space.start)
-    if isinstance(space, spaces.MultiBinary):
-        return spaces.MultiBinary(space.n)
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict([(name, _again(part)) for name, part in space.spaces.items()])
-    assert isinstance(space, spaces.Tuple)
-    return spaces.Tuple([_again(part) for part in space.spaces])
+    kind = type(space)
+    if hasattr(space, "arguments"):  # a space of our domains
+        return f"{kind.__module__}:{kind.__name__}", space.arguments()
+    if kind not in _ARGUMENTS:
+        raise TypeError(kind.__name__)
+    return f"gymnasium.spaces:{kind.__name__}", _ARGUMENTS[kind](space)

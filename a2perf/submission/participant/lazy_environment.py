@@ -6,9 +6,9 @@ evaluator never uses its results.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
-import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,12 +24,10 @@ class LazyEnvironment:
     ``isinstance(env, gymnasium.Env)`` is true; gymnasium is imported only when ``__class__`` or a space is read.
 
     Args:
-        spaces: pickled spaces by the name of their attribute.
+        spaces: class and arguments of spaces by the name of their attribute.
     """
 
-    def __init__(
-        self, env_id: str | None, kwargs: Mapping[str, Any], spaces: Mapping[str, bytes] | None = None
-    ) -> None:
+    def __init__(self, env_id: str | None, kwargs: Mapping[str, Any], spaces: Mapping[str, Any] | None = None) -> None:
         # The class's own attribute methods would build the environment.
         object.__setattr__(self, "_lazy_id", env_id)
         object.__setattr__(self, "_lazy_kwargs", dict(kwargs))
@@ -37,17 +35,17 @@ class LazyEnvironment:
         object.__setattr__(self, "_lazy_spaces", dict(spaces or {}))
 
     @classmethod
-    def from_variables(cls, spaces: Mapping[str, bytes] | None = None) -> LazyEnvironment:
+    def from_variables(cls, spaces: Mapping[str, Any] | None = None) -> LazyEnvironment:
         """Returns the environment that ``A2PERF_ENV_ID`` and ``A2PERF_ENV_KWARGS`` name."""
         return cls(os.environ.get(ID_VARIABLE), json.loads(os.environ.get(KWARGS_VARIABLE) or "{}"), spaces)
 
     def __getattr__(self, name: str) -> Any:
         if name in SPACES and object.__getattribute__(self, "_lazy_env") is None:
             known = object.__getattribute__(self, "_lazy_spaces")
-            if isinstance(known.get(name), bytes):
+            if type(known.get(name)) is tuple:
                 try:
-                    known[name] = pickle.loads(known[name])
-                except Exception:  # the participant's Gymnasium or NumPy has another form of it
+                    known[name] = _made(*known[name])
+                except Exception:  # the participant's Gymnasium makes it in another way
                     del known[name]
             if name in known:
                 return known[name]
@@ -81,15 +79,22 @@ class LazyEnvironment:
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = object.__getattribute__
-        spaces = own(self, "_lazy_spaces").items()
-        pickled = {name: space if isinstance(space, bytes) else pickle.dumps(space) for name, space in spaces}
-        return (LazyEnvironment, (own(self, "_lazy_id"), own(self, "_lazy_kwargs"), pickled))
+        return (LazyEnvironment, (own(self, "_lazy_id"), own(self, "_lazy_kwargs"), own(self, "_lazy_spaces")))
 
     def close(self) -> None:
         """Closes the environment if it was built."""
         env = object.__getattribute__(self, "_lazy_env")
         if env is not None:
             env.close()
+
+
+def _made(kind: str, arguments: tuple[Any, ...]) -> Any:
+    """Returns a space; see the evaluator's ``plain_spaces``."""
+    module, _, name = kind.partition(":")
+    make = getattr(importlib.import_module(module), name)
+    if name == "Dict":
+        return make([(key, _made(*part)) for key, part in arguments])
+    return make([_made(*part) for part in arguments]) if name == "Tuple" else make(*arguments)
 
 
 def _built(lazy: LazyEnvironment) -> Any:

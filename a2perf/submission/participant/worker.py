@@ -96,7 +96,7 @@ class Worker:
         require_done("train", result)
         return ("ok", elapsed)
 
-    def load_policy(self, args: Mapping[str, str], spaces: Mapping[str, bytes]) -> tuple[Any, ...]:
+    def load_policy(self, args: Mapping[str, str], spaces: Mapping[str, Any]) -> tuple[Any, ...]:
         """Imports inference.py and calls ``load_policy``; see ``LazyEnvironment`` for ``spaces``.
 
         Answers with the wall time of the call in nanoseconds, and whether the submission reports a confidence.

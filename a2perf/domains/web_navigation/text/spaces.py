@@ -29,9 +29,9 @@ class ShownText(spaces.Text):
     def __init__(self, max_length: int = MOST_SHOWN) -> None:
         super().__init__(max_length, min_length=0, charset=_PRINTABLE + "\n")
 
-    def fresh(self) -> ShownText:
-        """Returns the same space with a new generator, see ``plain_spaces``."""
-        return ShownText(self.max_length)
+    def arguments(self) -> tuple[int]:
+        """Returns the arguments that make the space again, see ``plain_spaces``."""
+        return (self.max_length,)
 
     def contains(self, x: Any) -> bool:
         """Returns whether ``x`` is such a text."""
@@ -45,9 +45,9 @@ class ActionText(spaces.Text):
         super().__init__(max_length, min_length=0, charset=string.printable)
         self.elements = elements
 
-    def fresh(self) -> ActionText:
-        """Returns the same space with a new generator, see ``plain_spaces``."""
-        return ActionText(self.elements, self.max_length)
+    def arguments(self) -> tuple[int, int]:
+        """Returns the arguments that make the space again, see ``plain_spaces``."""
+        return self.elements, self.max_length
 
     def contains(self, x: Any) -> bool:
         """Returns whether ``x`` is such a text."""
