@@ -32,7 +32,8 @@ class SharedRegion:
             # Before the seals: they refuse every later writable mapping, but keep this one.
             self._map = mmap.mmap(self.descriptor, CAPACITY_BYTES)
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-            # Before Linux 5.1 this seal does not exist. A participant can then corrupt its observations and their hashes.
+            # Before Linux 5.1 this seal does not exist. A participant can then corrupt its own observations, and the
+            # hashes of them.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, _F_SEAL_FUTURE_WRITE)
         except BaseException:
