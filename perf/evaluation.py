@@ -1,6 +1,7 @@
 """Speed of an evaluated step, against the same environment without a2perf.
 
     python perf/evaluation.py [--json] [--seconds 3] [--rounds 3] [--sandbox bubblewrap]
+    python perf/evaluation.py --where     # where an evaluated step goes, in microseconds
 
 A policy that always gives the same valid action (the first of the mask) plays the same task in three ways, in turns in
 one run: a loop in one process; Gymnasium's ``AsyncVectorEnv`` with one child; ``a2perf.evaluate``, which confines the
@@ -21,6 +22,12 @@ import gymnasium
 import numpy as np
 
 import a2perf
+from a2perf.sandbox import get_sandbox
+from a2perf.submission.evaluator.confinement import Confinement
+from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.rollouts import StepTrace, rollout
+from a2perf.submission.evaluator.step_account import StepAccount
 
 TASKS = {"web level 1": "difficulty_level_1_num_websites_1", "toy circuit": "toy_macro_stdcell",
          "quadruped": "synthetic_pace"}  # fmt: skip
@@ -81,14 +88,75 @@ def async_vector(task: Any, seconds: float) -> float:
         envs.close()
 
 
+class _Timed(gymnasium.Wrapper):
+    """Adds up the time of steps and resets."""
+
+    ns = 0
+
+    def step(self, action: Any) -> Any:
+        began = time.perf_counter_ns()
+        result = self.env.step(action)
+        self.ns += time.perf_counter_ns() - began
+        return result
+
+    def reset(self, **options: Any) -> Any:
+        began = time.perf_counter_ns()
+        result = self.env.reset(**options)
+        self.ns += time.perf_counter_ns() - began
+        return result
+
+
+class _TimedTrace(StepTrace):
+    """Adds up the time of the hashes."""
+
+    ns = 0
+
+    def act(self, *arguments: Any) -> None:
+        began = time.perf_counter_ns()
+        super().act(*arguments)
+        _TimedTrace.ns += time.perf_counter_ns() - began
+
+
+def where(task: Any, seconds: float, sandbox: str) -> dict[str, float]:
+    """Returns the mean microseconds per step of each part of an evaluated step; resets count in the environment."""
+    with tempfile.TemporaryDirectory() as folder, _Timed(_make(task)) as env:
+        entry = _entry(Path(folder))
+        spec = ParticipantSpec(submission=entry, logs=Path(folder, "logs"))
+        with ParticipantProcess(spec, Confinement(sandbox=get_sandbox(sandbox))) as process:
+            process.start()
+            process.load_policy({})
+            account = StepAccount(process, 60.0)
+            rollout(env, account, index=0, seed=0, trace=StepTrace())
+            first, env.ns, _TimedTrace.ns, seed = account.calls, 0, 0, 0
+            began = time.perf_counter()
+            while time.perf_counter() - began < seconds:
+                seed += 1
+                rollout(env, account, index=seed, seed=seed, trace=_TimedTrace())
+            steps, wall_us = account.calls - first, (time.perf_counter() - began) * 1e6
+            columns = account.columns(first)
+    inside = (columns["infer_ns"] + columns["preprocess_ns"]).sum() / 1e3 / steps
+    found = {
+        "environment": env.ns / 1e3 / steps,
+        "hashes": _TimedTrace.ns / 1e3 / steps,
+        "policy": float(inside),
+        "transport": float(columns["round_trip_ns"].sum() / 1e3 / steps - inside),
+    }
+    return {**found, "checks and account": wall_us / steps - sum(found.values()), "step": wall_us / steps}
+
+
+def _entry(folder: Path) -> Path:
+    entry = folder / "entry"
+    entry.mkdir()
+    (entry / "inference.py").write_text(POLICY)
+    for name in ("train.py", "requirements.txt", "__init__.py"):
+        (entry / name).write_text("")
+    return entry
+
+
 def evaluated(task: Any, episodes: int, sandbox: str) -> tuple[float, float, float]:
     """Returns steps per second, the median round trip in us, and the wall time of the whole call in s."""
     with tempfile.TemporaryDirectory() as folder:
-        entry = Path(folder, "entry")
-        entry.mkdir()
-        (entry / "inference.py").write_text(POLICY)
-        for name in ("train.py", "requirements.txt", "__init__.py"):
-            (entry / name).write_text("")
+        entry = _entry(Path(folder))
         began = time.perf_counter()
         result = a2perf.evaluate(
             entry, task.name, episodes=episodes, root_dir=Path(folder, "run"), sandbox=sandbox, progress=False,
@@ -107,10 +175,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sandbox", default="bubblewrap")
+    parser.add_argument("--where", action="store_true", help="print where a step goes")
     options = parser.parse_args()
     found: dict[str, dict[str, float]] = {}
     for label, name in TASKS.items():
         task = next(task for task in a2perf.tasks() if task.name == name)
+        if options.where:
+            found[label] = where(task, options.seconds, options.sandbox)
+            if not options.json:
+                print(label, {name: round(value, 1) for name, value in found[label].items()}, flush=True)
+            continue
         rows = []
         episodes = 3
         for turn in range(options.rounds + 1):
