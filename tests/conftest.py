@@ -39,6 +39,7 @@ hypothesis.settings.load_profile("suite")
 
 REAL_ENVIRONMENT = dict(os.environ)
 sys.dont_write_bytecode = True  # byte code in examples/ would change the hashes that the recorded results name
+os.umask(0o022)  # files that a test gives to another user, or compares with their modes
 
 
 # --- folders of our own -----------------------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 def _room(item: pytest.Item) -> str:
     """Returns the folder of a test without a group of its own."""
-    return item.path.parent.relative_to(Path(__file__).parent).as_posix()
+    return item.path.parent.relative_to(Path(__file__).parents[1]).as_posix().removeprefix("tests/")
 
 
 def _reason(report: pytest.CollectReport | pytest.TestReport) -> str:
