@@ -1,6 +1,6 @@
 """A hash of observations and actions that reads 100 kB in a few microseconds.
 
-The arrays of a value, in the order of their names and each from a multiple of 64 bytes on, are 64-bit words w_i. The
+The arrays of a value, in their order and each from a multiple of 64 bytes on, are 64-bit words w_i. The
 hash is the upper half of c + sum of w_i * m_i modulo 2^64, with odd multipliers m_i from SplitMix64 (Steele, Lea,
 Flood: Fast splittable pseudorandom number generators, 2014). A change of any single word changes the sum. c depends on
 names, dtypes and shapes. The hash detects differences between two runs; it does not resist somebody who looks for equal
@@ -57,7 +57,7 @@ def _packed(value: Any) -> PackedArrays:
     """Packs a value; one that does not consist of named arrays becomes one array of bytes."""
     named = value if type(value) is dict else {"": value}
     if named and all(isinstance(item, _NUMBERS) for item in named.values()):
-        arrays = [(str(name), np.asarray(named[name])) for name in sorted(named)]
+        arrays = [(str(name), np.asarray(item)) for name, item in named.items()]
     else:
         arrays = []
     if not arrays or any(array.dtype.hasobject for _, array in arrays):
@@ -90,9 +90,9 @@ def _multipliers_up_to(count: int) -> NDArray[np.uint64]:
 
 def _collect(value: Any, parts: list[bytes]) -> None:
     if isinstance(value, Mapping):
-        for name in sorted(value):
+        for name, item in value.items():
             parts.append(f"{name}\0".encode())
-            _collect(value[name], parts)
+            _collect(item, parts)
     elif isinstance(value, list | tuple):
         parts.append(f"{len(value)}\0".encode())
         for item in value:

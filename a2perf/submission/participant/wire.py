@@ -151,7 +151,7 @@ class PackedArrays(NamedTuple):
     """The arrays of the last request in shared memory, each from a multiple of 64 bytes on; valid until the next one.
 
     Attributes:
-        structure: name, dtype and shape of each array, in the order of the names.
+        structure: name, dtype and shape of each array, in their order.
         words: the memory as 64-bit words; bytes between two arrays are 0.
     """
 
@@ -198,10 +198,8 @@ class _Layout:
         self._targets = [numpy.ndarray(shape, dtype, region.view, offset) for shape, dtype, offset in self._places]
         words = numpy.frombuffer(region.view, numpy.uint64, self.size // 8)
         words[:] = 0
-        names = self._names or ("",)
-        if list(names) == sorted(names):
-            pairs = zip(names, self._places, strict=True)
-            self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs), words)
+        pairs = zip(self._names or ("",), self._places, strict=True)
+        self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs), words)
 
     def write(self, value: tuple[Any, Any]) -> bool:
         """Copies the arrays of a request to their places; returns False if it has another layout."""
@@ -357,7 +355,7 @@ class Connection:
 
     @property
     def packed(self) -> PackedArrays | None:
-        """The arrays of the last request, if all of it was arrays with sorted names."""
+        """The arrays of the last request, if all of it was arrays."""
         return None if self._layout is None else self._layout.packed
 
     def shut_down(self) -> None:
