@@ -30,6 +30,11 @@ def score(*runs: Run, **given: float) -> dict:
     return registry.score(ScoredRuns(runs, "inference", **given), names=["reliability"])
 
 
+@pytest.mark.parametrize(("outcomes", "value"), [([1, 1, 1], 1.0), ([0, 0], 1.0), ([1, 0], 0.0), ([1, 1, 1, 0], 0.25)])
+def test_outcome_consistency(outcomes: list[int], value: float) -> None:
+    assert consistency.outcome_consistency(outcomes) == pytest.approx(value, **TIGHT)
+
+
 # --- Formulas
 
 
@@ -114,6 +119,10 @@ def test_auroc_is_the_share_of_ordered_pairs() -> None:
     ]
     assert predictability.auroc(confidence, success) == pytest.approx(np.mean(pairs), **TIGHT)
     assert math.isnan(predictability.auroc([0.5, 0.6], [1, 1]))
+
+
+def test_brier_score() -> None:
+    assert predictability.brier_score([0.8, 0.4], [1, 0]) == pytest.approx((0.04 + 0.16) / 2, **TIGHT)
 
 
 def test_risk_coverage_of_ties_is_the_mean_over_their_orders() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,17 @@ def test_training_bundle_has_its_curve_and_clock(tmp_path: Path, events: bool):
     assert run.conditions == []
 
 
+def test_newer_schema_is_stated_and_the_other_files_are_read(tmp_path: Path):
+    path = made_bundles.write_inference(tmp_path / "R", 3)
+    content = json.loads((path / "manifest.json").read_text())
+    write_json(path / "manifest.json", {**content, "schema": 99})
+    run = only(tmp_path)
+    assert any("manifest.json could not be read: manifest.json has schema 99" in text for text in run.conditions)
+    assert run.identity.state == "unreadable"
+    assert len(run.returns["inference"]) == 1
+    assert len(run.latency_s["infer_once"]) == 200
+
+
 @pytest.mark.parametrize("name", ["rollouts.json", "latency.npz", "latency.json", "inference_emissions.csv"])
 def test_one_damaged_file_costs_only_itself(tmp_path: Path, name: str):
     path = made_bundles.write_inference(tmp_path / "R", 3)
@@ -131,6 +143,19 @@ def test_attic_and_classic_files_beside_bundles_are_no_runs_of_their_own(tmp_pat
     (tmp_path / "R" / "metrics").mkdir()
     write_json(tmp_path / "R" / "metrics" / "inference_metrics_results.json", {})
     assert [run.label for run in find_runs([tmp_path])] == ["R/inference", "R/train"]
+
+
+def test_corrupt_event_file_is_named_with_its_offset(tmp_path: Path):
+    path = made_bundles.write_train(tmp_path / "R", 1)
+    events = next((path / "artifacts").iterdir())
+    data = bytearray(events.read_bytes())
+    at = len(made.version()) + 20
+    data[at] ^= 0xFF
+    events.write_bytes(bytes(data))
+    run = only(tmp_path)
+    assert run.curve is not None
+    assert len(run.curve.steps) == 299
+    assert f"artifacts/{events.name}: byte {len(made.version())}" in " ".join(run.conditions)
 
 
 # --- the earlier platform ---------------------------------------------------------------------------------------------
@@ -190,6 +215,14 @@ def test_clock_that_runs_backwards_is_stated(tmp_path: Path):
     run = only(tmp_path)
     assert any("the clock runs backwards at" in condition for condition in run.conditions)
     assert len(run.emissions["train"]["duration"]) == 60
+
+
+def test_missing_columns_are_stated(tmp_path: Path):
+    unit = made_bundles.write_earlier(tmp_path, 7)
+    (unit / "metrics" / "train_emissions.csv").write_text("timestamp,duration\n2026-01-01T00:00:00,1.0\n")
+    run = only(tmp_path)
+    assert any("no column run_id, energy_consumed" in condition for condition in run.conditions)
+    assert run.curve is not None
 
 
 # --- trainers' logs and tables ----------------------------------------------------------------------------------------
@@ -254,6 +287,15 @@ def test_a_step_is_known_when_its_last_writer_has_logged_it(tmp_path: Path):
     assert curve.times_s is not None
     assert (curve.values.tolist(), curve.times_s.tolist()) == ([2.0, 4.0], [1017.0, 1027.0])
     assert curve.times_since == "epoch"
+
+
+def test_a_pipe_in_place_of_a_table_is_stated_and_not_waited_for(tmp_path: Path):
+    made_bundles.write_train(tmp_path / "R", 1)
+    (tmp_path / "R" / "train" / "metrics" / "train_emissions.csv").unlink()
+    os.mkfifo(tmp_path / "R" / "train" / "metrics" / "train_emissions.csv")
+    run = only(tmp_path)
+    assert any("train_emissions.csv: not a regular file" in condition for condition in run.conditions)
+    assert run.curve is not None
 
 
 def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from a2perf.constants import ReliabilityMetrics
 from a2perf.errors import UserError
-from a2perf.metrics import lowpass
+from a2perf.metrics import lowpass, reliability
 from a2perf.metrics.curves import clean
 from a2perf.metrics.reliability import rollouts, training
-from a2perf.metrics.reliability_corrected import slopes, windowed
-from a2perf.metrics.statistics import drawdown, iqr, mad, std
+from a2perf.metrics.reliability_corrected import of_resamples, slopes, windowed
+from a2perf.metrics.reliability_upstream import iqr_by_step, windowed_iqr
+from a2perf.metrics.statistics import cvar, drawdown, iqr, mad, std
 from tests.golden.recorded import cases
 from tests.metrics import plain_reliability as plain
 
@@ -62,6 +64,21 @@ def test_a2perf_profile_repeats_the_earlier_platform(case: str) -> None:
             allowed = noise if name == "IqrAcrossRuns" else 1e-9
             assert scores[name].value == pytest.approx(expected["mean"], rel=1e-9, abs=allowed)
             assert scores[name].spread == pytest.approx(expected["std"], rel=1e-9, abs=allowed)
+
+
+@pytest.mark.parametrize("case", ["tiny3x5", "uneven4x20"])
+def test_filtered_curves_and_windows_repeat_the_recorded_ones(case: str) -> None:
+    recorded = _golden()[case]
+    curves = [clean(*curve) for curve in recorded["curves"]]
+    across = recorded["a2perf"]["dispersion_across_runs"]
+    filtered = lowpass.polynomial([curve.values for curve in curves])
+    noise = FILTER_NOISE * max(np.abs(curve.values).max() for curve in curves)
+    for curve, expected in zip(filtered, across["lowpass_curves"], strict=True):
+        np.testing.assert_allclose(curve, expected, rtol=0, atol=noise)
+    ranges = iqr_by_step([c.steps for c in curves], filtered)
+    np.testing.assert_allclose(ranges, across["iqr_per_step"], rtol=0, atol=2 * noise)
+    for run, expected in recorded["a2perf"]["dispersion_within_runs"]["iqr_per_seed"].items():
+        np.testing.assert_allclose(windowed_iqr(curves[int(run)]), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("case", ["tiny3x5", "const3x12", "uneven4x20"])
@@ -147,6 +164,35 @@ def test_a_sparse_curve_over_a_huge_range_equals_plain_loops() -> None:
     values = np.sin(steps) * 3
     found = training([(steps, values)], "upstream")["IqrWithinRuns"]
     assert found.value == pytest.approx(plain.within_runs([(steps, values)])[0], rel=1e-9)
+
+
+def _forwards_and_backwards(b: Any, a: Any, state: Any, curve: Any, pad: int) -> Any:
+    signal = pytest.importorskip("scipy.signal")
+    ends = 2 * curve[0] - curve[pad:0:-1], 2 * curve[-1] - curve[-2 : -pad - 2 : -1]
+    longer = np.concatenate([ends[0], curve, ends[1]])
+    forwards, _ = signal.lfilter(b, a, longer, zi=state * longer[0])
+    backwards, _ = signal.lfilter(b, a, forwards[::-1], zi=state * forwards[-1])
+    return backwards[::-1][pad : pad + curve.size]
+
+
+def test_filter_passes_are_those_of_the_textbook() -> None:
+    signal = pytest.importorskip("scipy.signal")
+    curves = [np.cumsum(np.random.default_rng(n).normal(size=n)) for n in (1, 2, 28, 300, 1000)]
+    b, a = signal.butter(8, 0.01)
+    sos = signal.butter(8, 0.01, output="sos")
+    np.testing.assert_allclose(lowpass._B, b, rtol=1e-12)
+    np.testing.assert_allclose(lowpass._A, a, rtol=1e-12)
+    # The steady state solves ill-conditioned equations, so every library finds another one, and results differ by up
+    # to 2e-2 of the largest value. Ours solves them too: a constant input of 1 changes it by rounding only.
+    _, after = signal.lfilter(lowpass._B, lowpass._A, [1.0], zi=lowpass._STEADY)
+    np.testing.assert_allclose(after, lowpass._STEADY, rtol=0, atol=np.spacing(np.abs(a).max()))
+    for curve, found, sound in zip(curves, lowpass.polynomial(curves), lowpass.sections(curves), strict=True):
+        pad = min(curve.size - 1, 27)
+        textbook = _forwards_and_backwards(b, a, signal.lfilter_zi(b, a), curve, pad)
+        np.testing.assert_allclose(textbook, signal.filtfilt(b, a, curve, padlen=pad), rtol=1e-9, atol=1e-12)
+        expected = _forwards_and_backwards(lowpass._B, lowpass._A, lowpass._STEADY, curve, pad)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(sound, signal.sosfiltfilt(sos, curve, padlen=pad), rtol=1e-7, atol=1e-8)
 
 
 def test_filter_coefficients_are_those_of_the_textbook() -> None:
@@ -312,6 +358,14 @@ def test_points_that_are_not_finite_are_left_out_and_said() -> None:
         assert any(note.startswith("run 0: 2 of 40 points are not finite") and "last" in note for note in found.notes)
 
 
+def test_a_restarted_step_counter_is_mended_by_the_stated_rule() -> None:
+    steps, values = [0, 10, 20, 30, 20, 30, 40], [0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 7.0]
+    kept = clean(steps, values)
+    assert kept.steps.tolist() == [0, 10, 20, 30, 40]
+    assert kept.values.tolist() == [0, 1, 5, 6, 7]
+    assert "went back 1 time" in kept.notes[0]
+
+
 def test_runs_that_share_no_step_are_compared_only_where_they_can_be() -> None:
     generator = np.random.default_rng(0)
     shifted = [(np.arange(run, 60, 3), generator.normal(size=len(range(run, 60, 3)))) for run in range(3)]
@@ -327,6 +381,40 @@ def test_short_curves_are_flagged() -> None:
     assert any("transients" in note for note in training(_random_curves(0), "upstream")["IqrAcrossRuns"].notes)
     found = training(_random_curves(0), "corrected")["IqrAcrossRuns"]
     assert any("not low-pass filtered" in note for note in found.notes)
+
+
+def test_every_member_of_the_enum_has_a_score_and_its_alias_the_same_name() -> None:
+    found = training(_random_curves(0), "upstream") | rollouts([np.arange(5.0)] * 3, "upstream")
+    assert set(found) == {member.value for member in ReliabilityMetrics}
+    assert reliability.metric_name("LowerCVaROnAcross") == "LowerCVarOnAcross"
+    assert reliability.metric_name(ReliabilityMetrics.IqrAcrossRuns) == "IqrAcrossRuns"
+
+
+def test_cvar_keeps_its_tail_when_neighbours_are_equal() -> None:
+    values = np.array([0.1 + 0.2] * 7 + [0.3])
+    assert cvar(values, 0.05, "lower") == pytest.approx(0.3)
+    assert cvar(np.full(5, 1 / 3), 0.05, "upper") == pytest.approx(1 / 3)
+
+
+def test_catalogue_says_what_each_metric_is() -> None:
+    for name, metric in reliability.METRICS.items():
+        assert metric.name == name
+        assert metric.formula
+        assert metric.source
+        assert metric.needs
+        assert metric.category == "reliability"
+
+
+@pytest.mark.parametrize("statistic", [iqr, mad, std])
+@pytest.mark.parametrize("shape", [(3, 1), (5, 101), (12, 40)])
+def test_resampled_dispersions_are_the_same_bits_however_they_lie_in_memory(statistic: Any, shape: Any) -> None:
+    generator = np.random.default_rng(3)
+    matrix = generator.normal(size=shape)
+    rows = generator.integers(0, shape[0], size=(50, shape[0]))
+    plain = np.asarray(statistic(matrix[rows], axis=1))
+    found = of_resamples(statistic, matrix, rows)
+    assert np.array_equal(found, plain)
+    assert np.array_equal(found.mean(axis=1), plain.mean(axis=1))
 
 
 # --- refusals and equal bits ------------------------------------------------------------------------------------------

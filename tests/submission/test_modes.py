@@ -100,6 +100,13 @@ def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
     with np.load(metrics / "latency.npz") as arrays:
         assert arrays["infer_ns"].shape == (20,)
         assert np.all(arrays["round_trip_ns"] >= arrays["infer_ns"] + arrays["preprocess_ns"])
+        seconds = arrays["infer_ns"] * 1e-9
+    expected = {
+        "mean_s": seconds.mean(), "std_s": seconds.std(ddof=1), "min_s": seconds.min(), "median_s": np.median(seconds),
+        "p90_s": np.percentile(seconds, 90), "p99_s": np.percentile(seconds, 99), "max_s": seconds.max(),
+        "throughput_hz": 1 / seconds.mean(),
+    }  # fmt: skip
+    assert {name: latency["infer_once"][name] for name in expected} == pytest.approx(expected)
     episodes = json.loads((metrics / "rollouts.json").read_text())["episodes"]
     assert [episode["index"] for episode in episodes] == [0, 1]
     with np.load(metrics / "rollout_steps.npz") as steps:

@@ -49,6 +49,13 @@ def test_every_classic_parameter_defaults_to_not_given():
     assert {name: parameters[name].default for name in CLASSIC} == {**dict.fromkeys(CLASSIC), "pue": 1.0}
 
 
+def test_every_field_of_the_settings_is_a_parameter():
+    parameters = set(inspect.signature(emissions._track_emissions_decorator).parameters) - {"fn"}
+    fields = set(EmissionsSettings.__dataclass_fields__)
+    assert parameters - fields == set(emissions.RENAMED)
+    assert fields - parameters == set()
+
+
 def test_every_parameter_is_one_of_codecarbons():
     from codecarbon import track_emissions
 

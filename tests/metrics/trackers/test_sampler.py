@@ -74,6 +74,7 @@ def test_numbers_of_a_run_agree_with_each_other_and_with_the_kernel(spawn, tmp_p
     sampler.attach(process.pid)
     end(process)
     report = sampler.stop()
+    assert sampler.stop() is report
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
     assert report.cpu_seconds == pytest.approx(usage.ru_utime + usage.ru_stime, abs=0.001)
