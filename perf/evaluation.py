@@ -131,7 +131,7 @@ def where(task: Any, seconds: float, sandbox: str) -> dict[str, float]:
             began = time.perf_counter()
             while time.perf_counter() - began < seconds:
                 seed += 1
-                rollout(env, account, index=seed, seed=seed, trace=_TimedTrace())
+                rollout(env, account, index=seed, seed=seed, trace=_TimedTrace(account.packed))
             steps, wall_us = account.calls - first, (time.perf_counter() - began) * 1e6
             columns = account.columns(first)
     inside = (columns["infer_ns"] + columns["preprocess_ns"]).sum() / 1e3 / steps
@@ -193,8 +193,6 @@ def main() -> None:
             if turn:  # the first turn fills caches and tells how long an episode takes
                 rows.append((loop, child, ours, trip, wall_s, ours / loop, ours / child))
             else:
-                with _make(task):
-                    pass
                 episodes = max(3, min(2000, int(episodes * options.seconds / max(0.05, wall_s - 1.0))))
         names = ("loop steps/s", "async steps/s", "evaluated steps/s", "round trip us", "call s", "over loop",
                  "over async")  # fmt: skip

@@ -29,12 +29,11 @@ from a2perf.submission.evaluator.disk_space import DiskSpace
 from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 from a2perf.submission.evaluator.service_channel import ServiceChannel
-from a2perf.submission.participant.shared_region import SharedRegion
+from a2perf.submission.participant.shared_region import PackedArrays, SharedRegion
 from a2perf.submission.participant.wire import (
     PROTOCOL_VERSION,
     Connection,
     ConnectionClosed,
-    PackedArrays,
     Unsendable,
     WireError,
     WireTimeout,

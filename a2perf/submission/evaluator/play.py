@@ -117,7 +117,7 @@ class _Rollouts:
         settings = self._settings
         recorder = ActionRecorder(world.action_space) if self._studied else None
         before = account.calls
-        trace = StepTrace() if planned.is_scored else None
+        trace = StepTrace(account.packed) if planned.is_scored else None
         try:
             episode = rollout(
                 world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,

@@ -61,14 +61,11 @@ class RunProgress:
         self._print(text, not self._quiet)
 
     def _print(self, text: str, shown: bool) -> None:
-        if shown:
-            self._write(f"{self._prefix}{text}".replace("\n", "\n    "))
-
-    def _write(self, text: str) -> None:
-        if self._bar is not None:
-            self._bar.console.print(text)
-        else:
-            print(terminal_text(text), file=sys.stderr, flush=True)
+        line = f"{self._prefix}{text}".replace("\n", "\n    ")
+        if shown and self._bar is not None:
+            self._bar.console.print(line)
+        elif shown:
+            print(terminal_text(line), file=sys.stderr, flush=True)
 
     def phase(self, name: str, total: int | None = None) -> None:
         """Starts a phase of ``total`` items; None if the number is unknown."""

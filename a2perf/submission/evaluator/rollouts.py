@@ -18,16 +18,13 @@ from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.failures import bad_output, illegal
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.value_hash import value_hash
-from a2perf.submission.participant.wire import PackedArrays
+from a2perf.submission.participant.shared_region import PackedArrays
 
 _MAX_INFO_ITEMS = 16
 
 
 class Policy(Protocol):
-    """Maps an observation to an action; the participant process is one.
-
-    One that sends observations may have the attribute ``packed``, see ``wire.PackedArrays``.
-    """
+    """Maps an observation to an action; the participant process is one."""
 
     def infer(self, observation: Any) -> Any:
         """Returns a record with the attribute ``action``."""
@@ -53,20 +50,20 @@ class StepTrace:
 
     Two runs with the same seeds can then be compared step by step (``a2perf reproduce``): the first difference shows
     whether the environment or the policy acted differently first.
+
+    Args:
+        packed: returns the last observation as it was sent, if it was.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, packed: Callable[[], PackedArrays | None] = lambda: None) -> None:
+        self._packed = packed
         self._observations: list[int] = []
         self._actions: list[int] = []
         self._rewards: list[float] = []
 
-    def act(self, observation: Any, action: Any, packed: PackedArrays | None = None) -> None:
-        """Adds an observation and the action; call it before the step, which may reuse the observation's memory.
-
-        Args:
-            packed: the observation as it was sent.
-        """
-        self._observations.append(value_hash(observation, packed))
+    def act(self, observation: Any, action: Any) -> None:
+        """Adds an observation and the action; call it before the step, which may reuse the observation's memory."""
+        self._observations.append(value_hash(observation, self._packed()))
         self._actions.append(value_hash(action))
 
     def reward(self, reward: float) -> None:
@@ -111,7 +108,7 @@ def rollout(
         if on_step is not None:
             on_step(observation, action)
         if trace is not None:
-            trace.act(observation, action, getattr(policy, "packed", None))
+            trace.act(observation, action)
         try:
             observation, reward, terminated, truncated, info = env.step(action)
         except IllegalAnswer as error:

@@ -22,7 +22,7 @@ from a2perf.metrics.trackers.process_tree import Tree, open_tree
 from a2perf.records import StepCosts
 from a2perf.submission.evaluator.answers import Answer
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.participant.wire import PackedArrays
+from a2perf.submission.participant.shared_region import PackedArrays
 
 SLACK_S = 0.25e-3
 """Allowed processor time per step after an answer: returning, waiting and garbage collection take less."""
@@ -94,9 +94,8 @@ class StepAccount:
         self._after = after
         return answer
 
-    @property
     def packed(self) -> PackedArrays | None:
-        """See ``ParticipantProcess.packed``."""
+        """Returns the last observation as it was sent, if it consisted of arrays; valid until the next one."""
         return None if self._participant is None else self._participant.packed
 
     @property

@@ -10,20 +10,16 @@ hashes.
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.submission.participant.wire import PackedArrays
+from a2perf.submission.participant.shared_region import Layout, PackedArrays
 
-_WORD = 8
-_ALIGNMENT = 64
 _MASK = (1 << 64) - 1
 _MOST_STRUCTURES = 64
-_NUMBERS = (np.ndarray, np.generic, int, float)
 
 
 def _multipliers(count: int) -> NDArray[np.uint64]:
@@ -45,7 +41,7 @@ def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
     Args:
         packed: the same value as it was sent, which is faster.
     """
-    if type(value) is int and abs(value) < 1 << 63:  # as an array of one integer
+    if type(value) is int and abs(value) < 1 << 63:  # as an array of one integer, which takes longer
         return ((value * _FIRST + _constant(_INTEGER)) & _MASK) >> 32
     if packed is None:
         packed = _packed(value)
@@ -54,21 +50,19 @@ def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
 
 
 def _packed(value: Any) -> PackedArrays:
-    """Packs a value; one that does not consist of named arrays becomes one array of bytes."""
-    named = value if type(value) is dict else {"": value}
-    if named and all(isinstance(item, _NUMBERS) for item in named.values()):
-        arrays = [(str(name), np.asarray(item)) for name, item in named.items()]
-    else:
-        arrays = []
-    if not arrays or any(array.dtype.hasobject for _, array in arrays):
+    """Packs a value as it would be sent; one that does not consist of arrays becomes one array of bytes."""
+    request = ("", np.asarray(value) if isinstance(value, np.generic | float) else value)
+    layout = Layout.of(request)
+    if layout is None:
         parts: list[bytes] = []
         _collect(value, parts)
-        arrays = [("bytes", np.frombuffer(b"".join(parts), np.uint8))]
-    offsets = [0, *itertools.accumulate(-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for _, array in arrays)]
-    words = np.zeros(offsets[-1] // _WORD, np.uint64)
-    for (_, array), offset in zip(arrays, offsets, strict=False):
-        np.ndarray(array.shape, array.dtype, words.data, offset)[...] = array
-    return PackedArrays(tuple((name, array.dtype.str, array.shape) for name, array in arrays), words)
+        request = ("", {"bytes": np.frombuffer(b"".join(parts) or b"\0", np.uint8)})
+        layout = Layout.of(request)
+    assert layout is not None
+    layout.open(bytearray(layout.size))
+    layout.write(request)
+    assert layout.packed is not None
+    return layout.packed
 
 
 def _constant(structure: tuple[tuple[Any, ...], ...]) -> int:
@@ -76,7 +70,7 @@ def _constant(structure: tuple[tuple[Any, ...], ...]) -> int:
     if found is None:
         if len(_constants) >= _MOST_STRUCTURES:
             _constants.clear()
-        digest = hashlib.blake2b(repr(structure).encode(), digest_size=_WORD).digest()
+        digest = hashlib.blake2b(repr(structure).encode(), digest_size=8).digest()
         found = _constants[structure] = int.from_bytes(digest, "little")
     return found
 

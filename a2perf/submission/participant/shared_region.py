@@ -1,20 +1,33 @@
-"""Shared memory for large observations: the evaluator writes it, the participant process reads it.
+"""Shared memory for observations, and the places of arrays in it: the evaluator writes, the participant process reads.
 
 It is an anonymous memory file mapped by both processes. Seals prevent the participant from writing to it and from
-truncating it, which would kill the evaluator with SIGBUS. Standard library only.
+truncating it, which would kill the evaluator with SIGBUS. Standard library only; numpy is imported with the first
+array.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import mmap
 import os
+import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CAPACITY_BYTES = 64 * 1024 * 1024
 """Address space only: a page takes memory once it has been written."""
 
+ALIGNMENT: Final = 64
+"""Every array begins at a multiple of this number of bytes."""
+# Numbers of fixed size only: decoding an object array would interpret bytes as pointers.
+DTYPES: Final = frozenset(
+    ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
+)
 _F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; Python has no constant for it
 
 
@@ -23,6 +36,7 @@ class SharedRegion:
 
     Attributes:
         descriptor: inherited by the participant process; the caller closes it after the start.
+        memory: writable here alone.
     """
 
     def __init__(self) -> None:
@@ -30,7 +44,7 @@ class SharedRegion:
         try:
             os.ftruncate(self.descriptor, CAPACITY_BYTES)
             # Before the seals: they refuse every later writable mapping, but keep this one.
-            self._map = mmap.mmap(self.descriptor, CAPACITY_BYTES)
+            self.memory = mmap.mmap(self.descriptor, CAPACITY_BYTES)
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
             # Before Linux 5.1 this seal does not exist. A participant can then corrupt its own observations, and the
             # hashes of them.
@@ -44,18 +58,13 @@ class SharedRegion:
         """Writes the parts one after the other, from the start."""
         position = 0
         for part in parts:
-            self._map[position : position + len(part)] = part
+            self.memory[position : position + len(part)] = part
             position += len(part)
-
-    @property
-    def view(self) -> mmap.mmap:
-        """The memory."""
-        return self._map
 
     def close(self) -> None:
         """Releases the memory; while views of it exist, it is released with the last of them."""
         with contextlib.suppress(BufferError):
-            self._map.close()
+            self.memory.close()
 
 
 class SharedView:
@@ -72,3 +81,74 @@ class SharedView:
     def read(self, size: int) -> bytearray:
         """Returns a copy of the first ``size`` bytes, because the next observation overwrites the region."""
         return bytearray(memoryview(self._map)[:size])
+
+
+class PackedArrays(NamedTuple):
+    """The arrays of a request in memory, each from a multiple of ``ALIGNMENT`` bytes on.
+
+    Attributes:
+        structure: name, dtype and shape of each array, in their order.
+        words: the memory as 64-bit words; bytes between two arrays are 0.
+    """
+
+    structure: tuple[tuple[str, str, tuple[int, ...]], ...]
+    words: np.ndarray[Any, np.dtype[np.uint64]]
+
+
+class Layout:
+    """The places of the arrays of a request ``(word, arrays)`` in memory.
+
+    Attributes:
+        size: bytes of memory.
+        packed: the arrays that were written last; None before ``open``.
+    """
+
+    def __init__(self, word: str, names: tuple[str, ...] | None, arrays: list[np.ndarray[Any, Any]]) -> None:
+        sizes = (array.nbytes + -array.nbytes % ALIGNMENT for array in arrays)
+        *offsets, self.size = itertools.accumulate(sizes, initial=0)
+        self.packed: PackedArrays | None = None
+        self._word, self._names = word, names
+        self._places = [(array.shape, array.dtype, offset) for array, offset in zip(arrays, offsets, strict=True)]
+        self._targets: list[np.ndarray[Any, Any]] = []
+
+    @classmethod
+    def of(cls, value: Any) -> Layout | None:
+        """Returns the layout of a request; None if it contains anything but arrays."""
+        numpy = sys.modules.get("numpy")
+        if numpy is None or type(value) is not tuple or len(value) != 2:
+            return None
+        named = type(value[1]) is dict
+        arrays = list(value[1].values()) if named else [value[1]]
+        if not arrays or not all(type(array) is numpy.ndarray and array.size for array in arrays):
+            return None
+        if not all(array.dtype.isnative and array.dtype.str in DTYPES for array in arrays):
+            return None
+        return cls(value[0], tuple(value[1]) if named else None, arrays)
+
+    def open(self, memory: mmap.mmap | bytearray) -> None:
+        """Prepares ``write`` to this memory, and clears it."""
+        import numpy
+
+        self._targets = [numpy.ndarray(shape, dtype, memory, offset) for shape, dtype, offset in self._places]
+        words = numpy.frombuffer(memory, numpy.uint64, self.size // 8)
+        words[:] = 0
+        pairs = zip(self._names or ("",), self._places, strict=True)
+        self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs), words)
+
+    def write(self, value: tuple[Any, Any]) -> bool:
+        """Copies the arrays of a request to their places; returns False if it has another layout."""
+        word, content = value
+        if word != self._word or (tuple(content) if type(content) is dict else None) != self._names:
+            return False
+        for array, target in zip((content,) if self._names is None else content.values(), self._targets, strict=True):
+            if type(array) is not type(target) or array.dtype != target.dtype or array.shape != target.shape:
+                return False
+            target[...] = array
+        return True
+
+    def read(self, data: bytearray) -> tuple[str, Any]:
+        """Returns the request with the arrays in this copy of the memory."""
+        import numpy
+
+        arrays = [numpy.ndarray(shape, dtype, data, offset) for shape, dtype, offset in self._places]
+        return self._word, arrays[0] if self._names is None else dict(zip(self._names, arrays, strict=True))

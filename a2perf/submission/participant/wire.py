@@ -20,7 +20,6 @@ array.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import os
 import select
@@ -28,11 +27,19 @@ import socket
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgpack
 
-from a2perf.submission.participant.shared_region import CAPACITY_BYTES, SharedRegion, SharedView
+from a2perf.submission.participant.shared_region import (
+    ALIGNMENT,
+    CAPACITY_BYTES,
+    DTYPES,
+    Layout,
+    PackedArrays,
+    SharedRegion,
+    SharedView,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +52,6 @@ MAX_REPLY_BYTES: Final = 1 << 20
 MAX_REPLY_BODY_BYTES: Final = 4 << 20
 INLINE_BYTES: Final = 1 << 14
 MAX_DIMENSIONS: Final = 32
-_ALIGNMENT: Final = 64
 _INLINE_ARRAY: Final = 1
 _TAIL_ARRAY: Final = 2
 _SCALAR: Final = 3
@@ -55,10 +61,6 @@ _SOCKET_BYTES: Final = 1 << 20
 _SPIN_S: Final = 100e-6
 _EMPTY: Final = memoryview(b"")
 _LENGTHS = struct.Struct("<III")
-# Numbers of fixed size only: decoding an object array would interpret bytes as pointers.
-_DTYPES: Final = frozenset(
-    ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16")
-)
 
 
 class WireError(Exception):
@@ -79,7 +81,7 @@ class Unsendable(WireError):
 
 def _array_header(array: np.ndarray[Any, Any]) -> bytes:
     name = array.dtype.str
-    if name not in _DTYPES:
+    if name not in DTYPES:
         raise Unsendable(f"arrays of dtype {array.dtype} cannot be sent; send numbers or booleans")
     shape = array.shape
     return struct.pack(f"<B{len(name)}sB{len(shape)}Q", len(name), name.encode(), len(shape), *shape)
@@ -138,86 +140,13 @@ class _Encoder:
         if size + self._tail_bytes > self._limit:
             raise Unsendable(f"the array has {size:,} bytes; at most {self._limit:,} can be sent")
         offset = self._tail_bytes
-        padding = -size % _ALIGNMENT
+        padding = -size % ALIGNMENT
         # As bytes, because the length and the slices of a memoryview count elements.
         self._tail.append(array.reshape(-1).view("u1").data)
         if padding:
             self._tail.append(bytes(padding))
         self._tail_bytes += size + padding
         return msgpack.ExtType(_TAIL_ARRAY, header + struct.pack("<Q", offset))
-
-
-class PackedArrays(NamedTuple):
-    """The arrays of the last request in shared memory, each from a multiple of 64 bytes on; valid until the next one.
-
-    Attributes:
-        structure: name, dtype and shape of each array, in their order.
-        words: the memory as 64-bit words; bytes between two arrays are 0.
-    """
-
-    structure: tuple[tuple[str, str, tuple[int, ...]], ...]
-    words: np.ndarray[Any, np.dtype[np.uint64]]
-
-
-class _Layout:
-    """A request ``(word, arrays)`` with fixed places for the arrays in shared memory.
-
-    Attributes:
-        size: bytes of shared memory.
-        frame: the frame of the request; at the receiving end, its body.
-    """
-
-    def __init__(self, word: str, names: tuple[str, ...] | None, arrays: list[np.ndarray[Any, Any]]) -> None:
-        sizes = (array.nbytes + -array.nbytes % _ALIGNMENT for array in arrays)
-        *offsets, self.size = itertools.accumulate(sizes, initial=0)
-        self.frame = b""
-        self.packed: PackedArrays | None = None
-        self._word, self._names = word, names
-        self._places = [(array.shape, array.dtype, offset) for array, offset in zip(arrays, offsets, strict=True)]
-        self._targets: list[np.ndarray[Any, Any]] = []
-
-    @classmethod
-    def of(cls, value: Any) -> _Layout | None:
-        """Returns the layout of a request; None if it contains anything but arrays."""
-        numpy = sys.modules.get("numpy")
-        if numpy is None or type(value) is not tuple or len(value) != 2:
-            return None
-        named = type(value[1]) is dict
-        arrays = list(value[1].values()) if named else [value[1]]
-        if not arrays or not all(type(array) is numpy.ndarray and array.size for array in arrays):
-            return None
-        if not all(array.dtype.isnative and array.dtype.str in _DTYPES for array in arrays):
-            return None
-        return cls(value[0], tuple(value[1]) if named else None, arrays)
-
-    def open(self, body: bytes, region: SharedRegion) -> None:
-        """Prepares ``write``."""
-        import numpy
-
-        self.frame = _LENGTHS.pack(len(body), 0, self.size) + body
-        self._targets = [numpy.ndarray(shape, dtype, region.view, offset) for shape, dtype, offset in self._places]
-        words = numpy.frombuffer(region.view, numpy.uint64, self.size // 8)
-        words[:] = 0
-        pairs = zip(self._names or ("",), self._places, strict=True)
-        self.packed = PackedArrays(tuple((name, dtype.str, shape) for name, (shape, dtype, _) in pairs), words)
-
-    def write(self, value: tuple[Any, Any]) -> bool:
-        """Copies the arrays of a request to their places; returns False if it has another layout."""
-        word, content = value
-        if word != self._word or (tuple(content) if type(content) is dict else None) != self._names:
-            return False
-        for array, target in zip((content,) if self._names is None else content.values(), self._targets, strict=True):
-            if type(array) is not type(target) or array.dtype != target.dtype or array.shape != target.shape:
-                return False
-            target[...] = array
-        return True
-
-    def read(self, data: bytearray) -> tuple[str, Any]:
-        """Returns the request with the arrays in this copy of the shared memory."""
-        import numpy
-
-        arrays = [numpy.ndarray(shape, dtype, data, offset) for shape, dtype, offset in self._places]
-        return self._word, arrays[0] if self._names is None else dict(zip(self._names, arrays, strict=True))
 
 
 def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> Any:
@@ -239,7 +168,7 @@ def decode(body: bytes | bytearray | memoryview, tail: memoryview = _EMPTY) -> A
 
         length = data[0]
         name = data[1 : 1 + length].decode("ascii")
-        if name not in _DTYPES:
+        if name not in DTYPES:
             raise WireError(f"an array of dtype {name!r} is not allowed")
         dimensions = data[1 + length]
         if dimensions > MAX_DIMENSIONS:
@@ -344,7 +273,8 @@ class Connection:
         self._have = 0
         self._spins = watched is not None
         self._encoder = _Encoder()
-        self._layout: _Layout | None = None
+        self._layout: Layout | None = None
+        self._body = b""  # of the requests with that layout
 
     def close(self) -> None:
         """Closes the socket and releases the shared memory; a second call has no effect."""
@@ -386,10 +316,11 @@ class Connection:
         """
         if self._outgoing is not None and self._in_place(value, self._outgoing, max_bytes):
             assert self._layout is not None
-            parts: list[bytes | memoryview] = [self._layout.frame]
+            parts: list[bytes | memoryview] = [_LENGTHS.pack(len(self._body), 0, self._layout.size) + self._body]
         else:
             body, tail, tail_bytes = self._encoder.encode(value, max_bytes)
             if tail_bytes and self._outgoing is not None and tail_bytes <= CAPACITY_BYTES:
+                self._layout = None  # its memory is written over
                 self._outgoing.write(tail)
                 parts = [_LENGTHS.pack(len(body), 0, tail_bytes) + body]
             else:
@@ -411,15 +342,15 @@ class Connection:
             return False
         if self._layout is not None and self._layout.write(value):
             return True
-        self._layout = _Layout.of(value)
-        if self._layout is None:
+        self._layout, layout = None, Layout.of(value)
+        if layout is None or layout.size > CAPACITY_BYTES:
             return False
-        body, _, _ = self._encoder.encode(value, limit, inline=0)
-        if self._layout.size > CAPACITY_BYTES or _LENGTHS.size + len(body) > _BUFFER_BYTES:
-            self._layout = None
+        self._body, _, _ = self._encoder.encode(value, limit, inline=0)
+        if _LENGTHS.size + len(self._body) > _BUFFER_BYTES:
             return False
-        self._layout.open(body, region)
-        return self._layout.write(value)
+        layout.open(region.memory)
+        self._layout = layout
+        return layout.write(value)
 
     def receive(self, *, deadline: float | None = None, max_bytes: int = MAX_REPLY_BYTES) -> Any:
         """Receives one value.
@@ -469,13 +400,12 @@ class Connection:
     def _shared(self, body: memoryview, data: bytearray) -> Any:
         """Returns the value of a frame with arrays in shared memory."""
         layout = self._layout
-        if layout is not None and layout.size == len(data) and layout.frame == body:
+        if layout is not None and layout.size == len(data) and self._body == body:
             return layout.read(data)
         value = decode(body, memoryview(data))
-        layout = _Layout.of(value)
+        layout = Layout.of(value)
         if layout is not None and layout.size == len(data):  # no array was elsewhere
-            layout.frame = bytes(body)
-            self._layout = layout
+            self._layout, self._body = layout, bytes(body)
         return value
 
     def _keep_from(self, end: int) -> None:

@@ -223,7 +223,7 @@ def test_clients_that_vanish_leave_no_session(server: Server, victim: Victim) ->
 
 
 def test_a_crashed_environment_ends_its_sessions_and_nothing_else() -> None:
-    with (  # a server of its own: in a shared one, another test may have started the circuit's process first
+    with (  # in a shared server, another test may have started the circuit's process first
         started("openenv", "--task", WEB, "--task", CIRCUIT) as server,
         contextlib.closing(RemoteEnvironment(server.address, WEB)) as env,
         contextlib.closing(RemoteEnvironment(server.address, CIRCUIT)) as other,
