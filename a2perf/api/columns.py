@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,41 +18,26 @@ _OF_TYPES: tuple[tuple[tuple[type, ...], Kind], ...] = (
 )  # fmt: skip
 
 
-class ColumnTable(Protocol):
-    """What text and HTML need of a ``Table``."""
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Columns:
+    """Columns of equal length with units and provenance."""
 
-    def __len__(self) -> int: ...
+    title: str
+    units: Mapping[str, str]
+    provenance: Mapping[str, str]
+    row_units: Mapping[str, str]
+    row_provenance: Mapping[str, str]
+    descriptions: Mapping[str, str]
+    kinds: Mapping[str, Kind]
+    _columns: Mapping[str, Stored]
+    _rows: int
 
-    @property
-    def title(self) -> str:
-        """What the rows are."""
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Unit by column."""
-
-    @property
-    def provenance(self) -> Mapping[str, str]:
-        """Provenance by column."""
-
-    @property
-    def row_units(self) -> Mapping[str, str]:
-        """Columns with a unit per row, and the column with the units."""
-
-    @property
-    def row_provenance(self) -> Mapping[str, str]:
-        """Columns with a provenance per row, and the column with the provenance."""
-
-    @property
-    def descriptions(self) -> Mapping[str, str]:
-        """One sentence by column."""
-
-    @property
-    def kinds(self) -> Mapping[str, Kind]:
-        """Kind by column."""
+    def __len__(self) -> int:
+        return self._rows
 
     def stored(self) -> Mapping[str, Stored]:
-        """Returns the values by column."""
+        """Returns the values by column name, each as ``table[name]`` does."""
+        return self._columns
 
 
 def store(name: str, values: Iterable[Any], kind: Kind | None) -> tuple[Kind, Stored]:

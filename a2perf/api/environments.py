@@ -159,7 +159,7 @@ class Tasks(Sequence[TaskInfo], Tabular):
         return "\n".join([f"{len(self)} tasks", *lines])
 
     def _repr_html_(self) -> str:
-        from a2perf.api.table_html import table_html
+        from a2perf.api.html import table_html
 
         return str(table_html(self.table(), ends=len(self)))
 

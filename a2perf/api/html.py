@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from a2perf.api.columns import Columns
+from a2perf.api.table_text import ESTIMATED_MARK, ShownColumn, shown_column, shown_names, shown_rows
 from a2perf.plain_text import plain_text
+
+_ENDS = 10
+_LONGEST_TEXT = 60
 
 _STYLE = Markup("""<style>
 .a2perf-view{font:13px/1.45 system-ui,sans-serif;color:inherit;max-width:100%;overflow-x:auto;
@@ -34,11 +39,49 @@ def view(*parts: str) -> Markup:
     return Markup('{}<div class="a2perf-view">{}</div>').format(_STYLE, Markup("").join(parts))
 
 
-def shown(text: str) -> str:
-    """Returns untrusted text without control characters; escape it by putting it into ``Markup``."""
-    return plain_text(text)
-
-
 def quiet(text: str) -> Markup:
     """Returns a remark in smaller, fainter type."""
-    return Markup('<p class="q">{}</p>').format(shown(text))
+    return Markup('<p class="q">{}</p>').format(plain_text(text))
+
+
+def table_html(table: Columns, ends: int = _ENDS) -> Markup:
+    """Returns a table as HTML: all columns, the first and last rows, every text escaped.
+
+    Args:
+        table: the table.
+        ends: how many rows to show at each end.
+    """
+    names = shown_names(table)
+    positions = shown_rows(len(table), ends)
+    columns = [shown_column(table, name, positions, _LONGEST_TEXT) for name in names]
+    head = Markup("").join(_head(table, name, column) for name, column in zip(names, columns, strict=True))
+    rows = [_row(columns, row) for row in range(len(positions))]
+    left_out = len(table) - len(positions)
+    if left_out:
+        more = Markup('<tr><td class="q" colspan="{}">… {} more rows</td></tr>').format(len(columns), left_out)
+        rows.insert(ends, more)
+    if not rows:
+        rows.append(Markup('<tr><td class="q" colspan="{}">no rows</td></tr>').format(len(columns)))
+    caption = Markup("<caption>{}</caption>").format(plain_text(table.title)) if table.title else Markup("")
+    content = Markup("<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
+        caption, head, Markup("").join(rows)
+    )
+    marked = any(cell.startswith(ESTIMATED_MARK) for column in columns for cell in column.cells)
+    return view(content, quiet(f"{ESTIMATED_MARK}estimated by a model") if marked else "")
+
+
+def _head(table: Columns, name: str, column: ShownColumn) -> Markup:
+    unit = Markup('<br><span class="q">{}</span>').format(column.unit) if column.unit else Markup("")
+    described = table.descriptions.get(name, "")
+    title = Markup(' title="{}"').format(plain_text(described)) if described else Markup("")
+    return Markup('<th scope="col" class="{}"{}>{}{}</th>').format(
+        "n" if column.is_number else "", title, column.heading, unit
+    )
+
+
+def _row(columns: list[ShownColumn], row: int) -> Markup:
+    cells = Markup("").join(
+        Markup('<td class="{}">{}</td>').format("n" if column.is_number else "", column.cells[row])
+        for column in columns
+    )
+    return Markup("<tr>{}</tr>").format(cells)

@@ -51,7 +51,7 @@ def runs_text(results: Sequence[LazyRun]) -> str:
     if not results:
         return "no runs"
     count = len(results)
-    positions, _ = shown_rows(count, _ENDS)
+    positions = shown_rows(count, _ENDS)
     table = run_table([results[at] for at in positions]).select(*_LISTED)
     return "\n".join([counted(count, "run"), *table_text(table, _ENDS, count - len(positions)).splitlines()[1:]])
 

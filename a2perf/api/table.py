@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.api.columns import Kind, Stored, equal, store
+from a2perf.api.columns import Columns, Kind, Stored, equal, store
 from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean, install_hint
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Tabular:
         return frame
 
 
-class Table(Tabular):
+class Table(Columns, Tabular):
     """Columns of equal length with units and provenance. Immutable.
 
     Args:
@@ -70,6 +70,9 @@ class Table(Tabular):
         row_provenance: the same for provenance.
         descriptions: one sentence by column.
         kinds: ``"float"``, ``"int"``, ``"bool"`` or ``"text"`` by column; by default found from the values.
+
+    Attributes:
+        title, units, provenance, row_units, row_provenance, descriptions, kinds: as given.
 
     Raises:
         ValueError: columns differ in length, or a keyword names a column that does not exist.
@@ -83,11 +86,6 @@ class Table(Tabular):
         >>> table.to_pandas().attrs["units"]
         {'latency': 's'}
     """
-
-    __slots__ = (
-        "_columns", "_descriptions", "_kinds", "_provenance", "_row_provenance", "_row_units", "_rows", "_title",
-        "_units",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -108,62 +106,25 @@ class Table(Tabular):
         lengths = {len(values) for values in stored.values()}
         if len(lengths) > 1:
             raise ValueError(f"columns differ in length: { {name: len(values) for name, values in stored.items()} }")
-        given = {
-            "_units": {name: unit for name, unit in (units or {}).items() if unit},
-            "_provenance": dict(provenance or {}),
-            "_row_units": dict(row_units or {}),
-            "_row_provenance": dict(row_provenance or {}),
-            "_descriptions": dict(descriptions or {}),
+        given: dict[str, dict[str, Any]] = {
+            "units": {name: unit for name, unit in (units or {}).items() if unit},
+            "provenance": dict(provenance or {}),
+            "row_units": dict(row_units or {}),
+            "row_provenance": dict(row_provenance or {}),
+            "descriptions": dict(descriptions or {}),
         }
         named = [*(kinds or {}), *(name for held in given.values() for name in held)]
-        named += [*given["_row_units"].values(), *given["_row_provenance"].values()]
+        named += [*given["row_units"].values(), *given["row_provenance"].values()]
         if unknown := sorted(set(named) - set(stored)):
             raise ValueError(f"no such column: {', '.join(unknown)}")
-        for name, value in {"_columns": stored, "_kinds": found, "_title": title, **given}.items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_rows", lengths.pop() if lengths else 0)
-
-    # --- columns ------------------------------------------------------------------------------------------------------
+        given |= {"kinds": found, "_columns": stored}
+        fields = {name: MappingProxyType(values) for name, values in given.items()}
+        self.__dict__.update(fields, title=title, _rows=lengths.pop() if lengths else 0)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(self._columns)
-
-    @property
-    def title(self) -> str:
-        """What the rows are."""
-        return self._title
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Unit by column, for columns with one unit."""
-        return MappingProxyType(self._units)
-
-    @property
-    def provenance(self) -> Mapping[str, str]:
-        """Provenance by column, for columns with one provenance."""
-        return MappingProxyType(self._provenance)
-
-    @property
-    def row_units(self) -> Mapping[str, str]:
-        """Columns with a unit per row, and the column with the units."""
-        return MappingProxyType(self._row_units)
-
-    @property
-    def row_provenance(self) -> Mapping[str, str]:
-        """Columns with a provenance per row, and the column with the provenance."""
-        return MappingProxyType(self._row_provenance)
-
-    @property
-    def descriptions(self) -> Mapping[str, str]:
-        """One sentence by column."""
-        return MappingProxyType(self._descriptions)
-
-    @property
-    def kinds(self) -> Mapping[str, Kind]:
-        """``"float"``, ``"int"``, ``"bool"`` or ``"text"`` by column."""
-        return MappingProxyType(self._kinds)
 
     def __getitem__(self, name: str) -> Stored:
         """Returns a column.
@@ -188,10 +149,6 @@ class Table(Tabular):
     def __contains__(self, name: object) -> bool:
         return name in self._columns
 
-    def stored(self) -> Mapping[str, Stored]:
-        """Returns the values by column name, each as ``table[name]`` does."""
-        return MappingProxyType(self._columns)
-
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yields each row as a dict of Python values; a missing value is None, or NaN in a column of floats."""
         lists = [values.tolist() if isinstance(values, np.ndarray) else values for values in self._columns.values()]
@@ -215,7 +172,7 @@ class Table(Tabular):
 
     def take(self, index: Sequence[int] | slice) -> Table:
         """Returns a table of the rows at these positions."""
-        positions = np.arange(self._rows)[index]
+        positions = np.arange(len(self))[index]
         return self.rebuilt(
             {
                 name: values[positions] if isinstance(values, np.ndarray) else [values[at] for at in positions]
@@ -228,9 +185,6 @@ class Table(Tabular):
         return self
 
     # --- an immutable value -------------------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return int(self._rows)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Table is immutable; {name!r} cannot be set")
@@ -246,21 +200,14 @@ class Table(Tabular):
         return all(equal(self._columns[name], other._columns[name]) for name in self._columns)
 
     def __hash__(self) -> int:
-        return hash((self._title, self.columns, self._rows))
+        return hash((self.title, self.columns, len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_unpickled, (dict(self._columns), self._keywords()))
 
     def _keywords(self) -> dict[str, Any]:
-        return {
-            "title": self._title,
-            "units": self._units,
-            "provenance": self._provenance,
-            "row_units": self._row_units,
-            "row_provenance": self._row_provenance,
-            "descriptions": self._descriptions,
-            "kinds": self._kinds,
-        }
+        names = ("units", "provenance", "row_units", "row_provenance", "descriptions", "kinds")
+        return {"title": self.title, **{name: dict(getattr(self, name)) for name in names}}
 
     def rebuilt(self, columns: Mapping[str, Iterable[Any]]) -> Table:
         """Returns a table of other columns with the units and the provenance of this one."""
@@ -272,20 +219,9 @@ class Table(Tabular):
         return table_text(self)
 
     def _repr_html_(self) -> str:
-        from a2perf.api.table_html import table_html
+        from a2perf.api.html import table_html
 
         return str(table_html(self))
-
-    if TYPE_CHECKING:  # set with object.__setattr__, since the class forbids assignments
-        _columns: dict[str, Stored]
-        _descriptions: dict[str, str]
-        _kinds: dict[str, Kind]
-        _provenance: dict[str, str]
-        _row_provenance: dict[str, str]
-        _row_units: dict[str, str]
-        _rows: int
-        _title: str
-        _units: dict[str, str]
 
 
 def _unpickled(columns: dict[str, Stored], keywords: dict[str, Any]) -> Table:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from a2perf.api.columns import ColumnTable
+from a2perf.api.columns import Columns
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.report.numbers_text import Scale, normalised_text, row_scale, written
 
@@ -45,20 +45,18 @@ class ShownColumn:
     is_number: bool
 
 
-def shown_rows(count: int, ends: int) -> tuple[list[int], int | None]:
-    """Returns the positions of the first and last rows, and where rows are left out; None if all are shown."""
-    if count <= 2 * ends + 1:
-        return list(range(count)), None
-    return [*range(ends), *range(count - ends, count)], ends
+def shown_rows(count: int, ends: int) -> list[int]:
+    """Returns the positions of the first and last rows; of all rows if few are left out."""
+    return list(range(count)) if count <= 2 * ends + 1 else [*range(ends), *range(count - ends, count)]
 
 
-def shown_names(table: ColumnTable) -> list[str]:
+def shown_names(table: Columns) -> list[str]:
     """Returns the columns to show: those with units and provenance of other columns are part of their cells."""
     within = {*table.row_units.values(), *table.row_provenance.values()}
     return [name for name in table.stored() if name not in within]
 
 
-def shown_column(table: ColumnTable, name: str, positions: Sequence[int], longest: int = _LONGEST_TEXT) -> ShownColumn:
+def shown_column(table: Columns, name: str, positions: Sequence[int], longest: int = _LONGEST_TEXT) -> ShownColumn:
     """Returns the cells of a column at these positions; texts are cut to ``longest`` characters."""
     values, kind = table.stored()[name], table.kinds[name]
     heading = one_line(name, longest)
@@ -74,7 +72,8 @@ def shown_column(table: ColumnTable, name: str, positions: Sequence[int], longes
         return ShownColumn(heading, "", tuple(texts), True)
     numbers = np.asarray(values, np.float64)
     scale = row_scale(numbers[np.isfinite(numbers)].tolist(), table.units.get(name, ""))
-    return ShownColumn(heading, scale.unit, _marked(marks, [_scaled(values[at], scale) for at in positions]), True)
+    texts = [MISSING if math.isnan(values[at]) else written(float(values[at]), scale).text() for at in positions]
+    return ShownColumn(heading, scale.unit, _marked(marks, texts), True)
 
 
 def one_line(text: str, longest: int) -> str:
@@ -91,7 +90,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def table_text(table: ColumnTable, ends: int = _ENDS, omitted: int = 0) -> str:
+def table_text(table: Columns, ends: int = _ENDS, omitted: int = 0) -> str:
     """Returns a table as text: its first and last rows, and as many columns as 80 characters hold.
 
     Texts that are the same in all rows go into one line below the table.
@@ -104,7 +103,7 @@ def table_text(table: ColumnTable, ends: int = _ENDS, omitted: int = 0) -> str:
     title = one_line(table.title, WIDTH - 24)
     names = shown_names(table)
     size = f"{counted(len(table) + omitted, 'row')}, {counted(len(table.stored()), 'column')}"
-    positions, gap = shown_rows(len(table), ends)
+    positions = shown_rows(len(table), ends)
     same = [name for name in names if _is_same(table, name)]
     shown, hidden = _fitting(table, [name for name in names if name not in same], positions)
     heads = [[column.heading for column in shown]]
@@ -114,7 +113,7 @@ def table_text(table: ColumnTable, ends: int = _ENDS, omitted: int = 0) -> str:
     left_out = omitted + len(table) - len(positions)
     lines = [_row_text(row, shown) for row in (*heads, *rows)]
     if left_out:
-        lines.insert(len(heads) + (len(rows) // 2 if gap is None else gap), f"… {left_out} more")
+        lines.insert(len(heads) + min(ends, len(rows) // 2), f"… {left_out} more")
     if same:
         constants = ", ".join(f"{name} {one_line(str(table.stored()[name][0]), _LONGEST_SAME)}" for name in same)
         lines.append(_filled(f"in all rows: {constants}"))
@@ -125,14 +124,12 @@ def table_text(table: ColumnTable, ends: int = _ENDS, omitted: int = 0) -> str:
     return "\n".join([f"{title}: {size}" if title else size, *lines])
 
 
-def _is_same(table: ColumnTable, name: str) -> bool:
+def _is_same(table: Columns, name: str) -> bool:
     values = table.stored()[name]
     return table.kinds[name] == "text" and len(values) > 1 and values[0] is not None and len(set(values)) == 1
 
 
-def _fitting(
-    table: ColumnTable, names: Sequence[str], positions: Sequence[int]
-) -> tuple[list[ShownColumn], Sequence[str]]:
+def _fitting(table: Columns, names: Sequence[str], positions: Sequence[int]) -> tuple[list[ShownColumn], Sequence[str]]:
     """Returns the columns that fit, texts shortened as far as that makes more of them fit, and the other names."""
     best: list[ShownColumn] = []
     for longest in _TEXT_WIDTHS:
@@ -165,7 +162,7 @@ def _filled(text: str) -> str:
     return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def _marks(table: ColumnTable, name: str, positions: Sequence[int]) -> list[str]:
+def _marks(table: Columns, name: str, positions: Sequence[int]) -> list[str]:
     if name in table.row_provenance:
         held = table.stored()[table.row_provenance[name]]
         return [ESTIMATED_MARK if held[at] in _ESTIMATED else "" for at in positions]
@@ -176,11 +173,7 @@ def _marked(marks: Sequence[str], texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(text if text == MISSING else f"{mark}{text}" for mark, text in zip(marks, texts, strict=True))
 
 
-def _scaled(value: float, scale: Scale) -> str:
-    return MISSING if math.isnan(value) else written(float(value), scale).text()
-
-
-def _with_unit(table: ColumnTable, name: str, at: int) -> str:
+def _with_unit(table: Columns, name: str, at: int) -> str:
     """Returns a number with the unit of its row; all numbers of a row have the scale of its first one."""
     value = float(table.stored()[name][at])
     if math.isnan(value):
