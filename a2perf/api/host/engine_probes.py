@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from a2perf.api.host.finding import Finding, output_of, version_of
+from a2perf.api.host.finding import Finding, output_of, version_of, versioned
 from a2perf.errors import install_hint
 
 SECTION = "engines"
@@ -17,62 +17,30 @@ ENGINE_TIMEOUT_S = 2
 
 def engines() -> Iterator[Finding]:
     """A Docker engine, Slurm and Ray."""
+    of_docker = "--launcher docker, and the sandbox level docker"
     found, detail = _docker()
-    yield Finding(
-        SECTION,
-        "docker engine",
-        found,
-        detail,
-        "--launcher docker, and the sandbox level docker",
-        None if found else "start a Docker engine, or set DOCKER_HOST to its socket",
-    )
-    yield _package("docker", "docker", "--launcher docker, and the sandbox level docker")
+    hint = "start a Docker engine, or set DOCKER_HOST to its socket"
+    yield Finding(SECTION, "docker engine", found, detail, of_docker, hint)
+    yield _package("docker", "docker", of_docker)
     slurm = version_of(("sinfo",)) if shutil.which("sbatch") else None
     answers = slurm is not None and output_of(["sinfo", "--noheader", "--format=%D nodes, %T"]) is not None
-    yield Finding(
-        SECTION,
-        "slurm",
-        answers,
-        (slurm or "no sbatch on PATH") + ("" if answers or slurm is None else "; its controller does not answer"),
-        "--launcher slurm",
-        None if answers else "run on a login node of the cluster, or apt-get install slurm-client",
-    )
+    detail = (slurm or "no sbatch on PATH") + ("" if answers or slurm is None else "; its controller does not answer")
+    hint = "run on a login node of the cluster, or apt-get install slurm-client"
+    yield Finding(SECTION, "slurm", answers, detail, "--launcher slurm", hint)
     yield _package("submitit", "slurm", "--launcher slurm")
     yield _package("ray", "ray", "--launcher ray")
 
 
 def python_tools() -> Iterator[Finding]:
     """The installers of a submission's packages: uv and pip."""
+    section, purpose = "python environments", "creating isolated environments"
     uv = version_of(("uv",)) or _version("uv")
-    yield Finding(
-        "python environments",
-        "uv",
-        uv is not None,
-        uv or "not installed",
-        "creating isolated environments in seconds; pip takes minutes",
-        None if uv else "pip install uv",
-    )
-    pip = _version("pip")
-    yield Finding(
-        "python environments",
-        "pip",
-        pip is not None,
-        pip or "not installed",
-        "creating isolated environments without uv",
-        None if pip else "python -m ensurepip",
-    )
+    yield versioned(section, "uv", uv, f"{purpose} in seconds; pip takes minutes", "pip install uv")
+    yield versioned(section, "pip", _version("pip"), f"{purpose} without uv", "python -m ensurepip")
 
 
 def _package(name: str, extra: str, purpose: str) -> Finding:
-    version = _version(name)
-    return Finding(
-        SECTION,
-        f"{name} (Python)",
-        version is not None,
-        version or "not installed",
-        purpose,
-        None if version else install_hint(extra),
-    )
+    return versioned(SECTION, f"{name} (Python)", _version(name), purpose, install_hint(extra))
 
 
 def _version(name: str) -> str | None:

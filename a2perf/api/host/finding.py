@@ -20,7 +20,7 @@ class Finding:
         present: whether it can be used.
         detail: version, path or reason.
         purpose: features that need it.
-        hint: command or setting that provides it; None if there is none or nothing is missing.
+        hint: command or setting that provides it; None if there is none. A finding that is present drops it.
     """
 
     section: str
@@ -29,6 +29,17 @@ class Finding:
     detail: str
     purpose: str = ""
     hint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.present:
+            object.__setattr__(self, "hint", None)
+
+
+def versioned(
+    section: str, name: str, version: str | None, purpose: str, hint: str, absent: str = "not installed"
+) -> Finding:
+    """Returns a finding about a program or package that is present if it has a version."""
+    return Finding(section, name, version is not None, version or absent, purpose, hint)
 
 
 def version_of(names: Sequence[str]) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from a2perf import assets
 from a2perf.api.host import engine_probes, isolation_probes
-from a2perf.api.host.finding import Finding, version_of
+from a2perf.api.host.finding import Finding, version_of, versioned
 from a2perf.domains.availability import missing_modules
 from a2perf.domains.host_support import EVERY, Support, wheels_on_linux
 from a2perf.domains.registry import Domain, domains
@@ -56,48 +56,31 @@ def every_finding() -> list[Finding]:
 def _domains() -> Iterator[Finding]:
     for domain in domains().values():
         missing = min((missing_modules(domain, one) for one in domain.environments), key=len)
-        yield Finding(
-            "domains",
-            domain.title,
-            not missing,
-            f"not installed: {', '.join(missing)}" if missing else "installed",
-            f"the environments of {domain.name}",
-            install_hint(domain.extra) if missing else None,
-        )
-        yield from _files(domain)
+        detail = f"not installed: {', '.join(missing)}" if missing else "installed"
+        purpose = f"the environments of {domain.name}"
+        yield Finding("domains", domain.title, not missing, detail, purpose, install_hint(domain.extra))
+        if domain.assets:
+            yield _files(domain)
 
 
-def _files(domain: Domain) -> Iterator[Finding]:
-    if not domain.assets:
-        return
+def _files(domain: Domain) -> Finding:
     here, wrong = 0, ""
     for asset in domain.assets:
         try:
             here += assets.locate(asset) is not None
         except AssetUnavailable as error:
             wrong = f"; {error.message}"
-    complete = here == len(domain.assets)
-    yield Finding(
-        "domains",
-        f"{domain.title}: data files",
-        complete,
-        f"{here} of {len(domain.assets)} present{wrong}",
-        "tasks and pre-trained policies that need them",
-        None if complete else f"a2perf data fetch {domain.name}",
-    )
+    return Finding(
+        "domains", f"{domain.title}: data files", here == len(domain.assets),
+        f"{here} of {len(domain.assets)} present{wrong}", "tasks and pre-trained policies that need them",
+        f"a2perf data fetch {domain.name}",
+    )  # fmt: skip
 
 
 def _programs() -> Iterator[Finding]:
     for program in (program for domain in domains().values() for program in domain.programs):
-        version = version_of(program.names)
-        yield Finding(
-            "programs",
-            program.package,
-            version is not None,
-            version or "not on PATH",
-            program.purpose,
-            None if version else f"apt-get install {program.package}",
-        )
+        version, hint = version_of(program.names), f"apt-get install {program.package}"
+        yield versioned("programs", program.package, version, program.purpose, hint, absent="not on PATH")
 
 
 def _measurement() -> Iterator[Finding]:
@@ -107,14 +90,10 @@ def _measurement() -> Iterator[Finding]:
     found = PowerDomains().readable
     hidden = not found and any(POWERCAP.glob("*rapl*:*"))
     counted = ", ".join(f"{count} x {kind}" for kind, count in found.items())
-    yield Finding(
-        "measurement",
-        "RAPL counters",
-        bool(found),
-        counted or ("not readable" if hidden else "not on this machine"),
-        "measured processor energy; it is estimated from a power model otherwise",
-        "chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (as root)" if hidden else None,
-    )
+    detail = counted or ("not readable" if hidden else "not on this machine")
+    purpose = "measured processor energy; it is estimated from a power model otherwise"
+    hint = "chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (as root)" if hidden else None
+    yield Finding("measurement", "RAPL counters", bool(found), detail, purpose, hint)
     gpus = Nvml.open()
     detail = "no NVIDIA driver answers"
     if gpus is not None:

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from a2perf.api.host.finding import Finding, output_of, version_of
+from a2perf.api.host.finding import Finding, output_of, version_of, versioned
 from a2perf.sandbox import get_sandbox, hint_of, limits, seccomp, strongest_level, task_clock, why_unavailable
 from a2perf.sandbox import levels as sandbox_levels
 from a2perf.sandbox import problems as sandbox_problems
@@ -36,12 +36,7 @@ def levels() -> Iterator[Finding]:
         else:
             detail = reason
         yield Finding(
-            SECTION,
-            f"level {name}",
-            reason is None,
-            detail,
-            f"runs with --sandbox {name}",
-            None if reason is None else hint_of(name),
+            SECTION, f"level {name}", reason is None, detail, f"runs with --sandbox {name}", reason and hint_of(name)
         )
     for name, problem in sandbox_problems().items():
         yield Finding(SECTION, f"level {name}", False, problem, f"runs with --sandbox {name}")
@@ -49,38 +44,20 @@ def levels() -> Iterator[Finding]:
 
 def namespaces() -> Iterator[Finding]:
     """bubblewrap, user namespaces, the system-call filter and Landlock."""
-    bubblewrap = version_of(("bwrap",))
-    yield Finding(
-        SECTION,
-        "bubblewrap",
-        bubblewrap is not None,
-        bubblewrap or "not on PATH",
-        "running submissions without network and with a read-only system",
-        None if bubblewrap else "apt-get install bubblewrap",
-    )
+    purpose = "running submissions without network and with a read-only system"
+    hint = "apt-get install bubblewrap"
+    yield versioned(SECTION, "bubblewrap", version_of(("bwrap",)), purpose, hint, absent="not on PATH")
     reason = _no_user_namespaces()
-    yield Finding(
-        SECTION,
-        "user namespaces",
-        reason is None,
-        reason or "open",
-        "bubblewrap, and the sandbox of browsers",
-        None if reason is None else "sysctl kernel.unprivileged_userns_clone=1 (or the container's seccomp profile)",
-    )
-    yield Finding(
-        SECTION,
-        "system-call filter",
-        seccomp.supported(),
-        f"refuses {len(seccomp.REFUSED)} calls" if seccomp.supported() else f"none for {platform.machine()}",
-        "refusing tracing, mounts, namespaces, keys and kernel programs to submissions",
-    )
+    hint = "sysctl kernel.unprivileged_userns_clone=1 (or the container's seccomp profile)"
+    purpose = "bubblewrap, and the sandbox of browsers"
+    yield Finding(SECTION, "user namespaces", reason is None, reason or "open", purpose, hint)
+    known = seccomp.supported()
+    detail = f"refuses {len(seccomp.REFUSED)} calls" if known else f"none for {platform.machine()}"
+    purpose = "refusing tracing, mounts, namespaces, keys and kernel programs to submissions"
+    yield Finding(SECTION, "system-call filter", known, detail, purpose)
     landlock = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1) if platform.system() == "Linux" else -1
-    yield Finding(
-        SECTION,
-        "Landlock",
-        landlock > 0,
-        f"version {landlock} of its interface (not used)" if landlock > 0 else "not in this kernel (not used)",
-    )
+    detail = f"version {landlock} of its interface (not used)" if landlock > 0 else "not in this kernel (not used)"
+    yield Finding(SECTION, "Landlock", landlock > 0, detail)
 
 
 def groups() -> Iterator[Finding]:
@@ -95,14 +72,8 @@ def groups() -> Iterator[Finding]:
         detail = "not mounted"
     else:
         detail = f"version {' and '.join(versions)}; this user may limit: {', '.join(held) or 'nothing'}"
-    yield Finding(
-        SECTION,
-        "control groups",
-        bool(held),
-        detail,
-        "limits of memory, processes and processors that a submission cannot escape; exact processor time",
-        None if held else _OWN_GROUP,
-    )
+    purpose = "limits of memory, processes and processors that a submission cannot escape; exact processor time"
+    yield Finding(SECTION, "control groups", bool(held), detail, purpose, _OWN_GROUP)
 
 
 def accounts() -> Iterator[Finding]:
@@ -111,36 +82,24 @@ def accounts() -> Iterator[Finding]:
         return
     where = limits.place()
     bounded = "memory_bytes" in where.enforces
-    yield Finding(
-        SECTION,
-        "memory of a whole tree",
-        bounded,
-        "bounded by the kernel, with shared memory, tmpfs and buffers"
-        if bounded
-        else "the kernel limits single processes only; a limit on the tree is refused",
-        "reliable memory limits",
-        None if bounded else f"{_OWN_GROUP}; or accept less with --allow-weaker",
-    )
-    yield Finding(
-        SECTION,
-        "artifacts of a whole tree",
-        True,
-        "the kernel limits each file; all files are counted, including unnamed ones, and again at the end",
-    )
+    detail = "the kernel limits single processes only; a limit on the tree is refused"
+    if bounded:
+        detail = "bounded by the kernel, with shared memory, tmpfs and buffers"
+    hint = f"{_OWN_GROUP}; or accept less with --allow-weaker"
+    yield Finding(SECTION, "memory of a whole tree", bounded, detail, "reliable memory limits", hint)
+    detail = "the kernel limits each file; all files are counted, including unnamed ones, and again at the end"
+    yield Finding(SECTION, "artifacts of a whole tree", True, detail)
     counted = "cpuacct" in where.parents or (where.version == 2 and bool(where.parents))
     reason = task_clock.why_unavailable()
-    yield Finding(
-        SECTION,
-        "processor time of a whole tree",
-        counted or reason is None,
-        "counted by a control group"
-        if counted
-        else "counted by the kernel's clock, except for programs without read permission"
-        if reason is None
-        else f"sampled: children that are not waited for are missed ({reason})",
-        "exact processor time and energy",
-        None if counted or reason is None else f"{_OWN_GROUP}; or {task_clock.HINT}",
-    )
+    if counted:
+        detail = "counted by a control group"
+    elif reason is None:
+        detail = "counted by the kernel's clock, except for programs without read permission"
+    else:
+        detail = f"sampled: children that are not waited for are missed ({reason})"
+    hint = f"{_OWN_GROUP}; or {task_clock.HINT}"
+    is_exact = counted or reason is None
+    yield Finding(SECTION, "processor time of a whole tree", is_exact, detail, "exact processor time and energy", hint)
 
 
 def _no_user_namespaces() -> str | None:
