@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from a2perf.api.given_runs import content_of, run_items
-from a2perf.api.recorded import LazyRun
+from a2perf.api.recorded import LazyRun, content_of, run_items
 from a2perf.api.result import Result
 from a2perf.errors import UserError
 from a2perf.rlops.compare.recorded_runs import (

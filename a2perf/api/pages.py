@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from a2perf.api.given_runs import content_of, run_items
+from a2perf.api.recorded import content_of, run_items
 from a2perf.errors import ConfigError
 from a2perf.plain_text import plain_text, terminal_line
 

@@ -102,11 +102,37 @@ def recorded_runs(given: AnyRuns) -> list[LazyRun]:
     if not known and not paths:
         raise ConfigError("no runs were given", hint="give a bundle, or a folder that holds runs")
     by_path = {str(run.folder.path): run for run in reversed(known)}
-    held = [run.folder for run in by_path.values()]
+    found = find_runs(paths) if paths else []
     order = {mode: place for place, mode in enumerate(MODES)}
-    folders = named_uniquely([*held, *(found for found in _found(paths) if os.path.abspath(found.path) not in by_path)])
+    others = [folder for folder in found if os.path.abspath(folder.path) not in by_path]
+    folders = named_uniquely([*(run.folder for run in by_path.values()), *others])
     folders.sort(key=lambda folder: (folder.root, order.get(folder.path.name if folder.layout == BUNDLE else "", -1)))
     return [by_path.get(os.path.abspath(folder.path)) or LazyRun(folder) for folder in folders]
+
+
+def run_items(given: AnyRuns | Run | Iterable[Run]) -> list[LazyRun | Run]:
+    """Returns runs: those in memory in their order, then all others in the order of the commands.
+
+    Args:
+        given: as for ``recorded_runs``, or ``a2perf.runs.Run`` objects.
+
+    Raises:
+        UserError: a path does not exist, or holds no run.
+        ConfigError: something else was given, or nothing.
+    """
+    if isinstance(given, Run):
+        return [given]
+    if not isinstance(given, Iterable) or isinstance(given, str | LazyRun):
+        return list(recorded_runs(given))
+    parts = list(given)
+    in_memory = [part for part in parts if isinstance(part, Run)]
+    others = [part for part in parts if not isinstance(part, Run)]
+    return [*in_memory, *(recorded_runs(others) if others or not in_memory else [])]
+
+
+def content_of(item: LazyRun | Run) -> Run:
+    """Returns the content of a run; it is read on first use."""
+    return item if isinstance(item, Run) else item.run
 
 
 def unique_folders(runs: Sequence[LazyRun]) -> dict[str, tuple[RunFolder, LazyRun]]:
@@ -121,10 +147,6 @@ def _stamp(folder: RunFolder) -> str:
         return fingerprint_of(folder)
     except OSError:
         return ""
-
-
-def _found(paths: list[Path]) -> list[RunFolder]:
-    return find_runs(paths) if paths else []
 
 
 def _not_runs(given: object) -> ConfigError:

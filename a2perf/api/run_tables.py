@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,17 +22,19 @@ MAIN_METRICS = (
     "latency_round_trip_median", "latency_round_trip_p99", "latency_infer_once_median", "MedianPerfDuringTraining",
 )  # fmt: skip
 """Columns of the table of runs after the return."""
-_IDENTITY: dict[str, Kind] = {"run": "text", "algorithm": "text", "task": "text", "seed": "int"}
 _CALLS = {
     "round_trip": "of scored steps, with transport, by the clock of the evaluator",
     "infer_once": "infer_once only, by the clock of the participant",
     "preprocess_observation": "preprocess_observation only, by the clock of the participant",
     "processor_time": "processor time of the process tree per step, by the kernel",
 }
-_DESCRIPTIONS = {
-    "run": "name of the run: its folder below the given path",
-    "algorithm": "name of the submission or algorithm",
-    "seed": "root seed of the run",
+_Described: TypeAlias = dict[str, tuple[Kind, str]]
+"""Kind and description by column; a column without a description has an empty one."""
+_IDENTITY: _Described = {
+    "run": ("text", "name of the run: its folder below the given path"),
+    "algorithm": ("text", "name of the submission or algorithm"),
+    "task": ("text", ""),
+    "seed": ("int", "root seed of the run"),
 }
 
 
@@ -44,11 +46,14 @@ def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None
     """
     chosen = [metric.name for metric in registry.select(MAIN_METRICS if metrics is None else metrics)]
     known = registry.all_metrics()
-    kinds: dict[str, Kind] = {
-        **_IDENTITY, "domain": "text", "mode": "text", "state": "text", "return": "float", "normalised_score": "float",
-        **dict.fromkeys(chosen, "float"), "energy_provenance": "text", "bundle": "text",
+    described: _Described = {
+        **_IDENTITY, "domain": ("text", ""), "mode": ("text", ""), "state": ("text", ""),
+        "return": ("float", "mean return over episodes; over tasks in generalization"),
+        "normalised_score": ("float", "0: floor, 1: expert"),
+        **{name: ("float", known[name].formula) for name in chosen},
+        "energy_provenance": ("text", ""), "bundle": ("text", "folder of the run"),
     }  # fmt: skip
-    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    columns: dict[str, list[Any]] = {name: [] for name in described}
     sources: dict[str, list[str | None]] = {name: [] for name in chosen}
     for result in results:
         run, group = result.run, result.main_group
@@ -80,9 +85,10 @@ def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None
         if name.startswith(("energy", "power"))
         and all(held in (None, energy) for held, energy in zip(sources[name], of_energy, strict=True))
     ]
-    return Table(
+    return _table(
+        "Runs",
         columns,
-        title="Runs",
+        described,
         units={name: known[name].unit for name in chosen},
         provenance={
             name: next(iter(held)) or "" if len(held) == 1 else "mixed"
@@ -90,13 +96,6 @@ def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None
             if held and name not in by_row
         },
         row_provenance=dict.fromkeys(by_row, "energy_provenance"),
-        descriptions=_described(
-            kinds,
-            {name: known[name].formula for name in chosen}
-            | {"return": "mean return over episodes; over tasks in generalization"}
-            | {"normalised_score": "0: floor, 1: expert", "bundle": "folder of the run"},
-        ),
-        kinds=kinds,
     )
 
 
@@ -104,39 +103,35 @@ def episode_table(runs: Sequence[Run]) -> Table:
     """Returns one row per episode. Layouts other than bundles hold returns and success only."""
     rows = [row for run in runs for row in _episode_rows(run)]
     terms = list(dict.fromkeys(name for row in rows for name in row if name.startswith("reward/")))
-    kinds: dict[str, Kind] = {
-        **_IDENTITY, "episode": "int", "episode_seed": "int", "return": "float", "length": "int", "success": "bool",
-        "terminated": "bool", "truncated": "bool", "termination": "text", "clipped_actions": "int",
-        "wall_time": "float", **dict.fromkeys(terms, "float"),
-    }  # fmt: skip
-    return Table(
-        {name: [row.get(name) for row in rows] for name in kinds},
-        title="Episodes",
-        units={"wall_time": "s", "length": "steps"},
-        provenance={"wall_time": "measured", "return": "recorded"} if rows else {},
-        descriptions=_described(
-            kinds,
-            {
-                "episode": "position in the run, from 0",
-                "episode_seed": "seed of the reset of the environment",
-                "return": "undiscounted sum of rewards",
-                "length": "number of environment steps",
-                "terminated": "whether the task ended the episode",
-                "truncated": "whether a time limit ended it",
-                "wall_time": "participant and environment together",
-                **dict.fromkeys(terms, "mean over the steps of this reward term"),
-            },
-        ),
-        kinds=kinds,
-    )
+    described: _Described = {
+        **_IDENTITY,
+        "episode": ("int", "position in the run, from 0"),
+        "episode_seed": ("int", "seed of the reset of the environment"),
+        "return": ("float", "undiscounted sum of rewards"),
+        "length": ("int", "number of environment steps"),
+        "success": ("bool", ""),
+        "terminated": ("bool", "whether the task ended the episode"),
+        "truncated": ("bool", "whether a time limit ended it"),
+        "termination": ("text", ""),
+        "clipped_actions": ("int", ""),
+        "wall_time": ("float", "participant and environment together"),
+        **dict.fromkeys(terms, ("float", "mean over the steps of this reward term")),
+    }
+    provenance = {"wall_time": "measured", "return": "recorded"} if rows else {}
+    columns = {name: [row.get(name) for row in rows] for name in described}
+    return _table("Episodes", columns, described, units={"wall_time": "s", "length": "steps"}, provenance=provenance)
 
 
 def step_table(run: Run) -> Table:
     """Returns one row per step of the episodes of a run, from the files of its bundle."""
-    kinds: dict[str, Kind] = {
-        **_IDENTITY, "episode": "int", "step": "int", "round_trip": "float", "processor_time": "float",
-    }  # fmt: skip
-    parts: dict[str, list[Any]] = {name: [] for name in kinds}
+    described: _Described = {
+        **_IDENTITY,
+        "episode": ("int", "position of the episode in the run, from 0"),
+        "step": ("int", "position of the step in the episode, from 0"),
+        "round_trip": ("float", _CALLS["round_trip"]),
+        "processor_time": ("float", _CALLS["processor_time"]),
+    }
+    parts: dict[str, list[Any]] = {name: [] for name in described}
     for task, steps in read_steps(run).items():
         count = steps.episode.size
         for name, value in _identity(run, task or run.identity.task).items():
@@ -147,28 +142,18 @@ def step_table(run: Run) -> Table:
         parts["step"] += since.tolist()
         parts["round_trip"] += steps.round_trip_s.tolist()
         parts["processor_time"] += steps.processor_s.tolist()
-    return Table(
-        parts,
-        title="Steps",
-        units={"round_trip": "s", "processor_time": "s"},
-        provenance={"round_trip": "measured", "processor_time": "measured"},
-        descriptions=_described(
-            kinds,
-            {
-                "episode": "position of the episode in the run, from 0",
-                "step": "position of the step in the episode, from 0",
-                "round_trip": _CALLS["round_trip"],
-                "processor_time": _CALLS["processor_time"],
-            },
-        ),
-        kinds=kinds,
-    )
+    timed = ("round_trip", "processor_time")
+    units, provenance = dict.fromkeys(timed, "s"), dict.fromkeys(timed, "measured")
+    return _table("Steps", parts, described, units=units, provenance=provenance)
 
 
 def latency_table(runs: Sequence[Run]) -> Table:
     """Returns one row per timed call, without warm-up."""
-    kinds: dict[str, Kind] = {**_IDENTITY, "call": "text", "number": "int", "duration": "float", "includes": "text"}
-    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    described: _Described = {
+        **_IDENTITY, "call": ("text", ""), "number": ("int", "position of the call, from 0"), "duration": ("float", ""),
+        "includes": ("text", "what a time covers"),
+    }  # fmt: skip
+    columns: dict[str, list[Any]] = {name: [] for name in described}
     for run in runs:
         for call, seconds in run.latency_s.items():
             row = {**_identity(run, run.identity.task), "call": call, "includes": _CALLS.get(call, "")}
@@ -176,20 +161,19 @@ def latency_table(runs: Sequence[Run]) -> Table:
                 columns[name] += [value] * seconds.size
             columns["number"] += range(seconds.size)
             columns["duration"] += seconds.tolist()
-    return Table(
-        columns,
-        title="Timed calls",
-        units={"duration": "s"},
-        provenance={"duration": "measured"},
-        descriptions=_described(kinds, {"number": "position of the call, from 0", "includes": "what a time covers"}),
-        kinds=kinds,
-    )
+    units, provenance = {"duration": "s"}, {"duration": "measured"}
+    return _table("Timed calls", columns, described, units=units, provenance=provenance)
 
 
 def curve_table(runs: Sequence[Run]) -> Table:
     """Returns one row per point of the training curves."""
-    kinds: dict[str, Kind] = {**_IDENTITY, "step": "float", "return": "float", "elapsed": "float"}
-    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    described: _Described = {
+        **_IDENTITY,
+        "step": ("float", "environment steps"),
+        "return": ("float", "training return as the submission logged it"),
+        "elapsed": ("float", "since the first point, by the clock of the writer"),
+    }
+    columns: dict[str, list[Any]] = {name: [] for name in described}
     for run in runs:
         if run.curve is None:
             continue
@@ -198,21 +182,14 @@ def curve_table(runs: Sequence[Run]) -> Table:
         columns["step"] += run.curve.steps.tolist()
         columns["return"] += run.curve.values.tolist()
         columns["elapsed"] += run.curve.elapsed_s().tolist()
-    return Table(
-        columns,
-        title="Training curves",
-        units={"step": "steps", "elapsed": "s"},
-        provenance={"return": "recorded", "elapsed": "recorded"},
-        descriptions=_described(
-            kinds,
-            {
-                "step": "environment steps",
-                "return": "training return as the submission logged it",
-                "elapsed": "since the first point, by the clock of the writer",
-            },
-        ),
-        kinds=kinds,
-    )
+    units, provenance = {"step": "steps", "elapsed": "s"}, {"return": "recorded", "elapsed": "recorded"}
+    return _table("Training curves", columns, described, units=units, provenance=provenance)
+
+
+def _table(title: str, columns: dict[str, list[Any]], described: _Described, **more: Any) -> Table:
+    kinds = {name: kind for name, (kind, _) in described.items()}
+    descriptions = {name: text for name, (_, text) in described.items() if text}
+    return Table(columns, title=title, kinds=kinds, descriptions=descriptions, **more)
 
 
 def _identity(run: Run, task: str) -> dict[str, Any]:
@@ -222,10 +199,6 @@ def _identity(run: Run, task: str) -> dict[str, Any]:
         "task": plain_text(task),
         "seed": run.identity.seed,
     }
-
-
-def _described(kinds: Mapping[str, Kind], more: Mapping[str, str]) -> dict[str, str]:
-    return {name: words for name, words in {**_DESCRIPTIONS, **more}.items() if name in kinds}
 
 
 def _episode_rows(run: Run) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import functools
 import inspect
 import itertools
@@ -252,7 +253,11 @@ class TrackedBlock:
 
         @contextlib.contextmanager
         def tracked() -> Iterator[None]:
-            with self._again(function, next(numbers)) as result:
+            block, number = copy.copy(self), next(numbers)
+            block._name = self._name or getattr(function, "__qualname__", type(function).__name__)
+            block._tracked, block._record = None, None
+            block._folder = None if self._folder is None else self._folder / f"call_{number}"
+            with block as result:
                 try:
                     yield
                 finally:
@@ -262,14 +267,6 @@ class TrackedBlock:
         wrapped.tracked = results
         result: TrackedFunction[P, R] = wrapped
         return result
-
-    def _again(self, function: Callable[..., Any], number: int) -> TrackedBlock:
-        name = self._name or getattr(function, "__qualname__", type(function).__name__)
-        folder = None if self._folder is None else self._folder / f"call_{number}"
-        return TrackedBlock(
-            name, folder=folder, interval_s=self._interval_s, idle_s=self._idle_s, task=self._task, seed=self._seed,
-            logger=self._logger,
-        )  # fmt: skip
 
 
 def _wrapped(

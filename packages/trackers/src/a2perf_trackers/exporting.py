@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from a2perf.api.given_runs import content_of, run_items
-from a2perf.api.recorded import AnyRuns
+from a2perf.api.recorded import AnyRuns, content_of, run_items
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import terminal_line
