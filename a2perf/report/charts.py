@@ -1,4 +1,4 @@
-"""Charts of one run. Every function takes plain arrays and returns a figure; ``drawing.draw`` turns it into a file.
+"""Charts of one run. Every function takes plain arrays and returns a figure; ``drawing.pictures`` turns it into files.
 
 Colours follow the role: blue is the main quantity, orange a second one, grey a reference.
 """

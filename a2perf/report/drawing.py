@@ -219,8 +219,8 @@ def new_figure(height_in: float = 2.8) -> Figure:
 
 def single(name: str, title: str, caption: str, description: str, build: Callable[[], Figure]) -> Chart:
     """Draws a chart of one view that nothing is read out of."""
-    _, svg, pdf = _draw(build)
-    return Chart(name, title, caption, description, (View(name, "linear", svg, pdf),))
+    made = pictures(build, ("svg", "pdf"))
+    return Chart(name, title, caption, description, (View(name, "linear", made["svg"], made["pdf"]),))
 
 
 def interactive(
@@ -252,16 +252,6 @@ def interactive(
             View(f"{name}-{scale}" if views else name, scale, made["svg"], made.get("pdf", b""), _frame(drawing))
         )
     return Chart(name, title, caption, description, tuple(views), series)
-
-
-def draw(build: Callable[[], Any]) -> tuple[bytes, bytes]:
-    """Builds a figure (or a ``Drawing``) in the house style and returns it as SVG and PDF.
-
-    Args:
-        build: makes the figure; the user's own matplotlib settings have no effect on it.
-    """
-    _, svg, pdf = _draw(build)
-    return svg, pdf
 
 
 def pictures(build: Callable[[], Drawing | Figure], kinds: Sequence[str] = ("png", "pdf", "svg")) -> dict[str, bytes]:
@@ -296,11 +286,6 @@ def remove_control_characters(figure: Figure) -> None:
         text = element.get_text()
         if (printable := terminal_text(text)) != text:
             element.set_text(printable)
-
-
-def _draw(build: Callable[[], Any]) -> tuple[Any, bytes, bytes]:
-    built, made = _pictures(build, ("svg", "pdf"))
-    return built, made["svg"], made["pdf"]
 
 
 def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict[str, bytes]]:

@@ -1,18 +1,16 @@
 """Typed tables: every number keeps its unit, spread, sample size and provenance until it is printed.
 
-A table is made once and rendered as Markdown, HTML, CSV or JSON; ``numbers_text`` rounds and scales the numbers.
+A table is made once and rendered as Markdown or HTML; ``numbers_text`` rounds and scales the numbers.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from markupsafe import Markup, escape
 
-from a2perf.plain_text import csv_cell, html_text, safe_link
+from a2perf.plain_text import html_text, safe_link
 from a2perf.plain_text import markdown_text as markdown_text
 from a2perf.report.numbers_text import rounded
 
@@ -75,7 +73,7 @@ Cell = Quantity | Pair | Text
 
 
 class Column(msgspec.Struct, kw_only=True, frozen=True):
-    """A column: its key in CSV and JSON, its heading, and how its cells align."""
+    """A column: its key, its heading, and how its cells align."""
 
     key: str
     title: str
@@ -120,32 +118,6 @@ def to_html(table: Table) -> Markup:
         '<table role="table" class="{kind}"><caption>{caption}</caption>'
         '<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table>'
     ).format(kind="cards" if table.cards else "plain", caption=table.caption, head=head, body=body)
-
-
-def to_csv(table: Table) -> str:
-    """Renders a table as CSV; a quantity takes the columns KEY, KEY_spread, KEY_unit, KEY_n and KEY_provenance."""
-    flat = [_flat_row(table, row) for row in table.rows]
-    names: dict[str, None] = {}
-    for row in flat:
-        names.update(dict.fromkeys(row))
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, fieldnames=list(names), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return stream.getvalue()
-
-
-def to_json(table: Table) -> dict[str, Any]:
-    """Returns the table as plain values; cells keep every field."""
-    return {
-        "name": table.name,
-        "caption": table.caption,
-        "columns": [msgspec.to_builtins(column) for column in table.columns],
-        "rows": [
-            {column.key: msgspec.to_builtins(cell) for column, cell in zip(table.columns, row, strict=True)}
-            for row in table.rows
-        ],
-    }
 
 
 def quantity_text(quantity: Quantity) -> str:
@@ -239,26 +211,3 @@ def _markdown_cell(cell: Cell) -> str:
         return markdown_text(f"{quantity_text(cell.first)} / {quantity_text(cell.second)}")
     text = markdown_text(cell.text)
     return text if cell.detail is None else f"{text}<br>{markdown_text(cell.detail)}"
-
-
-def _flat_row(table: Table, row: tuple[Cell, ...]) -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for column, cell in zip(table.columns, row, strict=True):
-        if isinstance(cell, Text):
-            flat[column.key] = csv_cell(cell.text)
-        elif isinstance(cell, Quantity):
-            flat.update(_flat_quantity(column.key, cell))
-        else:
-            flat.update(_flat_quantity(f"{column.key}_{cell.labels[0]}", cell.first))
-            flat.update(_flat_quantity(f"{column.key}_{cell.labels[1]}", cell.second))
-    return flat
-
-
-def _flat_quantity(key: str, quantity: Quantity) -> dict[str, str]:
-    return {
-        key: "" if quantity.value is None else repr(float(quantity.value)),
-        f"{key}_spread": "" if quantity.spread is None else repr(float(quantity.spread)),
-        f"{key}_unit": quantity.unit,
-        f"{key}_n": "" if quantity.n is None else str(quantity.n),
-        f"{key}_provenance": quantity.provenance or "",
-    }

@@ -11,7 +11,7 @@ import pytest
 from a2perf.report import charts
 from a2perf.report import compared_charts as compared
 from a2perf.report.compared_charts import Lines
-from a2perf.report.drawing import INK, POINTS_SHOWN, draw, inline_svg, interactive, single
+from a2perf.report.drawing import INK, POINTS_SHOWN, inline_svg, interactive, pictures, single
 from a2perf.report.learning import pooled_over_runs
 from a2perf.runs.tables import CsvTable
 
@@ -72,18 +72,18 @@ ONE = Lines("run", 0, [("seed 1", np.array([5.0]), np.array([1.0]))])
     ],
 )
 def test_charts_draw_the_least_of_data(build: partial) -> None:  # type: ignore[type-arg]
-    svg, pdf = draw(build)
-    assert svg.startswith(b"<?xml")
-    assert pdf.startswith(b"%PDF")
+    made = pictures(build)
+    assert made["svg"].startswith(b"<?xml")
+    assert made["pdf"].startswith(b"%PDF")
 
 
 def test_a_chart_is_the_same_bytes_whatever_the_users_settings_are() -> None:
     import matplotlib
 
     build = partial(charts.returns_by_group, {"a": np.array([1.0, 2.0])})
-    first = draw(build)
+    first = pictures(build)
     with matplotlib.rc_context({"font.size": 31, "axes.grid": False, "text.usetex": True}):
-        assert draw(build) == first
+        assert pictures(build) == first
 
 
 def test_inside_the_page_colours_follow_the_theme_and_names_are_escaped() -> None:

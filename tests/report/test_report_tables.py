@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 
 import pytest
 
 from a2perf.report.numbers_text import rounded
-from a2perf.report.tables import (
-    Column,
-    Pair,
-    Quantity,
-    Table,
-    Text,
-    quantity_text,
-    to_csv,
-    to_html,
-    to_json,
-    to_markdown,
-)
+from a2perf.report.tables import Column, Pair, Quantity, Table, Text, quantity_text, to_html, to_markdown
 
 
 @pytest.mark.parametrize(
@@ -80,19 +67,6 @@ def _table(word: str) -> Table:
             ),
         ),
     )
-
-
-def test_csv_keeps_full_precision_units_and_provenance() -> None:
-    (row,) = csv.DictReader(io.StringIO(to_csv(_table("a"))))
-    assert float(row["energy"]) == 1 / 3
-    assert (row["energy_unit"], row["energy_n"], row["energy_provenance"]) == ("W", "4", "estimated")
-    assert (float(row["latency_median"]), float(row["latency_p99"])) == (1e-4, 9e-4)
-
-
-def test_json_keeps_every_field_of_a_cell() -> None:
-    (row,) = to_json(_table("a"))["rows"]
-    assert row["energy"]["method"] == "model"
-    assert row["latency"]["second"]["value"] == 9e-4
 
 
 def test_estimated_values_are_marked_and_measured_ones_are_not() -> None:
