@@ -24,7 +24,7 @@ from a2perf.runs.finding import find_runs
 from a2perf.runs.layout import MANIFEST, MODES, SIGNATURE
 from a2perf.runs.reproduction import ReproductionMark, mark_of
 from a2perf.runs.run import BUNDLE, RunFolder
-from a2perf.runs.seed_groups import SeedKey, seed_key
+from a2perf.runs.seed_groups import seed_key
 from a2perf.runs.submission_info import info_of
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
@@ -32,6 +32,8 @@ from a2perf.stranger_files import Kind
 MAX_MANIFEST_BYTES = 32 << 20
 SignatureState = Literal["signed", "unknown key", "unsigned", "invalid", "not checked"]
 _LONGEST_NAME, _MOST_VALUES = 120, 20
+_UNCHECKED = (OSError, ValueError, TypeError, KeyError, RecursionError)
+"""Errors of a check that a damaged or forged bundle can cause."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -211,7 +213,12 @@ def find_entries(
             manifest = _manifest(run.path)
             made_under, against = terms.of(run.path)
             seeds = seed_key(identity_of(run, manifest), run)
-            key = _key(seeds, manifest.env_id or "", made_under)
+            key = EntryKey(
+                plain(seeds.algorithm, _LONGEST_NAME) or "(no name)", plain(seeds.version, 64),
+                plain(seeds.domain, _LONGEST_NAME), plain(seeds.task, _LONGEST_NAME),
+                plain(manifest.env_id or "", _LONGEST_NAME), plain(seeds.fingerprint, 64), plain(seeds.view, 40),
+                made_under,
+            )  # fmt: skip
         except UserError as error:
             broken.append(Broken(run=label, reason=plain(error.message.replace(str(run.path), label))))
             continue
@@ -251,19 +258,6 @@ def _manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _key(seeds: SeedKey, env_id: str, terms: Terms) -> EntryKey:
-    return EntryKey(
-        name=plain(seeds.algorithm, _LONGEST_NAME) or "(no name)",
-        version=plain(seeds.version, 64),
-        domain=plain(seeds.domain, _LONGEST_NAME),
-        task=plain(seeds.task, _LONGEST_NAME),
-        env_id=plain(env_id, _LONGEST_NAME),
-        fingerprint=plain(seeds.fingerprint, 64),
-        view=plain(seeds.view, 40),
-        terms=terms,
-    )
-
-
 def _line(
     run: RunFolder,
     label: str,
@@ -272,19 +266,22 @@ def _line(
     signature: SignatureCheck | None,
     against: list[str],
 ) -> RunLine:
-    failure = ""
-    if manifest.failure is not None:
-        failure = plain(f"{manifest.failure.kind.value} in {manifest.failure.where}: {manifest.failure.message}")
-    state = "unfinished" if manifest.state is RunState.RUNNING else manifest.state.value
+    failed = manifest.failure
     line = RunLine(
-        run=label, mode=manifest.mode, seed=manifest.root_seed, state=state, failure=failure,
+        run=label, mode=manifest.mode, seed=manifest.root_seed,
+        state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
+        failure="" if failed is None else plain(f"{failed.kind.value} in {failed.where}: {failed.message}"),
         signature=_signature(run.path, signature),
     )  # fmt: skip
-    found = None
-    if integrity is not None and manifest.state in (RunState.FINISHED, RunState.FAILED):  # else there are no hashes yet
-        found = _asked(lambda: list(integrity(run.path, manifest)))
-    if found is not None or against:
-        line.changed = [plain(problem) for problem in [*against, *(found or [])]]
+    problems = list(against)
+    checked = integrity is not None and manifest.state in (RunState.FINISHED, RunState.FAILED)  # else no hashes yet
+    if integrity is not None and checked:
+        try:
+            problems += map(str, integrity(run.path, manifest))
+        except _UNCHECKED as error:  # a bundle that makes the check itself fail is not intact either
+            problems.append(f"could not be checked: {type(error).__name__}: {error}")
+    if checked or against:
+        line.changed = [plain(problem) for problem in problems]
     line.conditions += [plain(f"{link}: symbolic link, not followed") for link in run.links]
     return line
 
@@ -294,31 +291,15 @@ def _signature(path: Path, check: SignatureCheck | None) -> Signature:
         return Signature(state="unsigned")
     if check is None:
         return Signature(state="not checked")
-    found = _asked_signature(path, check)
+    try:
+        found = check(path)
+    except UserError as error:
+        found = Signature(state="invalid", detail=error.message)
+    except _UNCHECKED as error:
+        found = Signature(state="invalid", detail=f"{type(error).__name__}: {error}")
     return Signature(state=found.state, detail=plain(found.detail, 120))
 
 
 def _mark(path: Path, check: ReproductionCheck) -> ReproductionMark | None:
     found = check(path)
-    if found is None:
-        return None
-    return ReproductionMark(
-        verdict=found.verdict, text=plain(found.text, 80), detail=plain(found.detail, 300), signature=found.signature
-    )
-
-
-def _asked_signature(path: Path, check: SignatureCheck) -> Signature:
-    try:
-        return check(path)
-    except UserError as error:
-        return Signature(state="invalid", detail=error.message)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        return Signature(state="invalid", detail=f"{type(error).__name__}: {error}")
-
-
-def _asked(check: Callable[[], list[Any]]) -> list[str]:
-    """Checks one bundle; a bundle that makes the check itself fail is not intact either."""
-    try:
-        return [str(problem) for problem in check()]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        return [f"could not be checked: {type(error).__name__}: {error}"]
+    return found and msgspec.structs.replace(found, text=plain(found.text, 80), detail=plain(found.detail, 300))

@@ -5,11 +5,12 @@ Nothing is ranked across domains: their experts differ in quality, so a mean ove
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from a2perf.records import Record
+from a2perf.report.leaderboard.overall import boards_under_same_terms
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Contestant, Score
 
@@ -54,33 +55,20 @@ class Matrix(Record, kw_only=True):
 
 def matrices_of(boards: Sequence[Board]) -> list[Matrix]:
     """Returns a table for all terms under which tasks of two domains have normalised scores, the fullest first."""
-    groups: dict[tuple[object, ...], list[Board]] = {}
-    for board in boards:
-        if board.reference:
-            groups.setdefault(tuple(getattr(board, name) for name in _SHARED), []).append(board)
-    found = []
-    for members in groups.values():
-        names = [board.task for board in members]
-        single = [board for board in members if names.count(board.task) == 1]
-        if len({board.domain for board in single}) > 1:
-            shared = {name: getattr(members[0], name) for name in _SHARED}
-            found.append(
-                Matrix(
-                    **shared, domains=[board.domain for board in single], tasks=[board.task for board in single],
-                    rows=_rows(single),
-                )
-            )  # fmt: skip
-    return sorted(found, key=_ranked, reverse=True)
+    found = [
+        Matrix(**shared, domains=[board.domain for board in single.values()], tasks=list(single), rows=_rows(single))
+        for shared, single in boards_under_same_terms(boards, _SHARED)
+        if len({board.domain for board in single.values()}) > 1
+    ]
+    # the one with most ranked scores first
+    return sorted(
+        found, key=lambda matrix: sum(len(row.by_task) - len(row.not_ranked) for row in matrix.rows), reverse=True
+    )
 
 
-def _ranked(matrix: Matrix) -> int:
-    """Returns how many ranked scores a table holds."""
-    return sum(len(row.by_task) - len(row.not_ranked) for row in matrix.rows)
-
-
-def _rows(boards: Sequence[Board]) -> list[MatrixRow]:
+def _rows(boards: Mapping[str, Board]) -> list[MatrixRow]:
     rows: dict[Contestant, MatrixRow] = {}
-    for board in boards:
+    for board in boards.values():
         for ranked in board.rows:  # best first
             entry = ranked.entry
             new = MatrixRow(name=entry.name, version=entry.version, view=entry.view, by_task={})

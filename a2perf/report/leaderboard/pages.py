@@ -184,7 +184,8 @@ def reproduction_text(entry: Entry) -> str:
 
 
 def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
-    files = {task: f"{_file_of(page, board)}#{board_anchor(board)}" for task, board in table.boards.items()}
+    homes = {id(board): task.file for task in page.tasks for board in task.boards}
+    files = {task: f"{homes[id(board)]}#{board_anchor(board)}" for task, board in table.boards.items()}
     scores = [row.score for row in table.rows] + [
         row.by_task[task].entry.score for row in table.rows for task in row.by_task
     ]
@@ -214,10 +215,6 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
             for row in table.rows
         ],
     }  # fmt: skip
-
-
-def _file_of(page: ProtocolPage, board: Board) -> str:
-    return next(task.file for task in page.tasks if board in task.boards)
 
 
 def _task_cell(row: DomainRow, task: str, file: str) -> dict[str, Any]:

@@ -118,7 +118,12 @@ class ProtocolPage:
 
 def protocol_pages(boards: Sequence[Board], overall: Sequence[Overall]) -> list[ProtocolPage]:
     """Returns the pages of the site, the newest protocol first, as ``index.html``."""
-    names = sorted({board.protocol for board in boards}, key=_protocol_order)
+    # the latest protocol first, then other known ones, then modified ones, then runs under none
+    known = protocols.names()
+    names = sorted(
+        {board.protocol for board in boards},
+        key=lambda name: (name != protocols.LATEST, name not in known, not name, name),
+    )
     pages = []
     for place, name in enumerate(names):
         members = [board for board in boards if board.protocol == name]
@@ -141,11 +146,6 @@ def leaders_of(rows: Sequence[Ranked]) -> set[Contestant]:
     return {ranked[place].entry.contestant for place in places}
 
 
-def _protocol_order(name: str) -> tuple[bool, bool, bool, str]:
-    """Orders the latest protocol first, then other known ones, then modified ones, then runs under none."""
-    return (name != protocols.LATEST, name not in protocols.names(), not name, name)
-
-
 def _task_pages(boards: Sequence[Board]) -> list[TaskPage]:
     groups: dict[tuple[str, str, str], list[Board]] = {}
     for board in boards:
@@ -159,20 +159,20 @@ def _tables(boards: Sequence[Board], overall: Sequence[Overall]) -> list[DomainT
         groups.setdefault((board.domain, board.track, board.provenance, board.reference, str(board.rules)), []).append(
             board
         )
+
+    def ranked(key: tuple[str, ...]) -> int:
+        return sum(row.place is not None for board in groups[key] for row in board.rows)
+
     tables = []
     for domain in dict.fromkeys(key[0] for key in groups):
         keys = [key for key in groups if key[0] == domain]
         has_open = any(key[1] == OPEN for key in keys)
         # a track with a budget is part of the open one; its own tables are on the pages of its tasks
-        shown = sorted((key for key in keys if key[1] == OPEN or not has_open), key=lambda key: -_ranked(groups[key]))
+        shown = sorted((key for key in keys if key[1] == OPEN or not has_open), key=ranked, reverse=True)
         for key in shown:
             found = [one for one in overall if _terms(one) == _terms(groups[key][0])]
             tables.append(_table(groups[key], found[0] if found else None, _note(key, shown)))
     return tables
-
-
-def _ranked(boards: Sequence[Board]) -> int:
-    return sum(row.place is not None for board in boards for row in board.rows)
 
 
 def _terms(of: Board | Overall) -> tuple[object, ...]:

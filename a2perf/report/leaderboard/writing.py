@@ -135,7 +135,12 @@ def write_leaderboard(
     found = find_entries(folder, integrity=integrity, signature=signature, reproduction=reproduction)
     progress(f"found {len(found.entries)} entries, {sum(len(entry.folders) for entry in found.entries)} runs")
     looked_up = [references(entry.key) for entry in found.entries]
-    boards = boards_of(list(_scored(found, looked_up, processes, progress)))
+    entries: list[Entry] = []
+    for entry in _scores(found, looked_up, processes):
+        entries.append(entry)
+        name = f"{submission_title(entry.name, entry.info)}, {task_title(entry.domain, entry.task)}"
+        progress(f"scored {len(entries)} of {len(found.entries)}: {name}")
+    boards = boards_of(entries)
     record = LeaderboardRecord(
         a2perf_version=__version__, title=title, rules=max((board.rules for board in boards), default=0),
         matrices=matrices_of(boards), overall=overall_of(boards), boards=boards, invalid=found.broken,
@@ -144,7 +149,8 @@ def write_leaderboard(
     try:
         (out / SUBMISSIONS).mkdir(parents=True, exist_ok=True)
         problems = _write_reports(found, out, processes, progress) if reports else {}
-        reported = set() if not reports else _pages(found) - set(problems)
+        pages = {slug(entry.key.name, entry.key.version) for entry in found.entries} if reports else set()
+        reported = pages - set(problems)
         _write_pages(record, out, reported=reported, problems=problems, home=home)
         write_json(out / RECORD_FILE, msgspec.to_builtins(record))
         write_atomic(out / CSV_FILE, leaderboard_csv(boards))
@@ -206,25 +212,12 @@ def _check_target(out: Path) -> None:
         raise UserError(f"{out} is not a folder", hint="choose a folder with -o")
 
 
-def _scored(
-    found: Found, looked_up: Sequence[TaskReference | None], processes: int, progress: Progress
-) -> Iterator[Entry]:
-    for place, entry in enumerate(_scores(found, looked_up, processes), 1):
-        name = submission_title(entry.name, entry.info)
-        progress(f"scored {place} of {len(found.entries)}: {name}, {task_title(entry.domain, entry.task)}")
-        yield entry
-
-
 def _scores(found: Found, looked_up: Sequence[TaskReference | None], processes: int) -> Iterator[Entry]:
     if processes < 2 or len(found.entries) < _TASKS_WORTH_A_PROCESS * processes:
         yield from map(score_entry, found.entries, looked_up)
         return
     with worker_pool(processes) as executor:
         yield from executor.map(score_entry, found.entries, looked_up, chunksize=4)
-
-
-def _pages(found: Found) -> set[str]:
-    return {slug(entry.key.name, entry.key.version) for entry in found.entries}
 
 
 def _write_reports(found: Found, out: Path, processes: int, progress: Progress) -> dict[str, str]:
