@@ -147,7 +147,7 @@ class Comparison(Tabular):
             ConfigError: an unknown kind.
             UserError: there is nothing to draw, for example no candidate.
         """
-        from a2perf.report.notebook_figure import figure_for_notebook
+        from a2perf.report.panels import figure_for_notebook
         from a2perf.rlops.compare import figures, forest
 
         if kind == "forest":

@@ -141,8 +141,7 @@ def _curve_panels(runs: Sequence[Run]) -> list[ChartPanel]:
 
 
 def _drawn(panels: Sequence[ChartPanel]) -> Figure:
-    from a2perf.report.notebook_figure import figure_for_notebook
-    from a2perf.report.panels import panels_figure
+    from a2perf.report.panels import figure_for_notebook, panels_figure
 
     return figure_for_notebook(partial(panels_figure, panels))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from a2perf.api.recorded import LazyRun
 from a2perf.api.run_tables import run_table
 from a2perf.api.score_text import group_lines, text_line, wrapped
-from a2perf.api.table_text import counted, shown_rows, table_text
+from a2perf.api.table_text import shown_rows, table_text
 from a2perf.plain_text import plain_text, terminal_line, terminal_text
-from a2perf.report.numbers_text import Scale, written
+from a2perf.report.numbers_text import Scale, counted, written
 from a2perf.report.provenance import noise
 
 _ENDS = 5
@@ -36,7 +36,8 @@ def result_text(result: LazyRun, interval: tuple[float, float] | None) -> str:
         lines += block
     if not lines:
         lines.append(f"{result.run.algorithm or result.folder.label}: no data")
-    lines[1:1] = failure_lines(result)
+    if result.run.manifest is not None and (failure := result.run.manifest.failure) is not None:
+        lines.insert(1, wrapped(f"failed in {failure.where} ({failure.kind.value}): {plain_text(failure.message)}"))
     conditions = list(result.run.conditions)
     if noisy := noise(result.run):
         conditions.append(f"Timings unreliable, noisy host: {'; '.join(noisy)}.")
@@ -54,14 +55,6 @@ def runs_text(results: Sequence[LazyRun]) -> str:
     positions = shown_rows(count, _ENDS)
     table = run_table([results[at] for at in positions]).select(*_LISTED)
     return "\n".join([counted(count, "run"), *table_text(table, _ENDS, count - len(positions)).splitlines()[1:]])
-
-
-def failure_lines(result: LazyRun) -> list[str]:
-    """Returns where and why a run failed; empty if it did not."""
-    failure = None if result.run.manifest is None else result.run.manifest.failure
-    if failure is None:
-        return []
-    return [wrapped(f"failed in {failure.where} ({failure.kind.value}): {plain_text(failure.message)}")]
 
 
 def interval_text(interval: tuple[float, float]) -> str:

@@ -7,48 +7,41 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from a2perf.api.table_text import ESTIMATED_MARK, WIDTH, counted
+from a2perf.api.table_text import ESTIMATED_MARK, WIDTH
 from a2perf.plain_text import plain_text
+from a2perf.report.numbers_text import counted, normalised_text, rounded
 
 _MOST_CONDITIONS = 20
 _DIGITS = 8
 MODE_NAMES = {"train": "training", "inference": "inference", "generalization": "generalization"}
 
 
-class HeadlineMetric(NamedTuple):
-    """One line of the short text: a metric with a plain name and a remark."""
-
-    metric: str
-    title: str
-    remark: str = ""
-
-
 HEADLINES = {
     "inference": (
-        HeadlineMetric("returns", "Return", "mean over episodes"),
-        HeadlineMetric("LowerCVaRAcrossRollouts", "Worst 5 %", "mean return of the worst episodes"),
-        HeadlineMetric("outcome_consistency", "Outcomes", "consistency: 1 if all repeats of an episode agree"),
-        HeadlineMetric("robustness", "Robustness", "success under perturbations / success without"),
-        HeadlineMetric("calibration", "Confidence", "calibration: 1 if it is the success rate"),
-        HeadlineMetric("energy_gross", "Energy"),
-        HeadlineMetric("latency_round_trip_median", "Latency", "median per decision"),
-        HeadlineMetric("memory_rss_peak", "Memory", "peak"),
+        ("returns", "Return", "mean over episodes"),
+        ("LowerCVaRAcrossRollouts", "Worst 5 %", "mean return of the worst episodes"),
+        ("outcome_consistency", "Outcomes", "consistency: 1 if all repeats of an episode agree"),
+        ("robustness", "Robustness", "success under perturbations / success without"),
+        ("calibration", "Confidence", "calibration: 1 if it is the success rate"),
+        ("energy_gross", "Energy", ""),
+        ("latency_round_trip_median", "Latency", "median per decision"),
+        ("memory_rss_peak", "Memory", "peak"),
     ),
     "generalization": (
-        HeadlineMetric("generalization", "Score", "over all tasks"),
-        HeadlineMetric("energy_gross", "Energy"),
-        HeadlineMetric("wall_clock", "Time"),
-        HeadlineMetric("memory_rss_peak", "Memory", "peak"),
+        ("generalization", "Score", "over all tasks"),
+        ("energy_gross", "Energy", ""),
+        ("wall_clock", "Time", ""),
+        ("memory_rss_peak", "Memory", "peak"),
     ),
     "train": (
-        HeadlineMetric("MedianPerfDuringTraining", "Return", "median during training"),
-        HeadlineMetric("LowerCVarOnAcross", "Worst 5 %", "of the final returns over runs"),
-        HeadlineMetric("energy_gross", "Energy"),
-        HeadlineMetric("wall_clock", "Time"),
-        HeadlineMetric("memory_rss_peak", "Memory", "peak"),
+        ("MedianPerfDuringTraining", "Return", "median during training"),
+        ("LowerCVarOnAcross", "Worst 5 %", "of the final returns over runs"),
+        ("energy_gross", "Energy", ""),
+        ("wall_clock", "Time", ""),
+        ("memory_rss_peak", "Memory", "peak"),
     ),
 }
-"""The metrics of the short text by mode."""
+"""The metrics of the short text by mode, each with a plain title and a remark."""
 
 
 class NormalisedReturn(NamedTuple):
@@ -99,7 +92,7 @@ def group_lines(group: Mapping[str, Any], *, every: bool = False) -> list[str]:
     """Returns title, conditions and metrics of one group of ``scores.json``."""
     lines = [f"{group_title(group)}: {counted(len(group['runs']), 'run')}"]
     lines += [wrapped(f"! {condition}") for condition in group["conditions"]]
-    return [*lines, *(_all_lines(group["scores"]) if every else _short_lines(group))]
+    return [*lines, *(_all_lines(group["scores"]) if every else [text_line(*line) for line in headlines(group)])]
 
 
 def group_title(group: Mapping[str, Any]) -> str:
@@ -115,10 +108,10 @@ def headlines(group: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     normalised = normalised_return(group)
     if normalised is not None:
         yield "Score", normalised_number(normalised), normalised.scale
-    for line in HEADLINES.get(group["mode"], HEADLINES["train"]):
-        entry = group["scores"].get(line.metric)
+    for metric, title, remark in HEADLINES.get(group["mode"], HEADLINES["train"]):
+        entry = group["scores"].get(metric)
         if entry is not None and entry["value"] is not None:
-            yield line.title, number_text(entry), line.remark
+            yield title, number_text(entry), remark
 
 
 def text_line(title: str, number: str, remark: str = "") -> str:
@@ -128,8 +121,6 @@ def text_line(title: str, number: str, remark: str = "") -> str:
 
 def number_text(entry: Mapping[str, Any]) -> str:
     """Returns a value with its spread and unit, rounded as in reports; ≈ marks a model's estimate."""
-    from a2perf.report.numbers_text import rounded
-
     number = rounded(entry["value"], entry["unit"], entry["spread"])
     spread = f" ± {number.spread}" if number.spread else ""
     mark = ESTIMATED_MARK if entry["provenance"] in ("estimated", "mixed") else ""
@@ -156,8 +147,6 @@ def normalised_return(group: Mapping[str, Any]) -> NormalisedReturn | None:
 
 def normalised_number(score: NormalisedReturn) -> str:
     """Returns a normalised score with its interval as text."""
-    from a2perf.report.numbers_text import normalised_text
-
     text = normalised_text(score.value)
     if score.interval is not None:
         low, high = map(normalised_text, score.interval)
@@ -168,10 +157,6 @@ def normalised_number(score: NormalisedReturn) -> str:
 def wrapped(text: str) -> str:
     """Returns an indented paragraph of 80 columns."""
     return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-
-
-def _short_lines(group: Mapping[str, Any]) -> list[str]:
-    return [text_line(*line) for line in headlines(group)]
 
 
 def _all_lines(scores: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from a2perf.api.columns import Columns
 from a2perf.plain_text import plain_text, terminal_line
-from a2perf.report.numbers_text import Scale, normalised_text, row_scale, written
+from a2perf.report.numbers_text import Scale, counted, normalised_text, row_scale, written
 
 WIDTH = 80
 ESTIMATED_MARK = "≈ "
@@ -83,11 +83,6 @@ def one_line(text: str, longest: int) -> str:
         return line
     end = longest // 3  # names differ at their ends as often as at their starts
     return f"{line[: longest - end - 1]}…{line[len(line) - end :]}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns ``"1 run"`` or ``"3 runs"``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def table_text(table: Columns, ends: int = _ENDS, omitted: int = 0) -> str:

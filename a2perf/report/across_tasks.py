@@ -23,7 +23,7 @@ from a2perf.report.drawing import Chart, interactive
 from a2perf.report.labels import Label, title_of
 from a2perf.report.numbers_text import normalised_text
 from a2perf.report.references import protocol_task, run_means
-from a2perf.report.tables import Column, Table, Text
+from a2perf.report.tables import Table, Text, columns
 from a2perf.report.task_results import TaskResults
 
 REPETITIONS = 5000
@@ -78,17 +78,13 @@ def _across(
     scores: dict[str, Values] = {}
     left_out: dict[str, str] = {}
     for name in algorithms:
-        columns = []
-        for setting, task in referenced:
-            group = setting.of(name, "inference")
-            columns.append(task.normalise(run_means(group)) if group is not None else np.empty(0))
-        counts = {column.size for column in columns}
+        groups = [(setting.of(name, "inference"), task) for setting, task in referenced]
+        means = [np.empty(0) if group is None else task.normalise(run_means(group)) for group, task in groups]
+        counts = {of_task.size for of_task in means}
         if len(counts) > 1 or 0 in counts:
-            left_out[name] = _reason(
-                [(setting.title, c.size) for c, (setting, _) in zip(columns, referenced, strict=True)]
-            )
+            left_out[name] = _reason([(one.title, of.size) for of, (one, _) in zip(means, referenced, strict=True)])
         else:
-            scores[name] = np.stack(columns, axis=1)
+            scores[name] = np.stack(means, axis=1)
     estimates = {
         name: bootstrap(matrix, aggregate_iqm, repetitions=REPETITIONS, method="small")
         for name, matrix in scores.items()
@@ -144,11 +140,9 @@ def _table(
     estimates: dict[str, Estimate],
     left_out: dict[str, str],
 ) -> Table:
-    columns = (
-        Column(key="submission", title="Submission"),
-        Column(key="iqm", title="IQM of normalised scores", align="right"),
-        Column(key="interval", title="95 % interval", align="right"),
-        Column(key="runs", title="Runs per task", align="right"),
+    heads = columns(
+        {"submission": "Submission"},
+        {"iqm": "IQM of normalised scores", "interval": "95 % interval", "runs": "Runs per task"},
     )
     rows: list[tuple[Text, ...]] = []
     for name in sorted(algorithms, key=lambda name: -estimates[name].value if name in estimates else np.inf):
@@ -162,7 +156,7 @@ def _table(
             between = f"[{normalised_text(estimate.low)}, {normalised_text(estimate.high)}]"
         cells = (title, normalised_text(estimate.value), between, str(estimate.n))
         rows.append(tuple(Text(text=cell) for cell in cells))
-    return Table(name=name_of_table, caption="Submissions over all tasks", columns=columns, rows=tuple(rows))
+    return Table(name=name_of_table, caption="Submissions over all tasks", columns=heads, rows=tuple(rows))
 
 
 def _chart(anchor: str, labels: Mapping[str, Label], scores: dict[str, Values], titles: Sequence[str]) -> Chart:

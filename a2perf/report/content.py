@@ -18,8 +18,9 @@ from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
 from a2perf.report.drawing import Chart
 from a2perf.report.labels import Label, labels_of, title_of
+from a2perf.report.numbers_text import counted
 from a2perf.report.own_sections import AddedSection, added_sections
-from a2perf.report.run_sections import RootSection, RunSection, counted, root_section, run_table
+from a2perf.report.run_sections import RootSection, RunSection, root_section, run_table
 from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.summary import FirstScreen, summary_of
@@ -99,7 +100,10 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     labels = labels_of(results)
     settings = [_setting_section(setting, profile, labels, names) for setting in results]
     own_charts = len(runs) <= MAX_RUNS_WITH_CHARTS
-    roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root(runs).items()]
+    by_root: dict[str, list[Run]] = {}
+    for run in runs:
+        by_root.setdefault(run.root, []).append(run)
+    roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root.items()]
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
     own, problems = added_sections(results, names.new)
@@ -138,14 +142,6 @@ class _Names:
             name = f"{base}-{count}"
         self._given.add(name)
         return name
-
-
-def by_root(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Returns the runs of each root, in order."""
-    grouped: dict[str, list[Run]] = {}
-    for run in runs:
-        grouped.setdefault(run.root, []).append(run)
-    return grouped
 
 
 def _setting_section(

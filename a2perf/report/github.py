@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from a2perf.errors import UserError
-from a2perf.experiments.junit import VerdictCase, VerdictSuite
+from a2perf.experiments.junit import VerdictSuite
 from a2perf.plain_text import markdown_text, plain_text
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -19,12 +19,14 @@ def annotations_of(suites: Sequence[VerdictSuite], *, skipped: bool = True) -> l
 
     GitHub turns lines such as ``::error title=TITLE::MESSAGE`` on standard output into annotations.
     """
-    return [
-        f"::{_LEVELS[case.outcome]} title={_property(_title(suite, case))}::{_data(case.message or case.kind)}"
-        for suite in suites
-        for case in suite.cases
-        if case.outcome != "passed" and (skipped or case.outcome != "skipped")
-    ]
+    lines = []
+    for suite in suites:
+        for case in suite.cases:
+            if case.outcome != "passed" and (skipped or case.outcome != "skipped"):
+                title = _data(f"{case.kind or 'failed'}: {case.name} ({case.group or suite.name})")
+                title = title.replace(":", "%3A").replace(",", "%2C")
+                lines.append(f"::{_LEVELS[case.outcome]} title={title}::{_data(case.message or case.kind)}")
+    return lines
 
 
 def suite_markdown(suite: VerdictSuite) -> str:
@@ -58,18 +60,7 @@ def append_to_summary(markdown: str) -> bool:
     return True
 
 
-def _title(suite: VerdictSuite, case: VerdictCase) -> str:
-    return f"{case.kind or 'failed'}: {case.name} ({case.group or suite.name})"
-
-
 def _data(text: str) -> str:
     """Escapes a message; a line break in it would end the command and could begin another."""
-    return _plain(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _plain(text: str) -> str:
-    return "\n".join(plain_text(line) for line in text.splitlines())
+    plain = "\n".join(plain_text(line) for line in text.splitlines())
+    return plain.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -6,7 +6,8 @@ from a2perf.plain_text import markdown_block
 from a2perf.report.conditions import SharedCondition, shared
 from a2perf.report.content import Report
 from a2perf.report.drawing import Chart
-from a2perf.report.run_sections import RunSection, counted
+from a2perf.report.numbers_text import counted
+from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import DOUBTFUL_MARK, ScoreCell, ScoreRow, ScoreTable
 from a2perf.report.summary import FirstScreen, SummaryCell
 from a2perf.report.tables import markdown_text, to_markdown

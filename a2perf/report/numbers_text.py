@@ -176,6 +176,11 @@ def rounded(value: float, unit: str, spread: float | None = None) -> Rounded:
     return Rounded(_write(value, decimals), "0" if spread == 0 else _write(spread, decimals), name)
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns ``"1 run"`` or ``"3 runs"``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def normalised_text(score: float | None) -> str:
     """Returns a normalised score with three decimals, more than which few seeds cannot support; ``–`` without one."""
     if score is None:

@@ -1,18 +1,22 @@
-"""Several charts in one figure: one panel per task with its title."""
+"""Figures that ``plot()`` of the Python API returns: one panel per task, in the style of reports."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from a2perf.report.charts import shortened
-from a2perf.report.drawing import INK, WIDTH_IN, Drawing
+from a2perf.report.drawing import INK, WIDTH_IN, Drawing, chart_style, remove_control_characters
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _TITLE_IN = 0.34
+_DPI = 110
 _LONGEST_COLUMN = 2
 
 
@@ -33,7 +37,7 @@ class ChartPanel:
 def panels_figure(panels: Sequence[ChartPanel]) -> Figure:
     """Draws panels from left to right and from top to bottom; more than two take two columns.
 
-    Call it within the style of charts (``notebook_figure.figure_for_notebook``).
+    Call it within the style of charts (``figure_for_notebook``).
     """
     from matplotlib.figure import Figure
 
@@ -49,4 +53,23 @@ def panels_figure(panels: Sequence[ChartPanel]) -> Figure:
         title = figure.add_subfigure(grid[2 * row, column])
         title.text(0.02, 0.3, shortened(panel.title), color=INK["ink"], fontsize=10, fontweight="bold")
         panel.draw(figure.add_subfigure(grid[2 * row + 1, column]))
+    return figure
+
+
+def figure_for_notebook(build: Callable[[], Figure]) -> Figure:
+    """Builds a figure for a notebook, ``savefig`` and further changes.
+
+    It is not registered in pyplot: a notebook shows it once, and it does not stay in memory.
+
+    Args:
+        build: makes the figure; the user's own matplotlib settings have no effect on it.
+    """
+    with chart_style():
+        figure = build()
+    figure.set_facecolor("white")  # a transparent figure cannot be read in a dark notebook
+    figure.set_dpi(_DPI)
+    remove_control_characters(figure)
+    # a Jupyter kernel can show figures once matplotlib's inline backend, which registers their formats, is loaded
+    if "ipykernel" in sys.modules and "matplotlib_inline" in os.environ.get("MPLBACKEND", ""):
+        importlib.import_module("matplotlib_inline.backend_inline")
     return figure

@@ -10,7 +10,8 @@ from a2perf.errors import command_line
 from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
 from a2perf.report.labels import Label, title_of
-from a2perf.report.tables import Column, Quantity, Table, Text, quantity_text
+from a2perf.report.numbers_text import counted
+from a2perf.report.tables import Quantity, Table, Text, columns, quantity_text
 from a2perf.report.task_results import SeedGroup, TaskResults
 from a2perf.runs.layout import EARLIER_CONFIG
 from a2perf.runs.run import Run
@@ -22,9 +23,13 @@ _HASH_DIGITS = 16
 def record_table(anchor: str, run: Run) -> Table:
     """Returns what a reader needs to judge the run or to repeat it, as names and values."""
     rows = [] if run.manifest is None else _record(run, run.manifest)
-    columns = (Column(key="what", title="What"), Column(key="value", title="Value"))
     cells = tuple((Text(text=name), Text(text=plain_text(value), code=code)) for name, value, code in rows if value)
-    return Table(name=f"{anchor}-record", caption="Record of the run", columns=columns, rows=cells)
+    return Table(
+        name=f"{anchor}-record",
+        caption="Record of the run",
+        columns=columns({"what": "What", "value": "Value"}),
+        rows=cells,
+    )
 
 
 def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], anchors: Mapping[str, str]) -> Table:
@@ -35,8 +40,8 @@ def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], 
     """
     titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
     rows = tuple(_source_row(setting, group, labels, anchors) for setting in settings for group in setting.groups)
-    columns = tuple(Column(key=title.lower().replace(" ", "_"), title=title) for title in titles)
-    return Table(name="sources", caption="Where the numbers come from", columns=columns, rows=rows, cards=True)
+    heads = columns({title.lower().replace(" ", "_"): title for title in titles})
+    return Table(name="sources", caption="Where the numbers come from", columns=heads, rows=rows, cards=True)
 
 
 def _source_row(
@@ -46,42 +51,33 @@ def _source_row(
     identities = [run.identity for run in group.runs]
 
     def joined(parts: Iterable[str]) -> str:
-        return plain_text("; ".join(dict.fromkeys(part for part in parts if part))) or "–"
+        return plain_text("; ".join(dict.fromkeys(part for part in parts if part)))
 
     commits = joined(
         f"commit {m.submission.git_commit[:_HASH_DIGITS]}{' with changes' if m.submission.git_dirty else ''}"
         for m in manifests
         if m.submission.git_commit
     )
-    fingerprints = joined(
-        f"fingerprint {identity.fingerprint[:_HASH_DIGITS]}" for identity in identities if identity.fingerprint
-    )
+    fingerprints = joined(f"fingerprint {i.fingerprint[:_HASH_DIGITS]}" for i in identities if i.fingerprint)
     pythons = joined(f"Python {m.python.get('version', '')}" for m in manifests if m.python.get("version"))
+    sandboxes = joined("" if m.sandbox is None else m.sandbox.level for m in manifests)  # each run lists the guarantees
+    code = joined(i.version[:_HASH_DIGITS] for i in identities)
+    environments = joined(m.env_id or m.domain for m in manifests)
+    hosts = joined(_machine(m.host) for m in manifests)
+    versions, layouts = joined(m.a2perf_version for m in manifests), joined(run.folder.layout for run in group.runs)
     return (
         Text(
             text=title_of(labels, group.algorithm),
-            detail=f"{group.mode}, {_counted(len(group.runs))}; {setting.title}",
+            detail=f"{group.mode}, {counted(len(group.runs), 'run')}; {setting.title}",
             href=f"#{anchors[group.runs[0].key]}",
         ),
         Text(text=", ".join("unknown" if seed is None else str(seed) for seed in group.seeds)),
-        Text(
-            text=joined(i.version[:_HASH_DIGITS] for i in identities),
-            detail=None if commits == "–" else commits,
-            code=True,
-        ),
-        Text(text=joined(m.env_id or m.domain for m in manifests), detail=_unless_none(fingerprints)),
-        Text(text=joined(_machine(m.host) for m in manifests), detail=_unless_none(pythons)),
-        Text(text=joined(_sandbox_level(m) for m in manifests)),
-        Text(text=joined(m.a2perf_version for m in manifests), detail=joined(run.folder.layout for run in group.runs)),
+        Text(text=code or "–", detail=commits or None, code=True),
+        Text(text=environments or "–", detail=fingerprints or None),
+        Text(text=hosts or "–", detail=pythons or None),
+        Text(text=sandboxes or "–"),
+        Text(text=versions or "–", detail=layouts or "–"),
     )
-
-
-def _unless_none(text: str) -> str | None:
-    return None if text == "–" else text
-
-
-def _counted(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _machine(host: Mapping[str, Any]) -> str:
@@ -91,11 +87,6 @@ def _machine(host: Mapping[str, Any]) -> str:
     memory = host.get("memory_bytes")
     parts += [_text(memory, "memory_bytes")] if isinstance(memory, int) else []
     return ", ".join(parts)
-
-
-def _sandbox_level(manifest: Manifest) -> str:
-    """Returns the level without its guarantees, which the record of each run lists."""
-    return "" if manifest.sandbox is None else manifest.sandbox.level
 
 
 def failure(run: Run) -> tuple[list[tuple[str, str]], str]:
@@ -161,6 +152,10 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
     commit = submission.git_commit or ""
     if commit and submission.git_dirty:
         commit += " with changes"
+    attempts = [
+        f"{attempt.started_at} to {attempt.finished_at or 'no end'} ({attempt.outcome or 'no outcome'})"
+        for attempt in manifest.attempts
+    ]
     return [
         ("Command", command(run, manifest), True),
         ("a2perf", manifest.a2perf_version, False),
@@ -177,7 +172,7 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
         ("Python", " ".join(manifest.python.get(name, "") for name in ("implementation", "version")).strip(), False),
         *(_host(manifest.host)),
         ("Noisy host", "yes" if noise(run) else "no", False),
-        ("Attempts", _attempts(manifest), False),
+        ("Attempts", "; ".join(attempts), False),
         ("Phases", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in manifest.timings_s.items()), False),
         ("Exit", _exit(manifest), False),
     ]
@@ -233,13 +228,6 @@ def _text(value: object, name: str) -> str:
 
 def _json(value: dict[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, default=str) if value else ""
-
-
-def _attempts(manifest: Manifest) -> str:
-    return "; ".join(
-        f"{attempt.started_at} to {attempt.finished_at or 'no end'} ({attempt.outcome or 'no outcome'})"
-        for attempt in manifest.attempts
-    )
 
 
 def _exit(manifest: Manifest) -> str:

@@ -17,9 +17,10 @@ from a2perf.records import Episode
 from a2perf.report import provenance
 from a2perf.report.drawing import Chart
 from a2perf.report.names import submission_title
+from a2perf.report.numbers_text import counted
 from a2perf.report.run_charts import charts_of
 from a2perf.report.run_numbers import Measure, find, measures
-from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
+from a2perf.report.tables import Cell, Pair, Quantity, Table, Text, columns
 from a2perf.runs.run import MediaFile, Run
 from a2perf.runs.tracking_record import COMPONENTS, CONTRIBUTIONS, recorded
 
@@ -133,19 +134,13 @@ def _state_text(run: Run) -> str:
 
 def run_table(runs: Sequence[RunSection]) -> Table:
     """Returns the table of all runs, one row each."""
-    columns = (
-        Column(key="run", title="Run"),
-        Column(key="state", title="State"),
-        Column(key="environment", title="Environment"),
-        Column(key="return", title="Return", align="right"),
-        Column(key="episode_length", title="Length", align="right"),
-        Column(key="latency", title="Latency", align="right"),
-        Column(key="energy", title="Energy", align="right"),
-        Column(key="memory_peak", title="Peak memory", align="right"),
-        Column(key="wall_clock", title="Wall clock", align="right"),
-    )
+    heads = columns(
+        {"run": "Run", "state": "State", "environment": "Environment"},
+        {"return": "Return", "episode_length": "Length", "latency": "Latency", "energy": "Energy",
+         "memory_peak": "Peak memory", "wall_clock": "Wall clock"},
+    )  # fmt: skip
     rows = tuple(_summary_row(run) for run in runs)
-    return Table(name="summary", caption="All runs", columns=columns, rows=rows, cards=True)
+    return Table(name="summary", caption="All runs", columns=heads, rows=rows, cards=True)
 
 
 def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
@@ -190,11 +185,9 @@ def _bare(quantity: Quantity, *, keep_n: bool = False) -> Quantity:
 
 
 def _numbers_table(anchor: str, found: Sequence[Measure]) -> Table:
-    columns = (
-        Column(key="measure", title="Measure"),
-        Column(key="value", title="Value", align="right"),
-        Column(key="provenance", title="Provenance"),
-        Column(key="method", title="Method"),
+    heads = (
+        *columns({"measure": "Measure"}, {"value": "Value"}),
+        *columns({"provenance": "Provenance", "method": "Method"}),
     )
     rows = tuple(
         (
@@ -205,7 +198,7 @@ def _numbers_table(anchor: str, found: Sequence[Measure]) -> Table:
         )
         for measure in found
     )
-    return Table(name=f"{anchor}-numbers", caption="Every number", columns=columns, rows=rows)
+    return Table(name=f"{anchor}-numbers", caption="Every number", columns=heads, rows=rows)
 
 
 def _method(quantity: Quantity) -> str:
@@ -214,12 +207,8 @@ def _method(quantity: Quantity) -> str:
 
 
 def _phases_table(anchor: str, run: Run) -> Table | None:
-    columns = (
-        Column(key="phase", title="Phase"),
-        Column(key="wall", title="Wall clock", align="right"),
-        Column(key="cpu", title="CPU time", align="right"),
-        Column(key="energy", title="Energy, gross", align="right"),
-        Column(key="memory", title="Peak RSS", align="right"),
+    heads = columns(
+        {"phase": "Phase"}, {"wall": "Wall clock", "cpu": "CPU time", "energy": "Energy, gross", "memory": "Peak RSS"}
     )
     rows = []
     for task, report in (run.tracking_by_task or {"": run.tracking}).items():
@@ -237,16 +226,13 @@ def _phases_table(anchor: str, run: Run) -> Table | None:
             ))  # fmt: skip
     if not rows:
         return None
-    return Table(name=f"{anchor}-phases", caption="Cost of each phase", columns=columns, rows=tuple(rows))
+    return Table(name=f"{anchor}-phases", caption="Cost of each phase", columns=heads, rows=tuple(rows))
 
 
 def uncertainty_table(anchor: str, run: Run) -> Table | None:
     """Returns energies with the contributions to their uncertainty; None if no uncertainty was recorded."""
-    columns = (
-        Column(key="energy", title="Energy"),
-        Column(key="value", title="Value ± U (k = 2)", align="right"),
-        *(Column(key=name, title=name.removesuffix("_kwh").capitalize(), align="right") for name in CONTRIBUTIONS),
-    )
+    causes = {name: name.removesuffix("_kwh").capitalize() for name in CONTRIBUTIONS}
+    heads = columns({"energy": "Energy"}, {"value": "Value ± U (k = 2)", **causes})
     rows: list[tuple[Cell, ...]] = []
     for task, report in (run.tracking_by_task or {"": run.tracking}).items():
         energy = report.energy
@@ -269,7 +255,7 @@ def uncertainty_table(anchor: str, run: Run) -> Table | None:
     if not rows:
         return None
     caption = "Uncertainty of energy; contributions are standard uncertainties"
-    return Table(name=f"{anchor}-uncertainty", caption=caption, columns=columns, rows=tuple(rows))
+    return Table(name=f"{anchor}-uncertainty", caption=caption, columns=heads, rows=tuple(rows))
 
 
 def _endings(run: Run) -> list[str]:
@@ -309,8 +295,3 @@ def _pictures(run: Run, most: int) -> list[Picture]:
 
 def _data_uri(media: MediaFile, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(media.read(MAX_MEDIA_BYTES)).decode()}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns ``1 run`` or ``3 runs``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -18,7 +18,7 @@ from a2perf.metrics.definition import Metric
 from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.labels import Label, title_of
-from a2perf.report.numbers_text import Scale, Written, normalised_text, row_scale, written
+from a2perf.report.numbers_text import Scale, Written, counted, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import normalised_score, scored_task
@@ -194,7 +194,9 @@ def score_table(
     return ScoreTable(
         name=name,
         title=setting.title,
-        caption=_caption(setting, profile),
+        caption=f"{setting.title}: mean over runs ± standard deviation, with the 95 % interval of the mean in "
+        "brackets; values that may be the best of a row are bold. "
+        f"Formulas: profile {profile}, rules {registry.RULES}.",
         algorithms=setting.algorithms,
         details=tuple(_detail(setting, algorithm) for algorithm in setting.algorithms),
         sections=tuple(sections),
@@ -302,17 +304,9 @@ def _best(values: Mapping[str, MetricValue]) -> tuple[set[str], str]:
     return {names[index] for index in found}, "not ranked: uncertainty not recorded" if unknown else ""
 
 
-def _caption(setting: TaskResults, profile: str) -> str:
-    return (
-        f"{setting.title}: mean over runs ± standard deviation, with the 95 % interval of the mean in brackets; "
-        f"values that may be the best of a row are bold. Formulas: profile {profile}, rules {registry.RULES}."
-    )
-
-
 def _detail(setting: TaskResults, algorithm: str) -> str:
     held = [(mode, group) for mode in MODES if (group := setting.of(algorithm, mode)) is not None]
     counts = {len(group.runs) for _, group in held}
     if len(counts) == 1:
-        count = counts.pop()
-        return f"{count} run" if count == 1 else f"{count} runs"
+        return counted(counts.pop(), "run")
     return ", ".join(f"{len(group.runs)} {MODE_WORDS[mode]}" for mode, group in held)

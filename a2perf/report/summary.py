@@ -12,7 +12,7 @@ from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.labels import Label
 from a2perf.report.names import WITHOUT_MODEL
-from a2perf.report.numbers_text import Scale, normalised_text, rounded, row_scale, written
+from a2perf.report.numbers_text import Scale, counted, normalised_text, rounded, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import rank_ranges
 from a2perf.report.references import NormalisedScore, normalised_score, protocol_task
@@ -155,7 +155,8 @@ def summary_of(
     """
     entries = [_entries(setting) for setting in settings]
     flat = [entry for held in entries for entry in held]
-    energy = _scale([value for entry in flat for value in _energies(entry)], "kWh")
+    groups = [group for entry in flat for group in (entry.group, *entry.others)]
+    energy = _scale([group.scores.get("energy_gross") for group in groups], "kWh")
     latency = _scale([entry.value("latency_round_trip_median") for entry in flat], "s")
     tasks = tuple(
         TaskSummary(
@@ -232,14 +233,10 @@ def _worst_cell(entry: _Entry) -> SummaryCell:
     if value is None or value.value is None:
         return SummaryCell()
     episodes = _episodes(entry.group)
-    detail = f"of {_counted(episodes, 'episode')}"
+    detail = f"of {counted(episodes, 'episode')}"
     if entry.score is not None:
         return SummaryCell(normalised_text(entry.score.worst), detail)
     return SummaryCell(rounded(value.value, "").value, detail)
-
-
-def _energies(entry: _Entry) -> list[MetricValue | None]:
-    return [group.scores.get("energy_gross") for group in (entry.group, *entry.others)]
 
 
 def _energy_cell(entry: _Entry, scale: Scale) -> SummaryCell:
@@ -319,7 +316,7 @@ def _sentence(tasks: Sequence[TaskSummary], entries: Sequence[list[_Entry]], lab
         return f"{stated[0][0].title}: {stated[0][0].sentence}."
     best = [f"{task.title}: {_best(held[0], labels)}" for task, held in stated[:MOST_TASKS_IN_SENTENCE]]
     more = len(stated) - len(best)
-    rest = f"; {_counted(more, 'more task')} below" if more else ""
+    rest = f"; {counted(more, 'more task')} below" if more else ""
     scale = " (100 % is the expert)" if any(held[0].score for _, held in stated[:MOST_TASKS_IN_SENTENCE]) else ""
     return f"Best per task{scale}. {'; '.join(best)}{rest}."
 
@@ -355,11 +352,11 @@ def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
 
 
 def _basis(group: SeedGroup, score: NormalisedScore) -> str:
-    episodes = _counted(_episodes(group), "episode")
+    episodes = counted(_episodes(group), "episode")
     if score.low is None:
-        return f"{episodes}, {_counted(score.n, 'seed')}: no interval"
+        return f"{episodes}, {counted(score.n, 'seed')}: no interval"
     interval = f"{100 * score.low:.0f} to {100 * (score.high or 0.0):.0f} %"
-    return f"{episodes}, {_counted(score.n, 'seed')}, 95 % interval {interval}"
+    return f"{episodes}, {counted(score.n, 'seed')}, 95 % interval {interval}"
 
 
 def _percent(score: float) -> str:
@@ -368,7 +365,3 @@ def _percent(score: float) -> str:
 
 def _episodes(group: SeedGroup) -> int:
     return sum(len(run) for runs in group.data.returns.values() for run in runs)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

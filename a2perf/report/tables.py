@@ -5,6 +5,8 @@ A table is made once and rendered as Markdown or HTML; ``numbers_text`` rounds a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -78,6 +80,12 @@ class Column(msgspec.Struct, kw_only=True, frozen=True):
     key: str
     title: str
     align: Align = "left"
+
+
+def columns(texts: Mapping[str, str], numbers: Mapping[str, str] = MappingProxyType({})) -> tuple[Column, ...]:
+    """Returns columns of texts and then of numbers, which align right, each given as key and heading."""
+    right = [Column(key=key, title=title, align="right") for key, title in numbers.items()]
+    return (*(Column(key=key, title=title) for key, title in texts.items()), *right)
 
 
 class Table(msgspec.Struct, kw_only=True, frozen=True):

@@ -32,9 +32,7 @@ def chips_of(groups: Sequence[SeedGroup]) -> tuple[Chip, ...]:
     Args:
         groups: its groups in all modes, the one that is scored first.
     """
-    runs = list(dict.fromkeys(id(run) for group in groups for run in group.runs))
-    by_id = {id(run): run for group in groups for run in group.runs}
-    held = [by_id[key] for key in runs]
+    held = list({id(run): run for group in groups for run in group.runs}.values())
     chips = [_failures(held), _seeds(groups[0]), _confinement(held), _hashes(held), _noisy(held), _estimated(groups)]
     chips.append(_reproduced(held))
     return tuple(chip for chip in chips if chip is not None)
