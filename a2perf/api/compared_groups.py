@@ -57,7 +57,10 @@ def chosen_groups(
     runs = [run for _, run in items]
     first = _group(items, baseline, "baseline")
     if candidate is None:
-        others = _comparable(other_groups(runs, first), _tasks(first) if tasks is None else set(tasks))
+        every = other_groups(runs, first)
+        wanted = _tasks(first) if tasks is None else set(tasks)
+        # all of them if none has one of the tasks, for the error that lists their tasks
+        others = [group for group in every if _tasks(group) & wanted] or every
     elif isinstance(candidate, str) or callable(candidate) or _holds_runs(candidate):
         others = [_group(items, candidate, "candidate")]
     elif isinstance(candidate, Iterable):
@@ -74,17 +77,11 @@ def chosen_groups(
     return unique_names([first, *others])
 
 
-def _comparable(others: Sequence[NamedRuns], tasks: set[str]) -> list[NamedRuns]:
-    """Returns the groups with one of the tasks; all of them if none has one, for the error that lists their tasks."""
-    return [group for group in others if _tasks(group) & tasks] or list(others)
-
-
 def _tasks(group: NamedRuns) -> set[str]:
-    return {task for one in group.runs for task in _tasks_of(one)}
-
-
-def _tasks_of(one: RecordedRun) -> set[str]:
-    return {one.task} if one.task else {task for of in one.run.returns.values() for task in of} or {""}
+    found: set[str] = set()
+    for one in group.runs:
+        found |= {one.task} if one.task else {task for of in one.run.returns.values() for task in of} or {""}
+    return found
 
 
 def _group(items: Sequence[Item], given: Any, role: str) -> NamedRuns:

@@ -32,7 +32,9 @@ def store_groups(
     """
     several = isinstance(candidate, Sequence) and not isinstance(candidate, str)
     names = [baseline, *(candidate if several else [candidate])]
-    if not all(isinstance(name, str) for name in names) or not _is_store(path):
+    if not all(isinstance(name, str) for name in names) or not path.exists():
+        return None
+    if all(files_of(found.path).status(RUN_FILE) is None for found in find_run_folders(path)):
         return None
     store = Store(path)
     if names_costs(store, metrics):
@@ -47,10 +49,6 @@ def names_costs(store: Store, metrics: Sequence[str]) -> bool:
     """Returns whether a metric is one of recorded runs, such as ``"energy"``, and not a value that runs logged."""
     meant = [name for name in metrics if registry.meaning(name) not in (None, EPISODE_RETURN)]
     return bool(meant) and not set(meant).issubset(store.metric_names(store.runs()))
-
-
-def _is_store(path: Path) -> bool:
-    return path.exists() and any(files_of(found.path).status(RUN_FILE) is not None for found in find_run_folders(path))
 
 
 def _query(store: Store, text: str, experiment: str | None) -> RunQuery:

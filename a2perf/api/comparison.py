@@ -6,7 +6,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from a2perf.api.columns import Kind
 from a2perf.api.table import Table, Tabular
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from a2perf.experiments.junit import VerdictSuite
 
 PlotKind: TypeAlias = Literal["forest", "curves"]
-_KINDS: tuple[PlotKind, ...] = ("forest", "curves")
 
 
 _DIFFERENCE = ("candidate_mean", "baseline_mean", "difference", "low", "high")
@@ -153,7 +152,7 @@ class Comparison(Tabular):
         if kind == "forest":
             return figure_for_notebook(lambda: forest.forest_figure(self.groups))
         if kind != "curves":
-            raise ConfigError(f"{kind!r} is not a kind of plot", hint=f"use one of {', '.join(_KINDS)}")
+            raise ConfigError(f"{kind!r} is not a kind of plot", hint=f"use one of {', '.join(get_args(PlotKind))}")
         lines = figures.lines_of(self.groups, time=time)
         if not any(line is not None for row in lines for line in row):
             over = "time" if time else "steps"
@@ -247,6 +246,10 @@ def comparison_table(groups: ComparedGroups) -> Table:
         for panel, judgement, improvement in zip(
             candidate.panels, candidate.judgements, candidate.improvement, strict=True
         ):
+            gate = {
+                name: getattr(judgement, name)
+                for name in ("tolerance", "p_regression", "further_seeds_low", "further_seeds", "reason")
+            }
             rows.append({
                 "candidate": groups.names[candidate.place],
                 "baseline": groups.names[groups.request.baseline or 0],
@@ -264,7 +267,11 @@ def comparison_table(groups: ComparedGroups) -> Table:
                 "probability_of_improvement": None if improvement is None else improvement.value,
                 "unit": panel.unit,
                 "provenance": _provenance(panel),
-                **(_of_gate(judgement) if groups.request.gate else {"reason": judgement.sign_reason}),
+                **(
+                    {"verdict": judgement.verdict.value, **gate}
+                    if groups.request.gate
+                    else {"reason": judgement.sign_reason}
+                ),
             })  # fmt: skip
     names = list(rows[0]) if rows else ["candidate", "baseline", "task", "metric", "result", *_DIFFERENCE, "unit"]
     measured = [name for name in (*_DIFFERENCE, "tolerance") if name in names]
@@ -285,17 +292,6 @@ def comparison_table(groups: ComparedGroups) -> Table:
         descriptions={name: text for name, text in _DESCRIPTIONS.items() if name in names},
         kinds={name: kind for name, kind in kinds.items() if name in names},
     )
-
-
-def _of_gate(judgement: Judgement) -> dict[str, Any]:
-    return {
-        "verdict": judgement.verdict.value,
-        "tolerance": judgement.tolerance,
-        "p_regression": judgement.p_regression,
-        "further_seeds_low": judgement.further_seeds_low,
-        "further_seeds": judgement.further_seeds,
-        "reason": judgement.reason,
-    }
 
 
 def _provenance(panel: Panel) -> str:

@@ -169,7 +169,8 @@ def _run_folder(
         raise ConfigError(
             f"the submission folder {folder} {kind}", hint="give the folder that contains train.py and inference.py"
         )
-    root = _root(root_dir) or _default_root(folder.resolve().name if name is None else folder_name(name), task, seed)
+    plain = folder.resolve().name if name is None else folder_name(name)
+    root = _root(root_dir) or Path.cwd() / "runs" / plain / task.name / f"seed_{seed}"
     return _run(folder, root, task=task, seed=seed, **run)
 
 
@@ -230,7 +231,3 @@ def _bindings(given: Sequence[str]) -> list[str]:
 
 def _root(given: str | os.PathLike[str] | None) -> Path | None:
     return None if given is None else Path(given).expanduser().absolute()
-
-
-def _default_root(name: str, task: TaskInfo, seed: int) -> Path:
-    return Path.cwd() / "runs" / name / task.name / f"seed_{seed}"

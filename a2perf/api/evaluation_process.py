@@ -86,7 +86,10 @@ class _Child:
         try:
             with contextlib.closing(LocalLauncher()) as launcher:  # closing kills the evaluator if it still runs
                 try:
-                    command = single.command({EVENTS_VARIABLE: str(events_end), **_notebook_variables()})
+                    variables = {EVENTS_VARIABLE: str(events_end)}
+                    if os.environ.get("MPLBACKEND", "").startswith("module://"):
+                        variables["MPLBACKEND"] = "Agg"  # that of a notebook would import all of IPython
+                    command = single.command(variables)
                     job = launcher.start(command, output=output_end, pass_fds=(events_end,))
                 finally:
                     os.close(events_end)
@@ -193,8 +196,3 @@ def _interrupt(bundle: Path | None, *, killed: bool) -> KeyboardInterrupt:
         how = "killed" if killed else "interrupted"
         interrupt.add_note(f"a2perf: {how}; the results so far are in {bundle}. The same call resumes the run.")
     return interrupt
-
-
-def _notebook_variables() -> dict[str, str]:
-    """Replaces the plotting backend of a notebook, which the evaluator would import with all of IPython."""
-    return {"MPLBACKEND": "Agg"} if os.environ.get("MPLBACKEND", "").startswith("module://") else {}

@@ -82,9 +82,10 @@ def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
     for title, found in by_task.items():
         factor, x_name = _scaled_axis(metric, [value for _, value in found])
         rows = [
-            (name, places[name], (value.value or 0.0) / factor, _divided(value.interval, factor))
+            (name, places[name], (value.value or 0.0) / factor,
+             None if value.interval is None else (value.interval[0] / factor, value.interval[1] / factor))
             for name, value in found
-        ]
+        ]  # fmt: skip
         panels.append(ChartPanel(title, rows_height(len(rows)), partial(_into, intervals, rows, x_name=x_name)))
     return _drawn(panels)
 
@@ -216,7 +217,3 @@ def _scaled_axis(metric: str, values: Sequence[MetricValue]) -> tuple[float, str
     mark = ESTIMATED_MARK if any(value.provenance in ("estimated", "mixed") for value in values) else ""
     unit = f", {scale.unit}" if scale.unit else ""
     return scale.factor, f"{mark}{plain_text(label)}{unit} (line: 95 % interval over runs)"
-
-
-def _divided(interval: tuple[float, float] | None, factor: float) -> tuple[float, float] | None:
-    return None if interval is None else (interval[0] / factor, interval[1] / factor)

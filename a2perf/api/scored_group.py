@@ -101,7 +101,11 @@ class ScoredGroup:
         found = self.normalised
         name = registry.meaning(metric, [*([NORMALISED] if found is not None else []), *self._scores])
         if name == NORMALISED and found is not None:
-            return _normalised_value(found, self.scores["returns"])
+            returns = self.scores["returns"]
+            return ShownValue(
+                name=NORMALISED, value=found.value, interval=found.interval, n=returns.n, direction="max",
+                profile=returns.profile, provenance=returns.provenance, method=found.scale,
+            )  # fmt: skip
         value = self._scores.get(name or "")
         return value if value is not None and value.value is not None else None
 
@@ -125,16 +129,3 @@ class ScoredGroup:
 def metric_values(entries: Mapping[str, Any]) -> dict[str, MetricValue]:
     """Returns the metrics of an entry of ``scores.json`` by name."""
     return {name: msgspec.convert(entry, ShownValue) for name, entry in entries.items()}
-
-
-def _normalised_value(found: score_text.NormalisedReturn, returns: MetricValue) -> ShownValue:
-    return ShownValue(
-        name=NORMALISED,
-        value=found.value,
-        interval=found.interval,
-        n=returns.n,
-        direction="max",
-        profile=returns.profile,
-        provenance=returns.provenance,
-        method=found.scale,
-    )

@@ -86,7 +86,7 @@ def lines(
     series: list[ChartSeries] = []
     faint = 0.4 if len(algorithms) < 5 else 0.2
     for index, algorithm in enumerate(algorithms):
-        key, colour, style = series_key(index), colour_of(algorithm.place), DASHES[_round_of(algorithm.place)]
+        key, colour, style = series_key(index), colour_of(algorithm.place), _dashes_of(algorithm.place)
         several = algorithm.mean is not None
         main: list[Any] = []
         members = []
@@ -246,16 +246,14 @@ def profiles(algorithms: Sequence[Lines], *, x_name: str) -> Drawing:
 
 def _draw_levels(axes: Axes, levels: Sequence[ReferenceLine]) -> None:
     """Draws dotted lines with names at the right end, above the line; crowded names move up."""
-    placed: list[float] = []
-    for level in sorted(levels, key=lambda level: level.value):
-        colour = INK["muted"] if level.place is None else INK[colour_of(level.place)]
+    ordered = sorted(levels, key=lambda level: level.value)
+    colours = [INK["muted"] if level.place is None else INK[colour_of(level.place)] for level in ordered]
+    for level, colour in zip(ordered, colours, strict=True):
         axes.axhline(level.value, color=colour, linestyle=(0, (1, 2)), linewidth=1.2)
     low, high = axes.get_ylim()
-    least = 0.065 * (high - low)
-    for level in sorted(levels, key=lambda level: level.value):
-        height = max(level.value, placed[-1] + least) if placed else level.value
-        placed.append(height)
-        colour = INK["muted"] if level.place is None else INK[colour_of(level.place)]
+    height = -np.inf
+    for level, colour in zip(ordered, colours, strict=True):
+        height = max(level.value, height + 0.065 * (high - low))
         axes.annotate(
             shortened(level.name), (1.0, height), (-2, 2), xycoords=("axes fraction", "data"),
             textcoords="offset points", ha="right", va="bottom", fontsize=8, color=colour, annotation_clip=False,
@@ -267,8 +265,8 @@ def colour_of(place: int) -> str:
     return SERIES[place % len(SERIES)]
 
 
-def _round_of(place: int) -> int:
-    return (place // len(SERIES)) % len(DASHES)
+def _dashes_of(place: int) -> Any:
+    return DASHES[(place // len(SERIES)) % len(DASHES)]
 
 
 def lines_height(algorithms: Sequence[Lines]) -> float:
@@ -305,8 +303,7 @@ def _legend(figure: Figure, axes: Axes, algorithms: Sequence[Lines], legend_in: 
     if not legend_in:
         return
     handles = [
-        Line2D([], [], color=INK[colour_of(a.place)], linestyle=DASHES[_round_of(a.place)], linewidth=1.9)
-        for a in algorithms
+        Line2D([], [], color=INK[colour_of(a.place)], linestyle=_dashes_of(a.place), linewidth=1.9) for a in algorithms
     ]
     names = [shortened(algorithm.name) for algorithm in algorithms]
     legend = axes.legend(

@@ -79,7 +79,9 @@ def score_table_latex(table: ScoreTable) -> str:
         lines.append(
             f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}l}}{{\\emph{{{latex_text(section.title)}}}}} \\\\"
         )
-        lines += [f"{_row_head(row)} & {' & '.join(_cells(row, table))} \\\\" for row in section.valued()]
+        for row in section.valued():
+            cells = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
+            lines.append(f"{_row_head(row)} & {' & '.join(cells)} \\\\")
         lines += [
             f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}p{{\\linewidth}}}}"
             f"{{\\footnotesize {latex_text(missing)}}} \\\\"
@@ -105,34 +107,24 @@ def _row_head(row: ScoreRow) -> str:
     return f"{latex_text(row.label)}{unit}{arrow}"
 
 
-def _cells(row: ScoreRow, table: ScoreTable) -> list[str]:
-    """Returns the cells of a row; a cell states ``n`` only if it differs from the number of runs in the heading."""
-    return [
-        _cell(cell, known={f"{cell.value.n} run", f"{cell.value.n} runs"} if cell.value else set(), head=head)
-        for cell, head in zip(row.cells, table.details, strict=True)
-    ]
-
-
-def _cell(cell: ScoreCell, known: set[str], head: str) -> str:
+def _cell(cell: ScoreCell, head: str) -> str:
+    """Returns a cell; it states ``n`` only if that differs from the number of runs in the heading."""
     if cell.written is None:
         if not cell.condition():
             return "--"
-        return f"{{\\scriptsize\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{_broken(cell.condition())}\\end{{tabular}}}}"
+        # short lines do not widen the column
+        lines = "\\\\".join(latex_text(line) for line in textwrap.wrap(cell.condition(), 20))
+        return f"{{\\scriptsize\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{lines}\\end{{tabular}}}}"
     first = number_latex(cell.written, bold=cell.best)
     first = f"$\\approx$\\,{first}" if cell.mark else first
     first += "\\textsuperscript{*}" if cell.doubtful else ""
     assert cell.value is not None
     below = [_interval(cell.written)] if cell.written.low else []
-    below += [] if head in known else [f"$n={cell.value.n}$"]
+    below += [] if head in (f"{cell.value.n} run", f"{cell.value.n} runs") else [f"$n={cell.value.n}$"]
     if not below:
         return first
     second = f"{{\\scriptsize {' '.join(below)}}}"
     return f"\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{first}\\\\[-2pt]{second}\\end{{tabular}}"
-
-
-def _broken(text: str) -> str:
-    """Breaks a condition into short lines that do not widen its column."""
-    return "\\\\".join(latex_text(line) for line in textwrap.wrap(text, 20))
 
 
 def _interval(number: Written) -> str:

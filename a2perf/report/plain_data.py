@@ -15,7 +15,6 @@ from a2perf.metrics.bootstrap import Estimate
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Failure, Record
-from a2perf.report.across_tasks import AcrossTasks
 from a2perf.report.content import Report, SettingSection
 from a2perf.report.markdown import FIGURES
 from a2perf.report.provenance import noise
@@ -137,7 +136,15 @@ def report_record(report: Report) -> ReportRecord:
         rules=report.rules,
         settings=[_reported_setting(section) for section in report.settings],
         runs=[_reported_run(run) for run in report.runs()],
-        across_tasks=[_reported_across(across) for across in report.across],
+        across_tasks=[
+            ReportedAcross(
+                domain=across.domain,
+                tasks=list(across.tasks),
+                iqm=across.estimates,
+                scores={name: matrix.tolist() for name, matrix in across.scores.items()},
+            )
+            for across in report.across
+        ],
     )
 
 
@@ -162,21 +169,19 @@ def _safe(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _scores(section: SettingSection) -> list[ReportedScore]:
-    found = []
     table = section.every_metric
     # the order in which files have always listed them; the page puts inference before training
     ordered = sorted(table.sections, key=lambda part: (MODES.index(part.mode), CATEGORIES.index(part.category)))
-    for part in ordered:
-        for row in part.rows:
-            for name, cell in zip(table.algorithms, row.cells, strict=True):
-                if cell.value is not None:
-                    found.append(
-                        ReportedScore(
-                            algorithm=name, mode=part.mode, category=part.category, label=row.label, best=cell.best,
-                            remark=row.remark, score=cell.value, task=row.task,
-                        )
-                    )  # fmt: skip
-    return found
+    return [
+        ReportedScore(
+            algorithm=name, mode=part.mode, category=part.category, label=row.label, best=cell.best,
+            remark=row.remark, score=cell.value, task=row.task,
+        )
+        for part in ordered
+        for row in part.rows
+        for name, cell in zip(table.algorithms, row.cells, strict=True)
+        if cell.value is not None
+    ]  # fmt: skip
 
 
 def _reported_setting(section: SettingSection) -> ReportedSetting:
@@ -192,11 +197,6 @@ def _reported_setting(section: SettingSection) -> ReportedSetting:
         scores=_scores(section),
         figures=[f"{FIGURES}/{view.name}.svg" for chart in section.charts for view in chart.views],
     )
-
-
-def _reported_across(across: AcrossTasks) -> ReportedAcross:
-    scores = {name: matrix.tolist() for name, matrix in across.scores.items()}
-    return ReportedAcross(domain=across.domain, tasks=list(across.tasks), scores=scores, iqm=across.estimates)
 
 
 def _score_rows(section: SettingSection) -> list[dict[str, Any]]:
@@ -253,22 +253,13 @@ def _identity(section: RunSection) -> dict[str, Any]:
 
 def _measure_cells(measure: Measure) -> dict[str, Any]:
     quantity = measure.quantity
+    texts = {name: getattr(quantity, name) or "" for name in ("unit", "spread_kind", "provenance", "method", "note")}
     cells: dict[str, Any] = {
-        "category": measure.category,
-        "mode": measure.mode,
-        "measure": measure.key,
-        "value": _exact(quantity.value),
-        "unit": quantity.unit,
-        "spread": _exact(quantity.spread),
-        "spread_kind": quantity.spread_kind or "",
+        **texts, "category": measure.category, "mode": measure.mode, "measure": measure.key,
+        "value": _exact(quantity.value), "spread": _exact(quantity.spread),
         "n": "" if quantity.n is None else quantity.n,
-        "provenance": quantity.provenance or "",
-        "method": quantity.method or "",
-        "note": quantity.note or "",
-    }
-    if measure.task is not None:
-        cells["task"] = measure.task
-    return cells
+    }  # fmt: skip
+    return cells if measure.task is None else {**cells, "task": measure.task}
 
 
 def _exact(value: float | None) -> str:

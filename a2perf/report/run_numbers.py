@@ -95,24 +95,18 @@ def _of_mode(run: Run, mode: str, profile: Profile) -> Iterator[Measure]:
                 spread=float(lengths.std(ddof=1)) if lengths.size > 1 else None,
                 spread_kind=EPISODE_SPREAD if lengths.size > 1 else None,
             )  # fmt: skip
-            named = task if mode == "generalization" else None
             yield Measure(
-                key="episode_length",
-                label="Episode length",
-                category="application",
-                mode=mode,
-                quantity=mean,
-                task=named,
-            )
+                key="episode_length", label="Episode length", category="application", mode=mode, quantity=mean,
+                task=task if mode == "generalization" else None,
+            )  # fmt: skip
     if mode == "generalization":
         for task, values in application.per_task(data, profile).items():
             for name, value in values.items():
                 if value.value is not None:
-                    label = metrics[name].label
-                    quantity = _quantity(value, None, len(data.returns[task][0]))
                     yield Measure(
-                        key=name, label=label, category="application", mode=mode, quantity=quantity, task=task
-                    )
+                        key=name, label=metrics[name].label, category="application", mode=mode, task=task,
+                        quantity=_quantity(value, None, len(data.returns[task][0])),
+                    )  # fmt: skip
 
 
 def _quantity(value: MetricValue, over_episodes: MetricValue | None, episodes: int | None) -> Quantity:

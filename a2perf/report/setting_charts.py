@@ -78,7 +78,11 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
         if _worth_a_log(drawn) and all(level.value > 0 for level in levels):
             builds["log"] = partial(build, log=True)
         ends = [f"{lines.name}: {_plain(_last(lines))} at the end" for lines in drawn]
-        several = "Bold: mean over runs with its 95 % interval; thin: single runs. " if _several(drawn) else ""
+        several = (
+            "Bold: mean over runs with its 95 % interval; thin: single runs. "
+            if any(lines.mean is not None for lines in drawn)
+            else ""
+        )
         with_curve = {lines.name for lines in drawn}
         absent = [title for group in groups if (title := labels[group.algorithm].title) not in with_curve]
         left_out = f" Without a curve against {axis}: {', '.join(absent)}." if absent else ""
@@ -312,10 +316,6 @@ def _readable_energy(drawn: Sequence[Lines]) -> tuple[list[Lines], str]:
         for lines in drawn
     ]
     return scaled, unit
-
-
-def _several(drawn: list[Lines]) -> bool:
-    return any(lines.mean is not None for lines in drawn)
 
 
 def _last(lines: Lines) -> float:
