@@ -31,17 +31,13 @@ def live_policy(policy: Any, name: str | None = None) -> LivePolicy:
     title = plain_text(_default_name(policy) if name is None else name)
     plain = folder_name(title)
     if _is_instance(policy, "stable_baselines3.common.base_class", "BaseAlgorithm"):
-        from a2perf.api import live_policy_sb3
+        from a2perf.api.live_policy_frameworks import of_sb3_model
 
-        return live_policy_sb3.of_model(policy, plain, title)
+        return of_sb3_model(policy, plain, title)
     if _is_instance(policy, "tf_agents.policies.tf_policy", "TFPolicy"):
-        from a2perf.api import live_policy_tf_agents
+        from a2perf.api.live_policy_frameworks import of_tf_agents_policy
 
-        return live_policy_tf_agents.of_policy(policy, plain, title)
-    return _of_object(policy, plain, title)
-
-
-def _of_object(policy: Any, name: str, title: str) -> LivePolicy:
+        return of_tf_agents_policy(policy, plain, title)
     call = _call_of(policy)
     try:
         content, identity = live_policy_pickle.pickled(policy), live_policy_pickle.identity(policy)
@@ -49,7 +45,7 @@ def _of_object(policy: Any, name: str, title: str) -> LivePolicy:
         raise live_policy_blame.unpicklable(policy, error) from error
     python = ".".join(platform.python_version_tuple()[:2])
     return LivePolicy(
-        name, title, identity, "live", f'"policy.pkl", call="{call}", python="{python}"',
+        plain, title, identity, "live", f'"policy.pkl", call="{call}", python="{python}"',
         write=lambda folder: (folder / "policy.pkl").write_bytes(content),
         packages=live_policy_pickle.packages_of(content),
         framework="PyTorch" if call == FORWARD else "",
@@ -77,7 +73,10 @@ def _call_of(policy: Any) -> str:
                 hint="give a function of one observation, an object with act(observation), or a submission folder",
             )
         chosen = "__call__"
-    _check_call(policy if chosen == "__call__" else getattr(policy, chosen), _shown(policy, chosen))
+    if chosen == "__call__":
+        _check_call(policy, _default_name(policy))
+    else:
+        _check_call(getattr(policy, chosen), f"{type(policy).__name__}.{chosen}")
     return chosen
 
 
@@ -94,22 +93,15 @@ def _check_call(function: Any, shown: str) -> None:
     try:
         signature.bind(None)
     except TypeError:
-        names = ", ".join(_parameter(parameter) for parameter in signature.parameters.values())
+        stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        names = ", ".join(
+            f"{stars.get(one.kind, '')}{one.name}" + ("" if one.default is one.empty else "=...")
+            for one in signature.parameters.values()
+        )
         raise UserError(
             f"the policy {shown}({names}) cannot be called with one observation",
             hint="give a function of one observation, such as `lambda observation: policy(observation, ...)`",
         ) from None
-
-
-def _parameter(parameter: inspect.Parameter) -> str:
-    star = (
-        "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD else ""
-    )
-    return f"{star}{parameter.name}" + ("" if parameter.default is parameter.empty else "=...")
-
-
-def _shown(policy: Any, call: str) -> str:
-    return _default_name(policy) if call == "__call__" else f"{type(policy).__name__}.{call}"
 
 
 def _default_name(policy: Any) -> str:

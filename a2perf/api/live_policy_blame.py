@@ -6,7 +6,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from a2perf.api import live_policy_pickle
 from a2perf.errors import UserError
@@ -23,7 +23,7 @@ def unpicklable(policy: Any, error: Exception) -> UserError:
         policy: the policy.
         error: what pickling it raised.
     """
-    place = _Search().culprit(policy)
+    place = _culprit(policy)
     kind = type(place.value)
     reason = " ".join(str(error).split())[:_MOST_TEXT]
     if place.value is policy:
@@ -39,37 +39,32 @@ def unpicklable(policy: Any, error: Exception) -> UserError:
     )
 
 
-class _Place:
+class _Place(NamedTuple):
     """A part of the policy with the path that leads to it."""
 
-    def __init__(self, value: Any, path: str, hint: str) -> None:
-        self.value, self.path, self.hint = value, path, hint
+    value: Any
+    path: str
+    hint: str
 
 
-class _Search:
-    """Follows, from the policy down, the first part that cannot be pickled."""
+def _culprit(policy: Any) -> _Place:
+    """Follows, from the policy down, the first part that cannot be pickled, and returns the innermost one."""
+    seen: dict[int, Any] = {}  # keeps the values: an id must not be used again
 
-    def __init__(self) -> None:
-        self._seen: dict[int, Any] = {}  # keeps the values: an id must not be used again
-        self._tries = 0
-
-    def culprit(self, policy: Any) -> _Place:
-        """Returns the innermost part that cannot be pickled."""
-        found = _Place(policy, "policy", "")
-        while (inner := next((part for part in _parts(found) if self._fails(part.value)), None)) is not None:
-            found = inner
-        return found
-
-    def _fails(self, value: Any) -> bool:
-        if id(value) in self._seen or self._tries >= _MOST_TRIES:
+    def fails(value: Any) -> bool:
+        if id(value) in seen or len(seen) >= _MOST_TRIES:
             return False
-        self._seen[id(value)] = value
-        self._tries += 1
+        seen[id(value)] = value
         try:
             live_policy_pickle.pickled(value)
         except Exception:
             return True
         return False
+
+    found = _Place(policy, "policy", "")
+    while (inner := next((part for part in _parts(found) if fails(part.value)), None)) is not None:
+        found = inner
+    return found
 
 
 def _parts(place: _Place) -> Iterator[_Place]:
@@ -77,7 +72,9 @@ def _parts(place: _Place) -> Iterator[_Place]:
     if isinstance(value, types.FunctionType):
         yield from _of_function(value, path)
     elif isinstance(value, types.MethodType):
-        yield from _of_method(value, path)
+        at, hint = "policy" if path == "policy" else f"{path}.__self__", "give a function instead of a method"
+        yield _Place(value.__self__, at, hint)
+        yield _Place(value.__func__, f"{path}.{value.__name__}", hint)
     elif isinstance(value, functools.partial):
         hint = "leave it out of functools.partial, and create it inside the function on first use"
         yield _Place(value.func, f"{path}.func", hint)
@@ -121,16 +118,11 @@ def _of_function(function: types.FunctionType, path: str) -> Iterator[_Place]:
         yield _Place(item, f"{here}.__kwdefaults__[{name!r}]", f"remove it from the defaults of {own}")
 
 
-def _of_method(method: types.MethodType, path: str) -> Iterator[_Place]:
-    at = "policy" if path == "policy" else f"{path}.__self__"
-    yield _Place(method.__self__, at, "give a function instead of a method")
-    yield _Place(method.__func__, f"{path}.{method.__name__}", "give a function instead of a method")
-
-
 def _of_object(value: Any, path: str) -> Iterator[_Place]:
     kind = type(value)
     state: dict[str, Any] = {}
-    for name in (name for base in kind.__mro__ for name in _slots(base)):
+    slots = [vars(base).get("__slots__", ()) for base in kind.__mro__]
+    for name in (name for names in slots for name in ([names] if isinstance(names, str) else names)):
         with contextlib.suppress(Exception):  # an empty slot
             state[name] = getattr(value, name)
     with contextlib.suppress(Exception):
@@ -139,11 +131,6 @@ def _of_object(value: Any, path: str) -> Iterator[_Place]:
         hint = f"create it on first use, or define __getstate__ in {_name(kind)} that leaves {name!r} out"
         yield _Place(item, f"{path}.{name}", hint)
     yield _Place(kind, kind.__name__, "")
-
-
-def _slots(kind: type) -> list[str]:
-    names = vars(kind).get("__slots__", ())
-    return [names] if isinstance(names, str) else list(names)
 
 
 def _name(kind: type) -> str:

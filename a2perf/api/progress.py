@@ -96,11 +96,13 @@ class NotebookProgress(RunProgress):
         from IPython.display import display
 
         self._last_update = time.monotonic()
-        shown = _Line(self._text(), self._bar_html())
+        text = self._text()
+        html = Markup('<div style="font-variant-numeric:tabular-nums">{}{}</div>').format(self._bar_html(), text)
+        shown = {"text/plain": text, "text/html": str(html)}
         if self._handle is None:
-            self._handle = display(shown, display_id=True)
+            self._handle = display(shown, raw=True, display_id=True)
         else:
-            self._handle.update(shown)
+            self._handle.update(shown, raw=True)
 
     def _text(self) -> str:
         if self._ended:
@@ -116,16 +118,3 @@ class NotebookProgress(RunProgress):
         return Markup('<progress value="{}" max="{}" style="width:14em;vertical-align:middle"></progress> ').format(
             self._done, self._total
         )
-
-
-class _Line:
-    """A line of a notebook's output."""
-
-    def __init__(self, text: str, bar: Markup) -> None:
-        self._text, self._bar = text, bar
-
-    def __repr__(self) -> str:
-        return self._text
-
-    def _repr_html_(self) -> str:
-        return str(Markup('<div style="font-variant-numeric:tabular-nums">{}{}</div>').format(self._bar, self._text))

@@ -16,7 +16,6 @@ from a2perf.runs.tracking_record import JOULES_PER_KWH
 if TYPE_CHECKING:
     from a2perf.metrics.trackers.sampler import Sampler
     from a2perf.metrics.values import MetricValue
-    from a2perf.report.tables import Quantity
     from a2perf.runs.run import Run
     from a2perf.runs.tracking_record import PhaseCost, TrackingReport
 
@@ -216,7 +215,7 @@ class Tracked(Tabular):
 
     def __str__(self) -> str:
         head = f"{terminal_text(self.name)}: {_text(self.wall_clock)}" + (", running" if self.is_running else "")
-        lines = [head, *(f"  {label:<15} {value}" for label, value, _ in self._lines())]
+        lines = [head, *(f"  {label:<15} {value}" for label, value in self._lines())]
         lines += textwrap.wrap(
             f"{'energy source':<15} {self.report.energy.method}", _WIDTH, initial_indent="  ",
             subsequent_indent=" " * 18, break_on_hyphens=False,
@@ -231,18 +230,16 @@ class Tracked(Tabular):
 
     __repr__ = __str__
 
-    def _lines(self) -> list[tuple[str, str, str]]:
-        """Returns label, value and method of each cost."""
+    def _lines(self) -> list[tuple[str, str]]:
+        """Returns label and value of each cost."""
         costs = self.costs
         found = []
         for name, label in _SHOWN.items():
-            if name not in costs or (name == "energy_net" and self.report.idle.taken == "not taken"):
-                continue
-            text = _text(costs[name])
-            if name == "cpu_time" and self.report.wall_s > 0:
-                text += f" ({self.report.cpu_seconds / self.report.wall_s:.2f} cores)"
-            # power is energy over time: its method would repeat that of the energy
-            found.append((label, text, "" if "power" in label else costs[name].method or ""))
+            if name in costs and (name != "energy_net" or self.report.idle.taken != "not taken"):
+                text = _text(costs[name])
+                if name == "cpu_time" and self.report.wall_s > 0:
+                    text += f" ({self.report.cpu_seconds / self.report.wall_s:.2f} cores)"
+                found.append((label, text))
         return found
 
     def _phase_lines(self) -> list[str]:
@@ -309,5 +306,4 @@ def _text(value: MetricValue) -> str:
 def _plain(value: float | None, unit: str, provenance: str = "measured") -> str:
     from a2perf.report.tables import Quantity, quantity_text
 
-    quantity: Quantity = Quantity(value=value, unit=unit, provenance=provenance)
-    return quantity_text(quantity)
+    return quantity_text(Quantity(value=value, unit=unit, provenance=provenance))

@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.values import MetricValue
@@ -33,6 +35,7 @@ _MAIN: dict[str, str] = {
     "inference.latency_round_trip_median": "Decision latency",
     "inference.memory_rss_peak": "Peak memory",
 }
+_WIDTH, _MARGIN = 112, 5
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
 
@@ -200,6 +203,34 @@ def score_cell(score: Score) -> Cell:
     spread = None if interval is None else (interval[1] - interval[0]) / 2 or None
     number = written(score.value, row_scale([score.value], ""), spread, interval)
     return Cell(score.value, number._replace(spread="").text(), "", detail if interval is None else number.interval())
+
+
+def interval_bar(score: Score, least: float, most: float) -> Markup:
+    """Returns a drawing of a score and its interval on a scale with marks at 0 (random) and 1 (expert).
+
+    Args:
+        score: normalised; without a value the drawing is empty.
+    """
+    if score.value is None or not score.normalised:
+        return Markup("")
+
+    def at(value: float) -> str:
+        share = (min(max(value, least), most) - least) / (most - least)
+        return f"{_MARGIN + share * (_WIDTH - 2 * _MARGIN):.1f}"
+
+    low = score.value if score.low is None else score.low
+    high = score.value if score.high is None else score.high
+    return Markup(  # numbers only
+        f'<svg class="interval" width="{_WIDTH}" height="16" viewBox="0 0 {_WIDTH} 16" aria-hidden="true">'
+        f'<path class="scale" d="M{at(0)} 2v12M{at(1)} 2v12M{at(0)} 8H{at(1)}"/>'
+        f'<path class="range" d="M{at(low)} 8H{at(high)}"/><circle cx="{at(score.value)}" cy="8" r="3.6"/></svg>'
+    )
+
+
+def scale_of(scores: Sequence[Score]) -> tuple[float, float]:
+    """Returns the ends of a scale that shows all scores, 0 and 1."""
+    ends = [end for score in scores for end in (score.low, score.high, score.value) if end is not None]
+    return min([0.0, *ends]), max([1.0, *ends])
 
 
 def unit_text(scale: Scale) -> str:

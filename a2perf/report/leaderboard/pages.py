@@ -18,9 +18,17 @@ from a2perf.domains import domain_title, task_summary, task_title, view_title
 from a2perf.metrics import protocol as protocols
 from a2perf.plain_text import html_text
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import BoardColumn, Cell, entry_cell, ranks_by_cost, scales_of, score_cell
+from a2perf.report.leaderboard.columns import (
+    BoardColumn,
+    Cell,
+    entry_cell,
+    interval_bar,
+    ranks_by_cost,
+    scale_of,
+    scales_of,
+    score_cell,
+)
 from a2perf.report.leaderboard.entries import Broken
-from a2perf.report.leaderboard.interval_bars import interval_bar, scale_of
 from a2perf.report.leaderboard.pareto import ParetoView
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.safe_names import slug

@@ -8,8 +8,7 @@ from typing import Any
 from a2perf.domains import domain_title, task_title, view_title
 from a2perf.metrics import registry
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import MODE_TITLES, entry_cell, metric_cell, score_cell
-from a2perf.report.leaderboard.interval_bars import interval_bar
+from a2perf.report.leaderboard.columns import MODE_TITLES, entry_cell, interval_bar, metric_cell, score_cell
 from a2perf.report.leaderboard.pages import (
     board_anchor,
     identity_of,
