@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,42 +34,6 @@ from a2perf.runs.tracking_record import (
     TrackingReport,
 )
 from a2perf.storage import write_record
-
-EMISSIONS_COLUMNS = [
-    "timestamp",
-    "project_name",
-    "run_id",
-    "duration",
-    "emissions",
-    "emissions_rate",
-    "cpu_power",
-    "gpu_power",
-    "ram_power",
-    "cpu_energy",
-    "gpu_energy",
-    "ram_energy",
-    "energy_consumed",
-    "country_name",
-    "country_iso_code",
-    "region",
-    "cloud_provider",
-    "cloud_region",
-    "os",
-    "python_version",
-    "codecarbon_version",
-    "cpu_count",
-    "cpu_model",
-    "gpu_count",
-    "gpu_model",
-    "longitude",
-    "latitude",
-    "ram_total_size",
-    "ram_process",
-    "tracking_mode",
-    "on_cloud",
-    "method",
-    "quality",
-]
 
 
 class RunMaker:
@@ -154,12 +119,11 @@ class RunMaker:
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "latency.npz", **arrays)
         made = {
-            name: _summary(arrays[key] * 1e-9, name)
-            for name, key in (
-                ("infer_once", "infer_ns"),
-                ("preprocess_observation", "preprocess_ns"),
-                ("round_trip", "round_trip_ns"),
-            )
+            "infer_once": _summary(infer * 1e-9, "infer_once only", "participant process"),
+            "preprocess_observation": _summary(
+                arrays["preprocess_ns"] * 1e-9, "preprocess_observation only", "participant process"
+            ),
+            "round_trip": _summary(arrays["round_trip_ns"] * 1e-9, "round trip", "evaluator"),
         }
         write_record(folder / "latency.json", LatencyResults(observations="recorded", **made))
 
@@ -172,71 +136,33 @@ class RunMaker:
         folder.mkdir(parents=True, exist_ok=True)
         power = 22 + 9 * np.clip(np.sin(np.arange(seconds) / 6), 0, 1) + rng.standard_normal(seconds)
         kwh = np.cumsum(power + 3.0) / 3.6e6
-        with (folder / f"{mode}_emissions.csv").open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, EMISSIONS_COLUMNS, restval="")
-            writer.writeheader()
-            for second in range(seconds):
-                writer.writerow(
-                    {
-                        "timestamp": f"2026-03-01T10:00:{second:02d}",
-                        "project_name": "p",
-                        "run_id": "r1",
-                        "duration": second + 1,
-                        "emissions": kwh[second] * 0.4,
-                        "cpu_power": power[second],
-                        "gpu_power": 0.0,
-                        "ram_power": 3.0,
-                        "energy_consumed": kwh[second],
-                        "country_iso_code": "USA",
-                        "region": "Massachusetts",
-                        "method": "TDP model",
-                        "quality": quality,
-                    }
-                )
-        with (folder / "system_trace.csv").open("w", newline="") as stream:
-            names = (
-                "timestamp",
-                "elapsed_s",
-                "phase",
-                "cpu_percent",
-                "rss_bytes",
-                "pss_bytes",
-                "cpu_power_w",
-                "gpu_power_w",
-                "ram_power_w",
-                "gpu_memory_bytes",
-            )
-            writer = csv.DictWriter(stream, names, restval="")
-            writer.writeheader()
-            for second in range(seconds):
-                phase = "load" if second < 6 else "latency" if second < 16 else "rollouts"
-                rss = (180 + 60 * (second >= 3) + 30 * (second >= 16) + second * 0.4) * 2**20
-                writer.writerow(
-                    {
-                        "timestamp": 1.7e9 + second,
-                        "elapsed_s": second,
-                        "phase": phase if mode == "inference" else "train",
-                        "cpu_percent": 60 + 5 * power[second] / 10,
-                        "rss_bytes": rss,
-                        "pss_bytes": rss * 0.8 if second % 5 == 0 else "",
-                        "cpu_power_w": power[second],
-                        "ram_power_w": 3.0,
-                    }
-                )
+        emissions, trace = [], []
+        for second in range(seconds):
+            emissions.append({
+                "timestamp": f"2026-03-01T10:00:{second:02d}", "project_name": "p", "run_id": "r1",
+                "duration": second + 1, "emissions": kwh[second] * 0.4, "cpu_power": power[second], "gpu_power": 0.0,
+                "ram_power": 3.0, "energy_consumed": kwh[second], "country_iso_code": "USA",
+                "region": "Massachusetts", "ram_process": "", "method": "TDP model", "quality": quality,
+            })  # fmt: skip
+            phase = "load" if second < 6 else "latency" if second < 16 else "rollouts"
+            rss = (180 + 60 * (second >= 3) + 30 * (second >= 16) + second * 0.4) * 2**20
+            trace.append({
+                "timestamp": 1.7e9 + second, "elapsed_s": second, "phase": phase if mode == "inference" else "train",
+                "cpu_percent": 60 + 5 * power[second] / 10, "rss_bytes": rss,
+                "pss_bytes": rss * 0.8 if second % 5 == 0 else "", "cpu_power_w": power[second], "gpu_power_w": "",
+                "ram_power_w": 3.0, "gpu_memory_bytes": "",
+            })  # fmt: skip
+        _write_rows(folder / f"{mode}_emissions.csv", emissions)
+        _write_rows(folder / "system_trace.csv", trace)
         component = ComponentEnergy(
             gross_kwh=float(kwh[-1]), net_kwh=float(kwh[-1]) * 0.8, power_mean_w=float(power.mean()),
             power_peak_w=float(power.max()), idle_w=4.0, method="tdp_model:table", quality=quality, scope="tree",
             gross_uncertainty=_unsure(float(kwh[-1])), net_uncertainty=_unsure(float(kwh[-1]) * 0.8),
         )  # fmt: skip
         energy = TrackedEnergy(
-            cpu=component,
-            gross_kwh=float(kwh[-1]),
-            net_kwh=float(kwh[-1]) * 0.8,
-            method="cpu=tdp_model:table",
-            quality=quality,
-            gross_uncertainty=component.gross_uncertainty,
-            net_uncertainty=component.net_uncertainty,
-        )
+            cpu=component, gross_kwh=component.gross_kwh, net_kwh=component.net_kwh, method="cpu=tdp_model:table",
+            quality=quality, gross_uncertainty=component.gross_uncertainty, net_uncertainty=component.net_uncertainty,
+        )  # fmt: skip
         phases = {"load": PhaseCost(wall_s=6.0, cpu_seconds=5.0, energy_gross_kwh=4e-5, rss_peak_bytes=240 * 2**20)}
         report = TrackingReport(
             mode=mode, wall_s=float(seconds), samples=seconds, cpu_seconds=39.2, cpu_method="cgroup v2",
@@ -256,12 +182,15 @@ class RunMaker:
         write_record(folder / "metrics" / "train.json", record)
         (folder / "artifacts" / "logs").mkdir(parents=True)
         rng = np.random.default_rng(2)
-        with (folder / "artifacts" / "logs" / "progress.csv").open("w", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(("iteration", "env_steps", "mean_return"))
-            for index in range(points):
-                rise = 60 * (1 - np.exp(-index / 15))
-                writer.writerow((index, 4800 * (index + 1), 12 + rise + 3 * rng.standard_normal()))
+        rows = [
+            {
+                "iteration": index,
+                "env_steps": 4800 * (index + 1),
+                "mean_return": 12 + 60 * (1 - np.exp(-index / 15)) + 3 * rng.standard_normal(),
+            }
+            for index in range(points)
+        ]
+        _write_rows(folder / "artifacts" / "logs" / "progress.csv", rows)
 
     def strip(self, root: str, mode: str = "inference") -> None:
         """Writes a picture strip of five frames."""
@@ -286,25 +215,23 @@ class RunMaker:
         path.write_text(log)
 
 
+def _write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def _unsure(kwh: float) -> EnergyUncertainty:
     """5 % of the model and 2 % of the sampling, as standard uncertainties."""
     expanded = 2 * float(np.hypot(0.05, 0.02)) * kwh
     return EnergyUncertainty(expanded_kwh=expanded, model_kwh=0.05 * kwh, sampling_kwh=0.02 * kwh)
 
 
-def _summary(values: np.ndarray, call: str) -> LatencySummary:
+def _summary(values: np.ndarray, includes: str, clock: str) -> LatencySummary:
+    quantiles = {"median_s": 0.5, "p90_s": 0.9, "p99_s": 0.99, "min_s": 0.0, "max_s": 1.0}
     return LatencySummary(
-        includes="round trip" if call == "round_trip" else f"{call} only",
-        clock="evaluator" if call == "round_trip" else "participant process",
-        count=len(values),
-        warmup_count=50,
-        first_s=0.014,
-        mean_s=float(values.mean()),
-        std_s=float(values.std()),
-        min_s=float(values.min()),
-        median_s=float(np.median(values)),
-        p90_s=float(np.quantile(values, 0.9)),
-        p99_s=float(np.quantile(values, 0.99)),
-        max_s=float(values.max()),
-        throughput_hz=float(1 / values.mean()),
-    )
+        includes=includes, clock=clock, count=len(values), warmup_count=50, first_s=0.014, mean_s=float(values.mean()),
+        std_s=float(values.std()), throughput_hz=float(1 / values.mean()),
+        **{name: float(np.quantile(values, quantile)) for name, quantile in quantiles.items()},
+    )  # fmt: skip
