@@ -32,6 +32,7 @@ _LONG: dict[str, tuple[Kind, str]] = {
     "fingerprint": ("text", "hash of the environment's behaviour"),
     "view": ("text", "what the submission observed; empty for the default of the domain"),
 }
+_OF_GROUP = ("algorithm", "domain", "mode", "version", "fingerprint", "view")
 _IN_UNIT_OF_ROW = ("value", "spread", "low", "high")
 _FIRST: dict[str, Kind] = {"algorithm": "text", "task": "text", "mode": "text", "runs": "int"}
 _LAST: dict[str, Kind] = {"domain": "text", "version": "text", "fingerprint": "text", "view": "text"}
@@ -50,16 +51,10 @@ def long_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = No
             if value.name not in chosen:
                 continue
             low, high = value.interval or (None, None)
-            row = {
-                "algorithm": group.algorithm, "domain": group.domain, "task": task, "mode": group.mode,
-                "metric": value.name, "value": value.value, "spread": value.spread, "low": low, "high": high,
-                "n": value.n, "unit": value.unit, "direction": value.direction, "provenance": value.provenance,
-                "condition": value.condition, "spread_kind": value.spread_kind, "method": value.method,
-                "profile": value.profile, "version": group.version, "fingerprint": group.fingerprint,
-                "view": group.view,
-            }  # fmt: skip
+            row = {"task": task, "metric": value.name, "low": low, "high": high}
             for name in columns:
-                columns[name].append(row[name])
+                of = group if name in _OF_GROUP else value
+                columns[name].append(row[name] if name in row else getattr(of, name))
     return Table(
         columns,
         title="Scores",

@@ -236,9 +236,6 @@ def interactive(
 
     Args:
         name: stem of its files; views but the first add their scale to it.
-        title: as in ``Chart``.
-        caption: as in ``Chart``.
-        description: as in ``Chart``.
         builds: by scale, ``"linear"`` or ``"log"``; the first is the one that is shown.
         paper: make the PDF too; a page alone has no use for it.
     """

@@ -8,6 +8,7 @@ that series of charts cannot be hidden and their values not read out.
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from a2perf.plain_text import html_text
 from a2perf.report.compared_charts import colour_of
 from a2perf.report.conditions import shared
 from a2perf.report.content import Report
-from a2perf.report.drawing import Chart, inline_svg
+from a2perf.report.drawing import inline_svg
 from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import to_html
 
@@ -63,22 +64,13 @@ def render(
         extras: names of further styles and scripts that ``loader`` finds; most pages need none.
         context: variables of the template; everything in them is escaped.
     """
-    own = jinja2.PackageLoader("a2perf.report", "templates")
-    loaders = jinja2.ChoiceLoader([own] if loader is None else [loader, own])
-    environment = jinja2.Environment(
-        loader=loaders,
-        autoescape=True,
-        finalize=html_text,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = templates(loader)
     environment.globals.update(
-        table=to_html, svg=inline_svg, chart_data=chart_data, colour=colour_of, estimated=ESTIMATED
+        table=to_html, svg=inline_svg, embedded_json=embedded_json, colour=colour_of, estimated=ESTIMATED
     )
     # unescaped, because both are files of packages and hold nothing from a bundle
     style, script = (
-        Markup("\n").join(Markup(loaders.get_source(environment, f"{name}.{ending}")[0]) for name in (first, *extras))
+        Markup("\n").join(Markup(source(environment, f"{name}.{ending}")) for name in (first, *extras))
         for first, ending in (("page", "css"), ("chart", "js"))
     )
     return environment.get_template(template).render(
@@ -86,14 +78,34 @@ def render(
     )
 
 
-def content_hash(script: str) -> str:
-    """Returns the source expression with which a content policy allows this inline script and no other."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+@functools.lru_cache(maxsize=4)
+def templates(loader: jinja2.BaseLoader | None = None) -> jinja2.Environment:
+    """Returns the templates of reports, and those of another loader before them; every text is escaped."""
+    own = jinja2.PackageLoader("a2perf.report", "templates")
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader([own] if loader is None else [loader, own]),
+        autoescape=True,
+        finalize=html_text,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
 
 
-def chart_data(chart: Chart) -> Markup:
-    """Returns the data of a chart for the page's script, as JSON that cannot close its ``script`` element."""
-    text = json.dumps(chart.data(), separators=(",", ":"), sort_keys=True, allow_nan=False)
+def source(environment: jinja2.Environment, name: str) -> str:
+    """Returns a style or script that the loader of an environment finds."""
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def embedded_json(document: Any) -> Markup:
+    """Returns JSON that cannot close the ``script`` element that it stands in."""
+    text = json.dumps(document, separators=(",", ":"), sort_keys=True, allow_nan=False)
     for sign, quoted in _QUOTED.items():
         text = text.replace(sign, quoted)
     return Markup(text)
+
+
+def content_hash(script: str) -> str:
+    """Returns the source expression with which a content policy allows this inline script and no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

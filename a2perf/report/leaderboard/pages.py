@@ -6,17 +6,13 @@ own. Without scripts the pages show the same numbers in the default order.
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from a2perf.domains import domain_title, task_summary, task_title, view_title
 from a2perf.metrics import protocol as protocols
-from a2perf.plain_text import html_text
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import (
     BoardColumn,
@@ -36,7 +32,7 @@ from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.leaderboard.sentences import counts, description, protocol_sentence, result_sentence
 from a2perf.report.leaderboard.site_map import DomainRow, DomainTable, ProtocolPage, TaskPage, leaders_of, rank_range
 from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, submission_kind, submission_title
-from a2perf.report.page import content_hash
+from a2perf.report.page import content_hash, embedded_json, source, templates
 
 _SHORT_HASH = 8
 _OF_THE_PAGE = {"the protocol", "the references of the score"}
@@ -344,7 +340,7 @@ def _kinds(infos: Iterable[SubmissionInfo]) -> list[tuple[str, str]]:
 
 
 def _embedded(boards: Sequence[Board], more: Sequence[BoardColumn]) -> Markup:
-    """Returns the columns that can be added as JSON that cannot end the element around it."""
+    """Returns the columns that can be added, as JSON."""
     rows: dict[str, dict[str, list[Any]]] = {}
     for number, board in enumerate(boards):
         scales = scales_of(board, more)
@@ -355,42 +351,16 @@ def _embedded(boards: Sequence[Board], more: Sequence[BoardColumn]) -> Markup:
             rows[f"r{number}-{place}"] = {
                 key: [cell.sort, cell.text()] for key, cell in found.items() if cell.sort is not None
             }
-    document = {
-        "columns": [{"key": c.key, "title": c.title, "direction": c.direction, "formula": c.formula} for c in more],
-        "rows": rows,
-    }
-    text = json.dumps(document, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+    heads = [{"key": c.key, "title": c.title, "direction": c.direction, "formula": c.formula} for c in more]
+    return embedded_json({"columns": heads, "rows": rows})
 
 
 def render(template: str, **context: Any) -> str:
     """Renders a page that extends ``leaderboard_base.html`` with the style and the content policy of the site."""
-    script = _source("leaderboard.js")
-    return (
-        _templates()
-        .get_template(template)
-        .render(
-            style=Markup(f"{_source('page.css')}\n{_source('leaderboard.css')}"),  # the package's own files
-            script=Markup(script),
-            script_hash=content_hash(script),
-            **context,
-        )
+    environment = templates()
+    script = source(environment, "leaderboard.js")
+    # unescaped, because they are files of the package
+    style = Markup(f"{source(environment, 'page.css')}\n{source(environment, 'leaderboard.css')}")
+    return environment.get_template(template).render(
+        style=style, script=Markup(script), script_hash=content_hash(script), **context
     )
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("a2perf.report", "templates"),
-        autoescape=True,
-        finalize=html_text,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-
-
-def _source(name: str) -> str:
-    loader = _templates().loader
-    assert loader is not None
-    return loader.get_source(_templates(), name)[0]

@@ -12,9 +12,9 @@ import functools
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -39,7 +39,7 @@ from a2perf.report.leaderboard.pages import empty_page, protocol_page, reproduct
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
 from a2perf.report.leaderboard.safe_names import plain, slug
-from a2perf.report.leaderboard.scoring import Entry, References, TaskReference, score_entry, stored_references
+from a2perf.report.leaderboard.scoring import Entry, References, score_entry, stored_references
 from a2perf.report.leaderboard.site_map import TASKS, ProtocolPage, protocol_pages, rank_range
 from a2perf.report.leaderboard.submission_pages import submission_page
 from a2perf.report.names import submission_title
@@ -52,6 +52,7 @@ RECORD_FILE, CSV_FILE = "leaderboard.json", "leaderboard.csv"
 _FORMAT = "a2perf leaderboard"
 _SLUG = re.compile(r"[a-z0-9-]+-[0-9a-f]{8}")
 _TASKS_WORTH_A_PROCESS = 4  # fewer finish sooner than another interpreter starts
+_Result = TypeVar("_Result")
 Progress: TypeAlias = Callable[[str], None]
 """Gets one line per finished step."""
 _IDENTITY = (
@@ -136,7 +137,8 @@ def write_leaderboard(
     progress(f"found {len(found.entries)} entries, {sum(len(entry.folders) for entry in found.entries)} runs")
     looked_up = [references(entry.key) for entry in found.entries]
     entries: list[Entry] = []
-    for entry in _scores(found, looked_up, processes):
+    fewest = _TASKS_WORTH_A_PROCESS * processes
+    for entry in _mapped(processes, fewest, score_entry, found.entries, looked_up, chunksize=4):
         entries.append(entry)
         name = f"{submission_title(entry.name, entry.info)}, {task_title(entry.domain, entry.task)}"
         progress(f"scored {len(entries)} of {len(found.entries)}: {name}")
@@ -212,12 +214,15 @@ def _check_target(out: Path) -> None:
         raise UserError(f"{out} is not a folder", hint="choose a folder with -o")
 
 
-def _scores(found: Found, looked_up: Sequence[TaskReference | None], processes: int) -> Iterator[Entry]:
-    if processes < 2 or len(found.entries) < _TASKS_WORTH_A_PROCESS * processes:
-        yield from map(score_entry, found.entries, looked_up)
+def _mapped(
+    processes: int, fewest: int, function: Callable[..., _Result], *given: Collection[Any], chunksize: int = 1
+) -> Iterator[_Result]:
+    """Calls a function for each of the given items, from ``fewest`` items on in several processes."""
+    if processes < 2 or len(given[0]) < fewest:
+        yield from map(function, *given)
         return
     with worker_pool(processes) as executor:
-        yield from executor.map(score_entry, found.entries, looked_up, chunksize=4)
+        yield from executor.map(function, *given, chunksize=chunksize)
 
 
 def _write_reports(found: Found, out: Path, processes: int, progress: Progress) -> dict[str, str]:
@@ -227,18 +232,11 @@ def _write_reports(found: Found, out: Path, processes: int, progress: Progress) 
         members.setdefault(slug(entry.key.name, entry.key.version), []).append(entry)
     write = functools.partial(_write_report, out)
     problems: list[str] = []
-
-    def collect(written: Iterator[str]) -> None:
-        for (_, entries), problem in zip(members.items(), written, strict=True):
-            problems.append(problem)
-            name = submission_title(entries[0].key.name, entries[0].info)
-            progress(f"report {len(problems)} of {len(members)}: {name}{' failed' if problem else ''}")
-
-    if processes < 2 or len(members) < _TASKS_WORTH_A_PROCESS:
-        collect(map(write, members, members.values()))
-    else:
-        with worker_pool(processes) as executor:
-            collect(executor.map(write, members, members.values()))
+    written = _mapped(processes, _TASKS_WORTH_A_PROCESS, write, members, members.values())
+    for entries, problem in zip(members.values(), written, strict=True):
+        problems.append(problem)
+        name = submission_title(entries[0].key.name, entries[0].info)
+        progress(f"report {len(problems)} of {len(members)}: {name}{' failed' if problem else ''}")
     return {page: problem for page, problem in zip(members, problems, strict=True) if problem}
 
 
