@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,35 +109,27 @@ def test_nothing_of_the_caller_changes(minimal: Path, monkeypatch: pytest.Monkey
         gin.clear_config()
 
 
-BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "nowhere is not a folder": (lambda folder: a2perf.check("nowhere"), "train.py and inference.py"),
-    "results is not a folder": (lambda folder: a2perf.check(folder, artifacts="results"), "artifacts folder"),
-    "'dog_pce' is not a task of any domain; did you mean 'dog_pace'?": (
-        lambda folder: a2perf.check(folder, task="dog_pce"),
-        "a2perf envs list",
-    ),
-    "steps=0 is not valid": (lambda folder: a2perf.check(folder, steps=0), "1 or more"),
-    "train_limit_s=0 is not valid": (lambda folder: a2perf.check(folder, train_limit_s=0), "above 0"),
-    "train_limit_s='soon' is not valid": (lambda folder: a2perf.check(folder, train_limit_s="soon"), "above 0"),  # type: ignore[arg-type]
-    "check has no option 'sandbx'; did you mean 'sandbox'?": (
-        lambda folder: a2perf.check(folder, sandbx="none"),  # type: ignore[call-arg]
-        "sandbox",
-    ),
-    "check has no option 'public_seeds'": (lambda folder: a2perf.check(folder, public_seeds=True), "sandbox"),
-    "participant_args: 'lr': '1,2' is not valid": (
-        lambda folder: a2perf.check(folder, participant_args={"lr": "1,2"}),
-        "without commas",
-    ),
-    "'vault' is not a sandbox level": (lambda folder: a2perf.check(folder, sandbox="vault"), "choose one of"),
-}
-
-
-@pytest.mark.parametrize("message", BAD)
-def test_bad_arguments_say_what_is_valid(message: str, minimal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"submission": "nowhere"}, "nowhere is not a folder", "train.py and inference.py"),
+        ({"artifacts": "results"}, "results is not a folder", "artifacts folder"),
+        ({"task": "dog_pce"}, "'dog_pce' is not a task of any domain; did you mean 'dog_pace'?", "a2perf envs list"),
+        ({"steps": 0}, "steps=0 is not valid", "1 or more"),
+        ({"train_limit_s": 0}, "train_limit_s=0 is not valid", "above 0"),
+        ({"train_limit_s": "soon"}, "train_limit_s='soon' is not valid", "above 0"),
+        ({"sandbx": "none"}, "check has no option 'sandbx'; did you mean 'sandbox'?", "sandbox"),
+        ({"public_seeds": True}, "check has no option 'public_seeds'", "sandbox"),
+        ({"participant_args": {"lr": "1,2"}}, "participant_args: 'lr': '1,2' is not valid", "without commas"),
+        ({"sandbox": "vault"}, "'vault' is not a sandbox level", "choose one of"),
+    ],
+)
+def test_bad_arguments_say_what_is_valid(
+    given: dict[str, Any], message: str, hint: str, minimal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(minimal.parent)
-    call, hint = BAD[message]
     with pytest.raises(UserError) as caught:
-        call(minimal)
+        a2perf.check(**{"submission": minimal, **given})
     assert message in caught.value.message
     assert hint in str(caught.value.hint)
 

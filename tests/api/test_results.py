@@ -43,15 +43,6 @@ def unpacked_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked("small/numpy_ars", tmp_path_factory.mktemp("unpacked"))
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Path:
-    """Three seeds, trained and evaluated."""
-    for seed in range(3):
-        made_bundles.write_train(tmp_path / "runs" / f"seed_{seed}", seed)
-        made_bundles.write_inference(tmp_path / "runs" / f"seed_{seed}", seed)
-    return tmp_path / "runs"
-
-
 def printed_scores(*arguments: Path) -> dict[str, Any]:
     """Returns what ``a2perf score --json`` prints."""
     out = arguments[0].parent / "command-output" if os.access(arguments[0].parent, os.W_OK) else Path("/nonexistent")

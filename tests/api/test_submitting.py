@@ -123,47 +123,28 @@ def test_nothing_that_started_is_an_error(
     assert "0 of 3 finished" in told.stdout
 
 
-BAD: dict[str, tuple[Callable[[Path, Path], Any], str]] = {
-    "the submission folder nowhere does not exist": (lambda entry, out: a2perf.submit("nowhere", out), "train.py"),
-    "'v9' is not a protocol": (lambda entry, out: a2perf.submit(entry, out, protocol="v9"), "v1"),
-    "protocol v2 has no task 'dog_pce'; did you mean 'dog_pace'?": (
-        lambda entry, out: a2perf.submit(entry, out, tasks="dog_pce"),
-        "choose one of",
-    ),
-    "--task and --domain are both given": (
-        lambda entry, out: a2perf.submit(entry, out, tasks=[TOY], domain="circuit_training"),
-        "one of them",
-    ),
-    "'circuits' is not a known domain": (lambda entry, out: a2perf.submit(entry, out, domain="circuits"), "choose"),
-    "track is 'opn'; did you mean 'open'?": (lambda entry, out: a2perf.submit(entry, out, track="opn"), "fixed_energy"),
-    "workers=0 is not valid": (lambda entry, out: a2perf.submit(entry, out, workers=0), "1 or more"),
-    "'slrm' is not a launcher; did you mean 'slurm'?": (
-        lambda entry, out: a2perf.submit(entry, out, launcher="slrm"),
-        "local",
-    ),
-    "submit has no option 'sandbx'; did you mean 'sandbox'?": (
-        lambda entry, out: a2perf.submit(entry, out, sandbx="none"),  # type: ignore[call-arg]
-        "python_env",
-    ),
-    "submit has no option 'memory_limit_bytes'": (
-        lambda entry, out: a2perf.submit(entry, out, memory_limit_bytes=1),
-        "sandbox",
-    ),
-    "'vault' is not a sandbox level": (lambda entry, out: a2perf.submit(entry, out, sandbox="vault"), "choose one of"),
-    "participant_args: 'lr': '1,2' is not valid": (
-        lambda entry, out: a2perf.submit(entry, out, participant_args={"lr": "1,2"}),
-        "without commas",
-    ),
-}
-
-
-@pytest.mark.parametrize("message", BAD)
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"submission": "nowhere"}, "the submission folder nowhere does not exist", "train.py"),
+        ({"protocol": "v9"}, "'v9' is not a protocol", "v1"),
+        ({"tasks": "dog_pce"}, "protocol v2 has no task 'dog_pce'; did you mean 'dog_pace'?", "choose one of"),
+        ({"tasks": [TOY], "domain": "circuit_training"}, "--task and --domain are both given", "one of them"),
+        ({"domain": "circuits"}, "'circuits' is not a known domain", "choose"),
+        ({"track": "opn"}, "track is 'opn'; did you mean 'open'?", "fixed_energy"),
+        ({"workers": 0}, "workers=0 is not valid", "1 or more"),
+        ({"launcher": "slrm"}, "'slrm' is not a launcher; did you mean 'slurm'?", "local"),
+        ({"sandbx": "none"}, "submit has no option 'sandbx'; did you mean 'sandbox'?", "python_env"),
+        ({"memory_limit_bytes": 1}, "submit has no option 'memory_limit_bytes'", "sandbox"),
+        ({"sandbox": "vault"}, "'vault' is not a sandbox level", "choose one of"),
+        ({"participant_args": {"lr": "1,2"}}, "participant_args: 'lr': '1,2' is not valid", "without commas"),
+    ],
+)
 def test_bad_arguments_say_what_is_valid_and_run_nothing(
-    message: str, submission: Callable[..., Path], tmp_path: Path
+    given: dict[str, Any], message: str, hint: str, submission: Callable[..., Path], tmp_path: Path
 ) -> None:
-    call, hint = BAD[message]
     with pytest.raises(UserError) as caught:
-        call(submission(), tmp_path / "runs")
+        a2perf.submit(**{"submission": submission(), "folder": tmp_path / "runs", **given})
     assert message in caught.value.message
     assert hint in str(caught.value.hint)
     assert not (tmp_path / "runs" / "protocol.json").exists()

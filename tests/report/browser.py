@@ -13,7 +13,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
-    "--force-prefers-reduced-motion",
+    "--force-prefers-reduced-motion", "--hide-scrollbars", "--lang=en-US",
 )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ import pytest
 from a2perf.domains import domain_title, task_title
 from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ProtocolTask
-from a2perf.records import SubmissionIdentity
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.labels import labels_of
 from a2perf.report.task_results import results_by_task
@@ -27,24 +26,6 @@ def tasks() -> list[tuple[str, ProtocolTask]]:
     return next(held[:2] for held in by_domain.values() if len(held) > 1)
 
 
-def _play(
-    runs: RunMaker, name: str, task: tuple[str, ProtocolTask], seed: int, at: float, fingerprint: str = ""
-) -> None:
-    """Writes a run whose normalised score is ``at``."""
-    low, high = (task[1].reference(kind).mean for kind in ("floor", "expert"))
-    root = f"{name}/{task[0]}/{seed}"
-    runs.manifest(
-        root,
-        "inference",
-        domain=task[1].domain,
-        task=task[0],
-        root_seed=seed,
-        env_fingerprint=fingerprint or task[1].fingerprint,
-        submission=SubmissionIdentity(name=name, path=name, sha256=name.encode().hex().ljust(64, "0")),
-    )
-    runs.rollouts(root, [low + at * (high - low)] * 2)
-
-
 def _compared(runs: RunMaker) -> list[AcrossTasks]:
     results = results_by_task(read_runs([runs.top]), "corrected")
     return across_tasks(results, labels_of(results), lambda *words: "-".join(words))
@@ -55,8 +36,8 @@ def test_scores_are_zero_at_the_floor_and_one_at_the_expert(
 ) -> None:
     for task in tasks:
         for seed in (1, 2, 3, 4):
-            _play(runs, "expert", task, seed, 1.0)
-            _play(runs, "half", task, seed, 0.2 * seed)
+            runs.scored("expert", task, seed, [1.0])
+            runs.scored("half", task, seed, [0.2 * seed])
     (found,) = _compared(runs)
     assert found.tasks == tuple(sorted(name for name, _ in tasks))
     assert found.estimates["expert"].value == pytest.approx(1.0)
@@ -71,8 +52,8 @@ def test_a_submission_without_a_run_on_a_task_says_so_and_has_no_mean(
     runs: RunMaker, tasks: list[tuple[str, ProtocolTask]]
 ) -> None:
     for task in tasks:
-        _play(runs, "whole", task, 1, 0.5)
-    _play(runs, "part", tasks[0], 1, 0.9)
+        runs.scored("whole", task, 1, [0.5])
+    runs.scored("part", tasks[0], 1, [0.9])
     (found,) = _compared(runs)
     assert set(found.estimates) == {"whole"}
     (row,) = [row for row in found.table.rows if row[0].text == "part"]  # type: ignore[union-attr]
@@ -83,7 +64,7 @@ def test_an_environment_of_another_behaviour_has_no_references(
     runs: RunMaker, tasks: list[tuple[str, ProtocolTask]]
 ) -> None:
     for task in tasks:
-        _play(runs, "a", task, 1, 0.5, fingerprint="ab" * 32)
+        runs.scored("a", task, 1, [0.5], fingerprint="ab" * 32)
     assert _compared(runs) == []
 
 
@@ -92,7 +73,7 @@ def test_the_report_holds_them(runs: RunMaker, tasks: list[tuple[str, ProtocolTa
 
     for task in tasks:
         for seed in (1, 2):
-            _play(runs, "a", task, seed, 0.25 * seed)
+            runs.scored("a", task, seed, [0.25 * seed])
     report = write_report(read_runs([runs.top]), tmp_path / "out")
     (across,) = report.record.across_tasks
     assert across.scores["a"] == [pytest.approx([0.25, 0.25]), pytest.approx([0.5, 0.5])]

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from a2perf.metrics import protocol
-from a2perf.records import SubmissionIdentity
 from a2perf.report import ReportFiles, write_report
 from a2perf.runs import read_runs
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles
-from tests.report.recorded_runs import RunMaker
+from tests.report.recorded_runs import RunMaker, identity
 
 RETURN = made_bundles.RETURN
 
@@ -153,8 +152,7 @@ def test_two_runs_of_one_seed_and_steps_that_differ_are_stated(tmp_path: Path) -
 def test_measured_and_estimated_energy_are_shown_but_not_ranked(tmp_path: Path) -> None:
     runs = RunMaker(tmp_path / "runs")
     for name, quality in (("a", "measured"), ("b", "estimated")):
-        identity = SubmissionIdentity(name=name, path=name, sha256=name * 64)
-        runs.manifest(name, "inference", submission=identity)
+        runs.manifest(name, "inference", submission=identity(name))
         runs.rollouts(name, [1.0, 2.0])
         runs.costs(name, "inference", quality=quality)
     report = write_report(read_runs([runs.top]), tmp_path / "out")

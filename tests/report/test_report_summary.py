@@ -7,26 +7,15 @@ from pathlib import Path
 import pytest
 
 from a2perf.metrics import protocol
-from a2perf.records import Failure, FailureKind, SubmissionIdentity
+from a2perf.records import Failure, FailureKind
 from a2perf.report.labels import labels_of
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.task_results import results_by_task
 from a2perf.runs import read_runs
-from tests.report.recorded_runs import RunMaker
+from tests.report.recorded_runs import RunMaker, identity
 
 TASK = protocol.load().tasks["dog_pace"]
-
-
-def _play(runs: RunMaker, name: str, seed: int, scores: list[float]) -> None:
-    """Writes a run with episodes of these normalised scores."""
-    low, high = (TASK.reference(kind).mean for kind in ("floor", "expert"))
-    root = f"{name}/{seed}"
-    identity = SubmissionIdentity(name=name, path=name, sha256=name.encode().hex().ljust(64, "0"))
-    runs.manifest(
-        root, "inference", domain=TASK.domain, task="dog_pace", root_seed=seed, env_fingerprint=TASK.fingerprint,
-        submission=identity,
-    )  # fmt: skip
-    runs.rollouts(root, [low + score * (high - low) for score in scores])
+PACE = ("dog_pace", TASK)
 
 
 def _summary(runs: RunMaker) -> FirstScreen:
@@ -37,7 +26,7 @@ def _summary(runs: RunMaker) -> FirstScreen:
 
 
 def test_one_run_has_a_score_and_a_bar_but_no_interval(runs: RunMaker) -> None:
-    _play(runs, "walker", 1, [0.5, 0.7, 0.9])
+    runs.scored("walker", PACE, 1, [0.5, 0.7, 0.9])
     found = _summary(runs)
     assert found.sentence == "Dog, pace: 70 % of the expert by walker (3 episodes, 1 seed: no interval)."
     (row,) = found.tasks[0].rows
@@ -53,9 +42,9 @@ def test_one_run_has_a_score_and_a_bar_but_no_interval(runs: RunMaker) -> None:
 
 def test_rows_are_ordered_by_score_and_overlapping_leaders_are_named_together(runs: RunMaker) -> None:
     for seed in (1, 2, 3):
-        _play(runs, "a", seed, [0.80 + 0.02 * seed])
-        _play(runs, "b", seed, [0.81 + 0.02 * seed])
-        _play(runs, "c", seed, [0.10 + 0.02 * seed])
+        runs.scored("a", PACE, seed, [0.80 + 0.02 * seed])
+        runs.scored("b", PACE, seed, [0.81 + 0.02 * seed])
+        runs.scored("c", PACE, seed, [0.10 + 0.02 * seed])
     found = _summary(runs)
     assert [row.label.title for row in found.tasks[0].rows] == ["b", "a", "c"]
     assert found.sentence.startswith("Dog, pace: b and a lead with overlapping intervals; 85 % of the expert by b (3 ")
@@ -63,7 +52,7 @@ def test_rows_are_ordered_by_score_and_overlapping_leaders_are_named_together(ru
 
 
 def test_a_score_below_the_floor_is_not_praised(runs: RunMaker) -> None:
-    _play(runs, "fallen", 1, [-0.4])
+    runs.scored("fallen", PACE, 1, [-0.4])
     found = _summary(runs)
     assert f"no submission is better than the {TASK.floor} (best: fallen, −0.400)" in found.sentence
     (row,) = found.tasks[0].rows
@@ -72,7 +61,7 @@ def test_a_score_below_the_floor_is_not_praised(runs: RunMaker) -> None:
 
 
 def test_failed_runs_are_listed_with_reason_and_log(runs: RunMaker) -> None:
-    _play(runs, "walker", 1, [0.5])
+    runs.scored("walker", PACE, 1, [0.5])
     failure = Failure(
         kind=FailureKind.EXCEPTION, where="train", message="Boom", traceback="", log="logs/participant.log"
     )
@@ -86,13 +75,10 @@ def test_failed_runs_are_listed_with_reason_and_log(runs: RunMaker) -> None:
 
 
 def test_a_submission_has_one_colour_on_all_tasks(runs: RunMaker, tmp_path: Path) -> None:
-    _play(runs, "walker", 1, [0.5])
-    runs.manifest("x", "inference", task="other", submission=SubmissionIdentity(name="a", path="a", sha256="a" * 64))
-    runs.rollouts("x", [1.0])
-    runs.manifest(
-        "y", "inference", task="other", submission=SubmissionIdentity(name="walker", path="w", sha256="b" * 64)
-    )
-    runs.rollouts("y", [1.0])
+    runs.scored("walker", PACE, 1, [0.5])
+    for root, name in (("x", "a"), ("y", "walker")):
+        runs.manifest(root, "inference", task="other", submission=identity(name))
+        runs.rollouts(root, [1.0])
     places: dict[str, set[int]] = {}
     for task in _summary(runs).tasks:
         for row in task.rows:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunState, SubmissionIdentity
-from a2perf.report.leaderboard import TaskReference
+from a2perf.report.leaderboard import References, TaskReference
 from a2perf.report.leaderboard.entries import EntryKey
 from a2perf.storage import read_record, write_record
 from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, seal, write_inference, write_train
@@ -18,6 +18,16 @@ TIMED_CURVE = [f"{100 * point},{point * 0.1},{point * 0.5}" for point in range(1
 def references(key: EntryKey) -> TaskReference | None:
     """Stored scores of one task, as a protocol would have them."""
     return REFERENCE if key.task == "trot" else None
+
+
+def references_of(**experts: float) -> References:
+    """Stored scores of tasks with these scores of their experts; the floor of each is 0."""
+
+    def look_up(key: EntryKey) -> TaskReference | None:
+        expert = experts.get(key.task)
+        return None if expert is None else TaskReference(protocol="v1", floor=0.0, expert=expert)
+
+    return look_up
 
 
 def identity(name: str) -> SubmissionIdentity:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from a2perf.report.leaderboard import LeaderboardFiles
+from tests.report.browser import Browser
 
 pytestmark = pytest.mark.group("chromium")
 NOTHING_WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -17,22 +17,10 @@ NOTHING_WIDER = "return document.documentElement.scrollWidth - document.document
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A headless Chromium of its own; one for the module, since starting it takes seconds."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-        "--no-first-run", "--hide-scrollbars", "--force-prefers-reduced-motion", "--lang=en-US",
-        f"--user-data-dir={profile}",
-    ):  # fmt: skip
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    """The driver of a headless Chromium; one for the module, since starting it takes seconds."""
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started.driver
+    started.close()
 
 
 def _task_page(built: LeaderboardFiles, task: str) -> Path:

@@ -8,14 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.report.leaderboard import TaskReference, write_leaderboard
-from a2perf.report.leaderboard.entries import EntryKey
-from tests.report.leaderboard.made_entries import Field
+from a2perf.report.leaderboard import write_leaderboard
+from tests.report.leaderboard.made_entries import Field, references_of
 
-
-def _references(key: EntryKey) -> TaskReference | None:
-    expert = {"trot": 20.0, "ariane": 10.0}.get(key.task)
-    return None if expert is None else TaskReference(protocol="v1", floor=0.0, expert=expert)
+REFERENCES = references_of(trot=20.0, ariane=10.0)
 
 
 def test_tasks_of_two_domains_are_in_one_matrix_of_the_record(field: Field, tmp_path: Path) -> None:
@@ -26,7 +22,7 @@ def test_tasks_of_two_domains_are_in_one_matrix_of_the_record(field: Field, tmp_
     field.entry("walker", 3.0, task="unknown", train=False)
     for path in field.top.glob("broken-*/ariane/seed_0/inference"):
         field.fail(path)
-    site = write_leaderboard(field.top, tmp_path / "site", references=_references, reports=False)
+    site = write_leaderboard(field.top, tmp_path / "site", references=REFERENCES, reports=False)
     (matrix,) = site.record.matrices
     assert matrix.tasks == ["ariane", "trot"]
     assert matrix.domains == ["circuit_training", "quadruped_locomotion"]
@@ -47,4 +43,4 @@ def test_tasks_of_two_domains_are_in_one_matrix_of_the_record(field: Field, tmp_
 def test_one_domain_needs_no_such_table(field: Field, tmp_path: Path) -> None:
     field.entry("walker", 10.0, task="trot", train=False)
     field.entry("placer", 8.0, task="unknown", domain="circuit_training", train=False)  # no references: plain returns
-    assert write_leaderboard(field.top, tmp_path / "s", references=_references, reports=False).record.matrices == []
+    assert write_leaderboard(field.top, tmp_path / "s", references=REFERENCES, reports=False).record.matrices == []

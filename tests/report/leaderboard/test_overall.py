@@ -9,14 +9,10 @@ import pytest
 
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.statistics import iqm
-from a2perf.report.leaderboard import TaskReference, write_leaderboard
-from a2perf.report.leaderboard.entries import EntryKey
-from tests.report.leaderboard.made_entries import Field
+from a2perf.report.leaderboard import write_leaderboard
+from tests.report.leaderboard.made_entries import Field, references_of
 
-
-def _references(key: EntryKey) -> TaskReference | None:
-    expert = {"trot": 20.0, "pace": 10.0}.get(key.task)
-    return None if expert is None else TaskReference(protocol="v1", floor=0.0, expert=expert)
+REFERENCES = references_of(trot=20.0, pace=10.0)
 
 
 def test_runs_and_tasks_are_put_together_for_those_who_entered_every_task(field: Field, tmp_path: Path) -> None:
@@ -26,7 +22,7 @@ def test_runs_and_tasks_are_put_together_for_those_who_entered_every_task(field:
     field.entry("half", 19.0, task="trot", train=False)
     field.entry("whole", 3.0, task="unknown", train=False)
     (overall,) = write_leaderboard(
-        field.top, tmp_path / "site", references=_references, reports=False
+        field.top, tmp_path / "site", references=REFERENCES, reports=False
     ).record.overall  # fmt: skip
     assert overall.tasks == ["pace", "trot"]
     assert [(row.name, row.place, row.best, row.worst) for row in overall.rows] == [
@@ -47,5 +43,5 @@ def test_a_single_task_and_plain_returns_make_no_whole(field: Field, tmp_path: P
     field.entry("agent", 10.0, task="trot", train=False)
     field.entry("agent", 10.0, task="unknown", train=False)
     field.entry("agent", 10.0, task="other", train=False)
-    record = write_leaderboard(field.top, tmp_path / "site", references=_references, reports=False).record
+    record = write_leaderboard(field.top, tmp_path / "site", references=REFERENCES, reports=False).record
     assert (len(record.boards), record.overall) == (3, [])
