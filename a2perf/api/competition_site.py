@@ -24,12 +24,12 @@ from a2perf.experiments.competition import (
 from a2perf.experiments.competition.entrants import EntrantList
 from a2perf.experiments.competition.records import REVEALED
 from a2perf.experiments.competition.run_entrants import check_evaluator
-from a2perf.experiments.competition.standings import EntrantStanding, outcome_of
+from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, outcome_of
 from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
 from a2perf.launch.outcomes import mean_return, scored_episodes
 from a2perf.metrics.claims import exact_verdict
 from a2perf.records import SubmissionInfo
-from a2perf.report.competition_page import ClaimedReturn, EntrantResults, FrontPage, PageResult, competition_page
+from a2perf.report.competition_page import ClaimedReturn, EntrantResults, FrontPage, competition_page
 from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
 from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.writing import Progress
@@ -89,6 +89,14 @@ def publish_site(
         for entrant in listed.all()
         if (entrant.name, entrant.sha256) in slugs
     }
+    entrants = results_of(
+        entries, pages,
+        standing={one.place: one for one in checked.standing.entrants},
+        infos={
+            entrant.place: infos[entrant.name, entrant.sha256] for entrant in listed.all() if entrant.place in pages
+        },
+    )  # fmt: skip
+    domain = competition.terms.domain
     front = FrontPage(
         title=competition.terms.name,
         terms=[*terms_text(competition.terms), *_rounds_text(listed)],
@@ -96,23 +104,16 @@ def publish_site(
         founded_at=_minute(competition.commitment.founded_at),
         revealed_at=_minute(read_json(competition.folder / REVEALED)["revealed_at"]),
         problems=checked.problems,
-        entrants=results_of(
-            entries,
-            pages,
-            domain=competition.terms.domain,
-            standing={one.place: one for one in checked.standing.entrants},
-            infos={
-                entrant.place: infos[entrant.name, entrant.sha256] for entrant in listed.all() if entrant.place in pages
-            },
-        ),
+        entrants=entrants,
         entrants_sha256=listed.sha256,
         closed_at=_minute(listed.closed_at or ""),
         notes=checked.notes,
         organizer=organizer,
         commitment_url=commitment_url,
-        domain=domain_title(competition.terms.domain),
-        claims=claims_of(entries, domain=competition.terms.domain),
+        domain=domain_title(domain),
+        claims=claims_of(entries, domain=domain),
         references=references_of(competition),
+        titles={one.task: task_title(domain, one.task) for entrant in entrants for one in entrant.results},
     )
     write_json(out / "outcomes.json", [entry.as_json() for entry in entries])
     page = out / "index.html"
@@ -147,7 +148,6 @@ def results_of(
     entries: Sequence[QueueEntry],
     pages: Mapping[str, str],
     *,
-    domain: str = "",
     standing: Mapping[str, EntrantStanding] = MappingProxyType({}),
     infos: Mapping[str, SubmissionInfo] = MappingProxyType({}),
 ) -> list[EntrantResults]:
@@ -156,20 +156,17 @@ def results_of(
     Args:
         entries: every run.
         pages: by entry, the name of its folder in the leaderboard.
-        domain: name of the domain, for the titles of tasks.
         standing: rank and mean by entry.
         infos: how each entry describes itself.
     """
-    found: dict[str, dict[str, PageResult]] = {}
+    found: dict[str, dict[str, TaskStanding]] = {}
     for entry in entries:
         task, of_entrant = str(entry.data["task"]), found.setdefault(str(entry.data["submission"]), {})
-        result = of_entrant.setdefault(
-            task, PageResult(task, held_out=entry.data["split"] != "public", title=task_title(domain, task))
-        )
+        result = of_entrant.setdefault(task, TaskStanding(task=task, held_out=entry.data["split"] != "public"))
         if entry.state is State.FAILED and entry.blocked:
             result.not_run += 1
         elif entry.state is State.FAILED:
-            result.failures.append((entry.kind or "failed", f"{entry.data['mode']}: {entry.reason}"))
+            result.failures.append([entry.kind or "failed", f"{entry.data['mode']}: {entry.reason}"])
         elif (value := mean_return(entry)) is not None:
             result.returns.append(value)
     entrants = []
@@ -210,10 +207,10 @@ def references_of(competition: Competition) -> list[EntrantResults]:
     """Returns the results of the reference entries, the best first."""
     by_task = read_references(competition)
     secret = {task.name for task in competition.secret.tasks}
-    found: dict[str, list[PageResult]] = {}
+    found: dict[str, list[TaskStanding]] = {}
     for task, returns in by_task.items():
         for name, value in returns.items():
-            found.setdefault(name, []).append(PageResult(task, held_out=task in secret, returns=[value]))
+            found.setdefault(name, []).append(TaskStanding(task=task, held_out=task in secret, returns=[value]))
     entrants = []
     for name, results in found.items():
         decisive = [result for result in results if result.held_out] or results

@@ -228,7 +228,7 @@ def _unpickled(columns: dict[str, Stored], keywords: dict[str, Any]) -> Table:
     return Table(columns, **keywords)
 
 
-def concatenated(tables: Sequence[Table], *, title: str = "") -> Table:
+def concatenated(tables: Sequence[Table]) -> Table:
     """Returns the rows of several tables in one; a column that a table does not have is missing in its rows.
 
     Raises:
@@ -247,15 +247,16 @@ def concatenated(tables: Sequence[Table], *, title: str = "") -> Table:
     same = {name: {table.provenance.get(name) for table in tables if name in table} for name in names}
     return Table(
         columns,
-        title=title or (tables[0].title if len({table.title for table in tables}) == 1 else ""),
+        title=tables[0].title if len({table.title for table in tables}) == 1 else "",
         units={name: _common_unit(name, tables) for name in names},
         provenance={
             name: next(iter(of)) or "" if len(of) == 1 else "mixed" for name, of in same.items() if of != {None}
         },
-        row_units=_merged(table.row_units for table in tables),
-        row_provenance=_merged(table.row_provenance for table in tables),
-        descriptions=_merged(table.descriptions for table in tables),
         kinds=kinds,
+        **{
+            name: {column: text for table in tables for column, text in getattr(table, name).items()}
+            for name in ("row_units", "row_provenance", "descriptions")
+        },
     )
 
 
@@ -277,10 +278,6 @@ def _common_unit(name: str, tables: Sequence[Table]) -> str:
         return units.pop()
     listed = ", ".join(sorted(unit or "no unit" for unit in units))
     raise UserError(f"the column {name!r} has different units: {listed}", hint="convert these tables one by one")
-
-
-def _merged(mappings: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    return {name: value for mapping in mappings for name, value in mapping.items()}
 
 
 def _values(column: Stored) -> Iterable[Any]:

@@ -64,7 +64,7 @@ def episode_returns(returns: Values) -> Figure:
     return figure
 
 
-def returns_by_group(groups: Mapping[str, Values], value_name: str = "return") -> Figure:
+def returns_by_group(groups: Mapping[str, Values]) -> Figure:
     """Draws the rollouts of several tasks or runs as rows of dots with a mark at each mean.
 
     Args:
@@ -78,7 +78,7 @@ def returns_by_group(groups: Mapping[str, Values], value_name: str = "return") -
         axes.plot(shown, heights, "o", color=INK["blue"], markersize=3.5, alpha=0.45, markeredgewidth=0)
         axes.plot([values.mean()] * 2, [row - 0.32, row + 0.32], color=INK["ink"], linewidth=1.8)
     rows_of_names(axes, list(groups))
-    axes.set_xlabel(value_name)
+    axes.set_xlabel("return")
     return figure
 
 
@@ -193,8 +193,8 @@ def jitter(count: int, width: float = 0.22) -> Values:
     return np.asarray(((np.arange(count) * 0.6180339887) % 1.0 - 0.5) * 2 * width, dtype=np.float64)
 
 
-def _axes(figure: Figure, *, left: float, bottom: float, right: float = 0.97, top: float = 0.96) -> Axes:
-    return figure.add_axes((left, bottom, right - left, top - bottom))
+def _axes(figure: Figure, *, left: float, bottom: float, right: float = 0.97) -> Axes:
+    return figure.add_axes((left, bottom, right - left, 0.96 - bottom))
 
 
 def _panels(

@@ -174,7 +174,6 @@ def times(calls: Sequence[tuple[str, int, Values]], *, log: bool = True) -> Draw
 def dots(
     groups: Sequence[tuple[str, int, Sequence[Values]]],
     *,
-    x_name: str = "return",
     bold: bool = False,
     into: SubFigure | None = None,
 ) -> Drawing:
@@ -205,8 +204,8 @@ def dots(
         tag(key, *artists)
         series.append(ChartSeries(key, name, colour, points))
     rows_of_names(axes, names)
-    axes.set_xlabel(x_name)
-    return Drawing(figure, axes, tuple(series), x_name, "")
+    axes.set_xlabel("return")
+    return Drawing(figure, axes, tuple(series), "return", "")
 
 
 def intervals(

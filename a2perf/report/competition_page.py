@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from a2perf.experiments.competition.standings import TaskStanding
 from a2perf.plain_text import safe_link
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.pages import identity_of, render
@@ -28,30 +29,6 @@ _OUTCOMES = {
 }
 
 
-@dataclass
-class PageResult:
-    """The results of one entry on one task.
-
-    Attributes:
-        held_out: whether the task was secret.
-        returns: mean episode return of each finished run, in the order of the seeds.
-        failures: kind and reason of each failed run, including the training run.
-        not_run: number of runs that did not start because their training run failed.
-    """
-
-    task: str
-    held_out: bool
-    returns: list[float] = field(default_factory=list)
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    not_run: int = 0
-    title: str = ""
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over the finished runs."""
-        return sum(self.returns) / len(self.returns) if self.returns else None
-
-
 @dataclass(frozen=True)
 class EntrantResults:
     """The results of one entry.
@@ -64,7 +41,7 @@ class EntrantResults:
     """
 
     name: str
-    results: list[PageResult]
+    results: list[TaskStanding]
     page: str = ""
     report: str = ""
     rank: int | None = None
@@ -109,6 +86,7 @@ class FrontPage:
         organizer: name of the organizer; empty if not given.
         commitment_url: address at which the hash was published before the first entry; empty if not given.
         references: results of reference entries that the organizer computed, which are not ranked.
+        titles: of tasks, by name.
     """
 
     title: str
@@ -126,6 +104,7 @@ class FrontPage:
     domain: str = ""
     claims: list[ClaimedReturn] = field(default_factory=list)
     references: list[EntrantResults] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
 
 
 def competition_page(page: FrontPage) -> str:
@@ -139,7 +118,7 @@ def competition_page(page: FrontPage) -> str:
         description=f"Results of the competition {page.title}: {len(page.entrants)} entries, {secret} secret tasks.",
         result=_result(page),
         facts=_facts(page, secret),
-        tasks=[{"title": task.title or task.task, "held_out": task.held_out} for task in tasks],
+        tasks=[{"title": page.titles.get(task.task, task.task), "held_out": task.held_out} for task in tasks],
         rows=[
             {
                 "entrant": entrant,
@@ -151,7 +130,7 @@ def competition_page(page: FrontPage) -> str:
             }
             for entrant in page.entrants
         ],
-        failed=_failed(page.entrants),
+        failed=_failed(page),
         references=[
             {
                 "name": reference.name,
@@ -198,14 +177,15 @@ def _facts(page: FrontPage, secret: int) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def _failed(entrants: list[EntrantResults]) -> list[tuple[str, str, str, str]]:
+def _failed(page: FrontPage) -> list[tuple[str, str, str, str]]:
     """Returns entry, outcome, reason and tasks of the failed runs; runs that failed alike share a line."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for entrant in entrants:
+    for entrant in page.entrants:
         name = submission_title(entrant.name, entrant.info)
         for result in entrant.results:
             for kind, reason in result.failures:
-                found.setdefault((name, _outcome(kind), reason), []).append(result.title or result.task)
+                title = page.titles.get(result.task, result.task)
+                found.setdefault((name, _outcome(kind), reason), []).append(title)
     counted = {key: {task: tasks.count(task) for task in tasks} for key, tasks in found.items()}
     return [
         (*key, "; ".join(task if count == 1 else f"{task} ({count} runs)" for task, count in tasks.items()))
@@ -233,9 +213,9 @@ def _claims(page: FrontPage) -> list[dict[str, object]]:
     return rows
 
 
-def _tasks(page: FrontPage) -> list[PageResult]:
+def _tasks(page: FrontPage) -> list[TaskStanding]:
     """Returns one result of each task; the secret ones, which decide, come first."""
-    found: dict[str, PageResult] = {}
+    found: dict[str, TaskStanding] = {}
     for entrant in page.entrants:
         for result in entrant.results:
             found.setdefault(result.task, result)

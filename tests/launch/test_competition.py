@@ -29,7 +29,7 @@ from a2perf.experiments.competition.run_entrants import Entrants, enter_all, run
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
 from a2perf.launch.queue_entry import PREREQUISITE, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand
-from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
+from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
 from a2perf.runs import signing
 from a2perf.storage import read_json, write_record
 from tests.submission import wheels
@@ -378,13 +378,13 @@ def test_the_order_is_by_the_secret_tasks_and_failures_come_last() -> None:
     assert found["fell"].report == "leaderboard/submissions/fell-12ab/report/index.html"
     assert found["blocked"].report == ""
     assert found["fell"].outcome == "timeout"
-    assert found["fell"].results[0].failures == [("timeout", "inference: why")]
+    assert found["fell"].results[0].failures == [["timeout", "inference: why"]]
     assert found["blocked"].results[0].not_run == 1
 
 
 def test_what_entrants_write_is_escaped() -> None:
     nasty = "<script>alert(1)</script>"
-    result = PageResult("one", True, failures=[("exception", nasty)])
+    result = TaskStanding(task="one", held_out=True, failures=[["exception", nasty]])
     page = competition_page(
         FrontPage(nasty, [(nasty, nasty)], "ab", "then", "now", [nasty], [EntrantResults(nasty, [result])])
     )
@@ -394,8 +394,8 @@ def test_what_entrants_write_is_escaped() -> None:
 
 def test_the_page_names_winner_organizer_and_where_the_commitment_was_published() -> None:
     results = [
-        EntrantResults("ada", [PageResult("one", True, [-1.5])], rank=1, mean=-1.5),
-        EntrantResults("bob", [PageResult("one", True, failures=[("bad_output", "no action")])]),
+        EntrantResults("ada", [TaskStanding(task="one", held_out=True, returns=[-1.5])], rank=1, mean=-1.5),
+        EntrantResults("bob", [TaskStanding(task="one", held_out=True, failures=[["bad_output", "no action"]])]),
     ]
     front = FrontPage(
         "Cup", [], "ab", "2026-11-20 10:00 UTC", "now", [], results, organizer="The jury",
@@ -408,7 +408,8 @@ def test_the_page_names_winner_organizer_and_where_the_commitment_was_published(
     assert "computed 2026-11-20 10:00 UTC, by the organizer&#39;s clock" in page or "by the organizer's clock" in page
     assert "javascript:" not in page
     tied = competition_page(FrontPage("Cup", [], "ab", "", "", [], [
-        EntrantResults(name, [PageResult("one", True, [2.0])], rank=1, mean=2.0) for name in ("ada", "bob")
+        EntrantResults(name, [TaskStanding(task="one", held_out=True, returns=[2.0])], rank=1, mean=2.0)
+        for name in ("ada", "bob")
     ]))  # fmt: skip
     assert "Tie between ada and bob" in tied
 

@@ -52,6 +52,11 @@ class TaskStanding(Record, kw_only=True):
     failures: list[list[str]] = msgspec.field(default_factory=list)
     not_run: int = 0
 
+    @property
+    def mean(self) -> float | None:
+        """Mean over the finished runs."""
+        return sum(self.returns) / len(self.returns) if self.returns else None
+
 
 class EntrantStanding(Record, kw_only=True):
     """The results of one entrant.

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.report.competition_page import EntrantResults, FrontPage, PageResult, competition_page
+from a2perf.experiments.competition.standings import TaskStanding
+from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
 from a2perf.report.leaderboard import LeaderboardFiles
 from tests.accessibility import problems
 from tests.report.browser import Browser
@@ -30,8 +31,8 @@ def test_pages_of_the_leaderboard_are_accessible(chromium: Browser, built: Leade
 
 def test_page_of_a_competition_is_accessible(chromium: Browser, tmp_path: Path) -> None:
     results = [
-        EntrantResults("ada", [PageResult("one", True, [-1.5])], rank=1, mean=-1.5),
-        EntrantResults("bob", [PageResult("one", True, failures=[("timeout", "too slow")])]),
+        EntrantResults("ada", [TaskStanding(task="one", held_out=True, returns=[-1.5])], rank=1, mean=-1.5),
+        EntrantResults("bob", [TaskStanding(task="one", held_out=True, failures=[["timeout", "too slow"]])]),
     ]
     page = tmp_path / "index.html"
     front = FrontPage("Cup", [("Sandbox", "bubblewrap")], "ab" * 32, "then", "now", ["a problem"], results, "cd" * 32)
