@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
 from a2perf.api.environments import TaskInfo, find_task, tasks
-from a2perf.api.live_policy_folder import LivePolicy, folder_name
+from a2perf.api.live_policy_folder import folder_name
 from a2perf.errors import ConfigError
+from a2perf.experiments.single_run import SingleRun
 from a2perf.submission.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from a2perf.api.results import Result
+    from a2perf.api.results import Result, Runs
+    from a2perf.launch.local import LocalLauncher
 
 
+@overload
+def evaluate(
+    policy: Any, task: str | TaskInfo, *, episodes: int | None = None, seed: int = 0, seeds: None = None,
+    name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
+    participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
+    bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
+) -> Result: ...  # fmt: skip
+@overload
+def evaluate(
+    policy: Any, task: str | TaskInfo, *, seeds: Iterable[int], episodes: int | None = None,
+    name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
+    participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
+    bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
+) -> Runs: ...  # fmt: skip
 def evaluate(
     policy: Any,
     task: str | TaskInfo,
     *,
     episodes: int | None = None,
     seed: int = 0,
+    seeds: Iterable[int] | None = None,
     name: str | None = None,
     root_dir: str | os.PathLike[str] | None = None,
     participant_args: Mapping[str, Any] | None = None,
@@ -31,12 +49,13 @@ def evaluate(
     force: bool = False,
     progress: bool | None = None,
     **options: Unpack[RunSettings],
-) -> Result:
+) -> Result | Runs:
     """Evaluates a policy on a task and records the run.
 
     The policy runs in a process and sandbox of a submission; the environment, the seeds and the clock stay in the
     evaluator's process. An object is pickled into a small submission folder. The same call on a finished run returns
-    the recorded result; on an interrupted run it resumes.
+    the recorded result; on an interrupted run it resumes. Several seeds are several runs, one after the other, with a
+    new policy process each; from the second one on they start faster than in separate calls.
 
     Args:
         policy: one of
@@ -52,9 +71,11 @@ def evaluate(
         episodes: number of scored episodes, per task with ``gin_config="generalization.gin"``; by default that of the
             gin file.
         seed: root seed of everything random in the run.
+        seeds: root seeds of several runs, instead of ``seed``.
         name: name of the policy in results; by default the name of the function, class or folder.
-        root_dir: folder of the run. By default ``runs/<name>-<hash>/<task>/seed_<n>`` below the working directory,
-            with a hash of the policy's code and state; for a folder ``runs/<name>/<task>/seed_<n>``.
+        root_dir: folder of the run; with ``seeds`` the runs are in ``seed_<n>`` below it. By default
+            ``runs/<name>-<hash>/<task>/seed_<n>`` below the working directory, with a hash of the policy's code and
+            state; for a folder ``runs/<name>/<task>/seed_<n>``.
         participant_args: arguments of ``load_policy``; the values become strings.
         gin_config: gin file: a path, or the name of a packaged file of the task.
         bindings: gin bindings that override the file, such as ``"Submission.num_inference_steps = 100"``.
@@ -64,7 +85,8 @@ def evaluate(
         **options: the options of every run, see ``RunSettings``: ``sandbox``, ``memory_limit_bytes`` and others.
 
     Returns:
-        The result, read from the bundle: returns, latency, energy, memory, and the path of the bundle.
+        The result, read from the bundle: returns, latency, energy, memory, and the path of the bundle. With ``seeds``
+        the ``Runs`` of all of them.
 
     Raises:
         ConfigError: the task, an option or the configuration is not valid; nothing ran.
@@ -91,16 +113,29 @@ def evaluate(
     if episodes is not None:
         mode = "generalization" if Path(gin_config).name.startswith("generalization") else "inference"
         bound.append(f"Submission.num_{mode}_episodes = {whole_number('episodes', episodes, least=1)}")
+    from a2perf.api.results import Runs
+    from a2perf.launch.local import LocalLauncher
+
+    numbers = [whole_number("seed", seed, least=0)] if seeds is None else _seeds(seeds)
     common: dict[str, Any] = {
-        "task": found, "seed": whole_number("seed", seed, least=0), "gin_config": gin_config,
-        "participant_args": participant_arguments(participant_args),
+        "task": found, "participant_args": participant_arguments(participant_args), "gin_config": gin_config,
         "bindings": bound, "force": force, "progress": progress, "options": chosen,
     }  # fmt: skip
+    root = _root(root_dir)
     if isinstance(policy, str | os.PathLike):
-        return _run_folder(Path(policy).expanduser(), name, root_dir, **common)
-    from a2perf.api.live_policy import live_policy
+        folder = _existing(Path(policy).expanduser())
+        default = Path.cwd() / "runs" / (folder.resolve().name if name is None else folder_name(name))
+    else:
+        from a2perf.api.live_policy import live_policy
 
-    return _run_object(live_policy(policy, name), root_dir, **common)
+        live = live_policy(policy, name)
+        default = Path.cwd() / "runs" / f"{live.name}-{live.digest}"
+        folder = live.written_to(default / "submission" if root is None else root / f"submission-{live.digest}")
+    parent = default / found.name if root is None else root
+    with closing(LocalLauncher()) as launcher:
+        if seeds is None:
+            return _run(launcher, folder, root or parent / f"seed_{numbers[0]}", seed=numbers[0], **common)
+        return Runs(_run(launcher, folder, parent / f"seed_{number}", seed=number, **common) for number in numbers)
 
 
 def train(
@@ -153,47 +188,44 @@ def train(
             f"train needs the folder of a submission, not a {type(submission).__name__}",
             hint="give the path of a folder with train.py; `a2perf init` creates one",
         )
-    return _run_folder(
-        Path(submission).expanduser(), None, root_dir, task=found, seed=whole_number("seed", seed, least=0),
-        participant_args=participant_arguments(participant_args), gin_config=gin_config,
-        bindings=_bindings(bindings), force=force, progress=progress,
-        options=run_options("train", options),
-    )  # fmt: skip
+    from a2perf.launch.local import LocalLauncher
+
+    root_seed, folder = whole_number("seed", seed, least=0), _existing(Path(submission).expanduser())
+    root = _root(root_dir) or Path.cwd() / "runs" / folder.resolve().name / found.name / f"seed_{root_seed}"
+    with closing(LocalLauncher()) as launcher:
+        return _run(
+            launcher, folder, root, task=found, seed=root_seed,
+            participant_args=participant_arguments(participant_args), gin_config=gin_config,
+            bindings=_bindings(bindings), force=force, progress=progress, options=run_options("train", options),
+        )  # fmt: skip
 
 
-def _run_folder(
-    folder: Path, name: str | None, root_dir: str | os.PathLike[str] | None, *, task: TaskInfo, seed: int, **run: Any
-) -> Result:
+def _existing(folder: Path) -> Path:
     if not folder.is_dir():
         kind = "is a file" if folder.exists() else "does not exist"
         raise ConfigError(
             f"the submission folder {folder} {kind}", hint="give the folder that contains train.py and inference.py"
         )
-    plain = folder.resolve().name if name is None else folder_name(name)
-    root = _root(root_dir) or Path.cwd() / "runs" / plain / task.name / f"seed_{seed}"
-    return _run(folder, root, task=task, seed=seed, **run)
+    return folder
 
 
-def _run_object(
-    policy: LivePolicy, root_dir: str | os.PathLike[str] | None, *, task: TaskInfo, seed: int, **run: Any
-) -> Result:
-    root = _root(root_dir)
-    if root is None:
-        of_policy = Path.cwd() / "runs" / f"{policy.name}-{policy.digest}"
-        place, root = of_policy / "submission", of_policy / task.name / f"seed_{seed}"
-    else:
-        place = root / f"submission-{policy.digest}"
-    return _run(policy.written_to(place), root, task=task, seed=seed, **run)
+def _seeds(given: Iterable[int]) -> list[int]:
+    try:
+        numbers = [whole_number("seeds", number, least=0) for number in given]
+    except TypeError:
+        numbers = []
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ConfigError(f"seeds={given!r} is not valid", hint="give different whole numbers, such as range(10)")
+    return numbers
 
 
 def _run(
-    folder: Path, root: Path, *, task: TaskInfo, seed: int, participant_args: str,
+    launcher: LocalLauncher, folder: Path, root: Path, *, task: TaskInfo, seed: int, participant_args: str,
     gin_config: str, bindings: Sequence[str], force: bool, progress: bool | None, options: RunOptions,
 ) -> Result:  # fmt: skip
     from a2perf.api.evaluation_process import run_to_bundle
     from a2perf.api.progress import progress_for
     from a2perf.api.results import read_run
-    from a2perf.experiments.single_run import SingleRun
 
     single = SingleRun(
         submission=folder,
@@ -207,7 +239,7 @@ def _run(
         bindings=tuple(bindings),
         force=force,
     )
-    return read_run(run_to_bundle(single, progress_for(progress, f"{task.name}, seed {seed}")))
+    return read_run(run_to_bundle(single, progress_for(progress, f"{task.name}, seed {seed}"), launcher))
 
 
 def _task(given: str | TaskInfo) -> TaskInfo:

@@ -31,7 +31,7 @@ _READ_BYTES = 1 << 16
 _MOST_OUTPUT = 20_000
 
 
-def run_to_bundle(single: SingleRun, progress: RunProgress) -> Path:
+def run_to_bundle(single: SingleRun, progress: RunProgress, launcher: LocalLauncher) -> Path:
     """Runs the evaluator to its end.
 
     Args:
@@ -46,7 +46,7 @@ def run_to_bundle(single: SingleRun, progress: RunProgress) -> Path:
         UserError: the configuration or the submission is not valid; the error of the evaluator.
         KeyboardInterrupt: the caller interrupted it; the evaluator has ended, and the note names the bundle.
     """
-    child = _Child(progress, Path(single.root))
+    child = _Child(progress, Path(single.root), launcher)
     try:
         ended = child.run(single)
     finally:
@@ -63,6 +63,7 @@ class _Child:
     Attributes:
         progress: shows its reports.
         root: folder of the run.
+        launcher: starts it; closing it kills the evaluator if it still runs.
         bundle: the bundle that it opened.
         failures: why the run failed, as the command prints it.
         refused: the error of an input.
@@ -72,6 +73,7 @@ class _Child:
 
     progress: RunProgress
     root: Path
+    launcher: LocalLauncher
     bundle: Path | None = None
     failures: list[str] = field(default_factory=list)
     refused: dict[str, Any] | None = None
@@ -84,24 +86,22 @@ class _Child:
         events, events_end = os.pipe()
         output, output_end = os.pipe()
         try:
-            with contextlib.closing(LocalLauncher()) as launcher:  # closing kills the evaluator if it still runs
+            try:
+                variables = {EVENTS_VARIABLE: str(events_end)}
+                if os.environ.get("MPLBACKEND", "").startswith("module://"):
+                    variables["MPLBACKEND"] = "Agg"  # that of a notebook would import all of IPython
+                job = self.launcher.start(single.command(variables), output=output_end, pass_fds=(events_end,))
+            finally:
+                os.close(events_end)
+                os.close(output_end)
+            os.set_blocking(events, False)
+            os.set_blocking(output, False)
+            while True:
                 try:
-                    variables = {EVENTS_VARIABLE: str(events_end)}
-                    if os.environ.get("MPLBACKEND", "").startswith("module://"):
-                        variables["MPLBACKEND"] = "Agg"  # that of a notebook would import all of IPython
-                    command = single.command(variables)
-                    job = launcher.start(command, output=output_end, pass_fds=(events_end,))
-                finally:
-                    os.close(events_end)
-                    os.close(output_end)
-                os.set_blocking(events, False)
-                os.set_blocking(output, False)
-                while True:
-                    try:
-                        return self._follow(job, events, output)
-                    except KeyboardInterrupt:
-                        job.signal(signal.SIGKILL if self.interrupted else signal.SIGINT)
-                        self.interrupted = True
+                    return self._follow(job, events, output)
+                except KeyboardInterrupt:
+                    job.signal(signal.SIGKILL if self.interrupted else signal.SIGINT)
+                    self.interrupted = True
         finally:
             os.close(events)
             os.close(output)

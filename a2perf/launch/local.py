@@ -15,17 +15,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent
+from a2perf.launch.fork_server import ForkServer
 from a2perf.launch.interface import Cause, ExitStatus, heeded_signals, run_environment
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills, signal_name
+
+_Started = tuple[int, int, Callable[[], int]]
+"""A process id, a pidfd, and a function that waits for the end and returns the status as ``Popen`` does."""
 
 CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
@@ -71,6 +75,8 @@ class LocalLauncher:
         self._jobs: list[LocalJob] = []
         self._cpus: list[int] | None = None
         self._gpus = GpuPool()
+        self._evaluators = 0
+        self._server: ForkServer | None = None
 
     def start(self, command: RunCommand, *, output: int | None = None, pass_fds: Sequence[int] = ()) -> LocalJob:
         """Starts a command; its output goes to its log, or to this process's own output.
@@ -84,27 +90,42 @@ class LocalLauncher:
             InfrastructureError: the host cannot start another process, or the log cannot be written.
         """
         cpus, gpus = self._take(command)
-        bound = ",".join(map(str, cpus)) or "all"
-        # -I and -S: no module beside the script, of PYTHONPATH or of site-packages can replace one that it imports.
-        argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), bound, *command.argv]
         environment = run_environment(command)
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         try:
             with _output(command.log) as log:
-                stream = output if log is None else log
-                # In a new session: Ctrl-C in the terminal reaches only this process, and killpg only the run.
-                process = subprocess.Popen(
-                    argv, cwd=command.cwd, env=environment, start_new_session=True,
-                    stdin=None if stream is None else subprocess.DEVNULL, stdout=stream, stderr=stream,
-                    pass_fds=pass_fds,
-                )  # fmt: skip
+                stream = output if log is None else log.fileno()
+                started = self._forked(command, cpus, environment, stream, pass_fds)
+                if started is None:
+                    started = _executed(command, cpus, environment, stream, pass_fds)
         except OSError as error:
             self._give_back(cpus, gpus)
             raise InfrastructureError(f"{command.name} could not be started: {error}") from error
-        job = LocalJob(self, process, command, cpus, gpus)
+        job = LocalJob(self, *started, command, cpus, gpus)
         self._jobs.append(job)
         return job
+
+    def _forked(
+        self, command: RunCommand, cpus: list[int], environment: dict[str, str], output: int | None,
+        pass_fds: Sequence[int],
+    ) -> _Started | None:  # fmt: skip
+        """Forks an evaluator from the server, which starts with the second one; ``None`` if it has to be executed."""
+        flags = command.evaluator_flags()
+        if flags is None or output is None:
+            return None
+        self._evaluators += 1
+        if self._evaluators == 1:
+            return None
+        if self._server is None:
+            self._server = ForkServer(flags, command.cwd, environment)
+        request = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
+        with open(os.devnull, "rb") as nothing:
+            numbers = {0: nothing.fileno(), 1: output, 2: output, **{number: number for number in pass_fds}}
+            try:
+                return self._server.start(request, numbers)
+            except OSError:  # it was killed
+                return None
 
     def adopt(self, identity: str) -> None:
         """Waits for the end of a dead launcher's job, which got SIGTERM; kills it after the grace period."""
@@ -149,6 +170,9 @@ class LocalLauncher:
         """Kills all running commands."""
         for job in list(self._jobs):
             job.kill()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     def _take(self, command: RunCommand) -> tuple[list[int], list[str]]:
         if command.resources.cpus is None:
@@ -187,16 +211,18 @@ class LocalJob:
     def __init__(
         self,
         launcher: LocalLauncher,
-        process: subprocess.Popen[bytes],
+        pid: int,
+        descriptor: int,
+        reap: Callable[[], int],
         command: RunCommand,
         cpus: list[int],
         gpus: list[str],
     ) -> None:
         self.cpus, self.gpus = cpus, gpus
-        self.descriptor = os.pidfd_open(process.pid)  # signals through it cannot hit a process that reuses the id
+        self.descriptor = descriptor  # signals through it cannot hit a process that reuses the id
         self._launcher = launcher
-        self._process = process
-        self._identity = str(ProcessIdentity.of(process.pid)) if _alive(process.pid) else ""
+        self._pid, self._reap = pid, reap
+        self._identity = str(ProcessIdentity.of(pid)) if _alive(pid) else ""
         self._wall_s = command.resources.wall_s
         self._started = time.monotonic()
         self._oom_kills = oom_kills()
@@ -220,13 +246,14 @@ class LocalJob:
             self.cancel()
         if self._kill_at is not None and now >= self._kill_at:
             self.signal(signal.SIGKILL)
-        # WNOWAIT leaves the zombie in place: its id, which is also the id of its process group, cannot be reused yet.
-        if os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        ending = select.poll()
+        ending.register(self.descriptor, select.POLLIN)
+        if not ending.poll(0):
             return None
-        # Kill what the command left running in its group, then reap it.
+        # Until it is reaped, its id, which is also the id of its process group, cannot be reused: kill what it left.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        status = self._process.wait()
+            os.killpg(self._pid, signal.SIGKILL)
+        status = self._reap()
         os.close(self.descriptor)
         self._launcher._forget(self)
         self._ended = self._verdict(status)
@@ -261,6 +288,20 @@ class LocalJob:
             cause = Cause.of_signal(-status, oom_killed=oom_kills() > self._oom_kills)
             return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=f"its evaluator was ended by {name}")
         return ExitStatus(code)
+
+
+def _executed(
+    command: RunCommand, cpus: list[int], environment: dict[str, str], output: int | None, pass_fds: Sequence[int]
+) -> _Started:
+    bound = ",".join(map(str, cpus)) or "all"
+    # -I and -S: no module beside the script, of PYTHONPATH or of site-packages can replace one that it imports.
+    argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), bound, *command.argv]
+    # In a new session: Ctrl-C in the terminal reaches only this process, and killpg only the run.
+    process = subprocess.Popen(
+        argv, cwd=command.cwd, env=environment, start_new_session=True,
+        stdin=None if output is None else subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=pass_fds,
+    )  # fmt: skip
+    return process.pid, os.pidfd_open(process.pid), process.wait
 
 
 @contextlib.contextmanager

@@ -34,6 +34,8 @@ from a2perf.submission.run_options import RunOptions, run_options
 from a2perf.submission.settings import Submission
 from a2perf.terminal import guarded
 
+_WARM_UP_STEPS = 50
+
 
 @click.command(context_settings=normalised())
 @click.option(
@@ -167,6 +169,42 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     # The module has the name of the mode; the other modes are not imported.
     module = importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(settings.mode).value}")
     return int(module.run(settings, force=force, progress=progress))
+
+
+def warm_up(
+    *, gin_config: str, submission: str | None, bindings: tuple[str, ...], domain: str | None, task: str | None,
+    **flags: Any,
+) -> None:  # fmt: skip
+    """Imports what a run with these flags imports, and plays an episode in its environment; no submission is imported.
+
+    Raises:
+        UserError: the configuration is wrong.
+    """
+    from a2perf.domains.tfa.suite_gym import create_domain
+    from a2perf.submission import submission_util
+    from a2perf.submission.evaluator.identity import RunTask
+    from a2perf.submission.evaluator.own_code import package_sha256
+
+    folder = None if submission is None else _existing_folder(submission)
+    trusted = RunOptions.taken_from(flags).trusts_submission
+    config = locate(gin_config, submission=folder, domain=domain, task=task, trusted=trusted)
+    configuration.load(config, bindings, task=task_bindings(domain, task), trusted=trusted)
+    given: dict[str, Any] = {"domain": domain} if domain else {}
+    settings = submission_util.Submission(**given, participant_module_path=submission)
+    chosen = RunTask.configured(str(settings.domain))
+    package_sha256()  # every manifest names it
+    configuration.clear()
+    with outside_of(folder):
+        importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(settings.mode).value}")
+        with contextlib.closing(
+            create_domain(env_name=chosen.env_id, framework="gymnasium", **chosen.env_kwargs)
+        ) as env:
+            env.action_space.seed(0)
+            env.reset(seed=0)
+            for _ in range(_WARM_UP_STEPS):
+                _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+                if terminated or truncated:
+                    break
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import a2perf
-from a2perf.errors import ConfigError
+from a2perf.errors import ConfigError, RunFailed
 from a2perf.submission.run_options import OPTIONS
 from tests.api.evaluate_runs import BINDINGS, TASK, command, evaluate, write_submission
 
@@ -91,6 +91,41 @@ def test_the_same_policy_is_recorded_once_and_another_one_elsewhere(
     assert capsys.readouterr() == ("", "")
 
 
+def test_runs_of_several_seeds_are_those_of_single_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = evaluate(first, tmp_path / "many", seeds=range(3, 6))
+    assert isinstance(runs, a2perf.Runs)
+    assert [run.bundle for run in runs] == [tmp_path / "many" / f"seed_{seed}" / "inference" for seed in (3, 4, 5)]
+    assert [run.seed for run in runs] == [3, 4, 5]
+    (folder,) = tmp_path.glob("many/submission-*/first")
+    _same_but_for_times(runs[2].bundle, evaluate(folder, tmp_path / "one", seed=5).bundle)  # it was forked
+    attempts = [run.run.manifest.attempts for run in runs]
+    again = evaluate(first, tmp_path / "many", seeds=iter((5, 4, 3)), progress=True)
+    assert [run.run.manifest.attempts for run in again] == attempts[::-1]
+    assert capsys.readouterr().err.count("is already finished") == 3
+
+
+def test_a_seed_that_fails_leaves_the_others(tmp_path: Path) -> None:
+    folder = write_submission(tmp_path / "mine", inference="""
+        import os
+
+        def load_policy(env):
+            assert int(os.environ["SEED"]) >= 0
+            if "seed_2" in os.environ["A2PERF_ARTIFACTS"] + os.environ["ROOT_DIR"]:
+                raise RuntimeError("not this one")
+            return 0
+
+        def preprocess_observation(observation):
+            return observation
+
+        def infer_once(policy, observation):
+            return policy
+    """)  # fmt: skip
+    with pytest.raises(RunFailed, match="not this one") as failed:
+        evaluate(folder, tmp_path / "runs", seeds=range(4))
+    assert failed.value.bundle == tmp_path / "runs" / "seed_2" / "inference"
+    assert [run.state for run in a2perf.read_runs(tmp_path / "runs")] == ["finished", "finished", "failed"]
+
+
 def test_a_folder_is_trained_and_evaluated_at_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = write_submission(tmp_path / "mine")
@@ -145,6 +180,9 @@ def test_the_typed_options_are_those_of_every_run() -> None:
         ({"episodes": 0}, "episodes=0 is not valid"),
         ({"episodes": 2.5}, "episodes=2.5 is not valid"),
         ({"seed": -1}, "seed=-1 is not valid"),
+        ({"seeds": [0, -1]}, "seeds=-1 is not valid"),
+        ({"seeds": [1, 1]}, "seeds=[1, 1] is not valid"),
+        ({"seeds": 3}, "seeds=3 is not valid"),
         ({"participant_args": {"a": "1,2"}}, "participant_args: 'a': '1,2' is not valid"),
         ({"name": "…"}, "has no letter or digit"),
         ({"gin_config": "nothing.gin"}, "'nothing.gin' does not exist"),

@@ -1,0 +1,156 @@
+"""Forks evaluators from a process that has imported everything and played one episode: they start in milliseconds.
+
+``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET FLAG...`` when it starts its second
+evaluator; FLAGs are those of that evaluator. Every run is another process, as without it: only imported modules
+and compiled kernels are shared, and no submission is imported here. It ends with the launcher, and its runs with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from a2perf.launch import die_with_parent
+
+_MOST_BYTES = 200_000
+"""Size of the largest request: command line and environment of a run."""
+
+_MOST_DESCRIPTORS = 64
+
+
+class ForkServer:
+    """The launcher's end.
+
+    Args:
+        flags: flags of an evaluator; the server imports and plays what it needs.
+        cwd: its working directory.
+        environment: its variables.
+    """
+
+    def __init__(self, flags: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
+        self._channel, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        number = other.fileno()
+        argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all",
+                sys.executable, "-P", "-m", __name__, str(number), *flags]  # fmt: skip
+        with other:
+            self._process = subprocess.Popen(
+                argv, cwd=cwd, env=dict(environment), start_new_session=True, pass_fds=(number,),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def start(self, request: dict[str, Any], descriptors: Mapping[int, int]) -> tuple[int, int, Callable[[], int]]:
+        """Starts a run.
+
+        Args:
+            request: ``flags``, ``cwd``, ``env`` and ``cpus`` of the run.
+            descriptors: the descriptors of this process that it gets, by their numbers there.
+
+        Returns:
+            Its process id, a pidfd, and a function that waits for its end and returns its status as ``Popen`` does.
+
+        Raises:
+            OSError: the server has ended or the request is too large.
+        """
+        words = json.dumps({**request, "descriptors": list(descriptors)}).encode()
+        if len(words) > _MOST_BYTES:
+            raise OSError("the environment of the run is too large")
+        socket.send_fds(self._channel, [words], list(descriptors.values()))
+        answer, (descriptor,), _, _ = socket.recv_fds(self._channel, 32, 1)
+        return int(answer), descriptor, lambda: self._end(int(answer))
+
+    def _end(self, pid: int) -> int:
+        with contextlib.suppress(OSError):
+            self._channel.send(b"%d" % pid)
+            if answer := self._channel.recv(32):
+                return int(answer)
+        return -signal.SIGKILL  # the server was killed, and its runs with it
+
+    def close(self) -> None:
+        """Ends the server; the runs have ended."""
+        self._channel.close()
+        self._process.wait()
+
+
+def main() -> None:
+    """Serves until the launcher closes the socket."""
+    channel, server = socket.socket(fileno=int(sys.argv[1])), os.getpid()
+    with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
+        _warm_up(sys.argv[2:])
+    gc.collect()
+    gc.freeze()  # a collection in a run would copy the pages that hold these objects
+    while True:
+        words, descriptors, _, _ = socket.recv_fds(channel, _MOST_BYTES, _MOST_DESCRIPTORS)
+        if not words:
+            return
+        if words.isdigit():
+            channel.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(int(words), 0)[1]))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            channel.close()
+            _run(json.loads(words), descriptors, server)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        process = os.pidfd_open(pid)
+        socket.send_fds(channel, [b"%d" % pid], [process])
+        os.close(process)
+
+
+def _warm_up(flags: Sequence[str]) -> None:
+    """Imports what an evaluator with these flags imports, and plays an episode in its environment."""
+    from a2perf.submission.main_submission import main as evaluator
+    from a2perf.submission.main_submission import warm_up
+
+    warm_up(**evaluator.make_context(None, list(flags)).params)
+
+
+def _run(request: Mapping[str, Any], descriptors: Sequence[int], server: int) -> None:
+    """Becomes the evaluator of a run; does not return."""
+    status = 1
+    try:
+        os.setsid()
+        ctypes.CDLL(None).prctl(die_with_parent.PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != server:
+            return
+        numbers = request["descriptors"]
+        # First to unused numbers: no descriptor overwrites one that is still to be moved.
+        spare = [fcntl.fcntl(given, fcntl.F_DUPFD, max(numbers) + 1) for given in descriptors]
+        for given in descriptors:
+            os.close(given)
+        for given, number in zip(spare, numbers, strict=True):
+            os.dup2(given, number)
+            os.close(given)
+        if request["cpus"]:
+            os.sched_setaffinity(0, request["cpus"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        os.chdir(request["cwd"])
+        from a2perf.submission import main_submission
+
+        sys.argv = [main_submission.__file__, *request["flags"]]
+        main_submission.main(args=request["flags"], prog_name=f"python -m {main_submission.__name__}")
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Evaluators that are forked behave as those that are executed, and none outlives its launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from a2perf.launch import ExitStatus, RunCommand
+from a2perf.launch.local import LocalJob, LocalLauncher
+from a2perf.runs.process_identity import ProcessIdentity
+from tests.api.evaluate_runs import BINDINGS, TASK, write_submission
+from tests.waiting import Child, until
+
+SLOW = """
+def load_policy(env):
+    import time
+    time.sleep(600)
+"""
+
+
+def _command(folder: Path, root: Path, *flags: str) -> RunCommand:
+    given = [word for binding in BINDINGS for word in ("--extra-gin-bindings", binding)]
+    return RunCommand.evaluator(
+        ["--submission", str(folder), "--gin-config", "inference.gin", "--root-dir", str(root), "--task", TASK,
+         "--sandbox", "process", *given, *flags],
+        name=root.name, log=root.with_suffix(".log"),
+    )  # fmt: skip
+
+
+def _ended(job: LocalJob) -> ExitStatus:
+    return until(job.poll)
+
+
+def _process(job: LocalJob) -> psutil.Process:
+    return psutil.Process(ProcessIdentity.parse(job.identity).pid)
+
+
+@pytest.fixture
+def launcher():
+    with closing(LocalLauncher()) as opened:
+        yield opened
+
+
+def test_the_second_evaluator_is_forked_and_writes_its_own_log(tmp_path: Path, launcher: LocalLauncher) -> None:
+    folder = write_submission(tmp_path / "mine")
+    assert _ended(launcher.start(_command(folder, tmp_path / "first"))).exit_code == 0
+    job = launcher.start(replace(_command(folder, tmp_path / "second"), env={"A2PERF_LOCK_WAIT_S": "1"}))
+    assert _process(job).ppid() != os.getpid()
+    assert _ended(job).exit_code == 0
+    assert "100 episodes" in (tmp_path / "first.log").read_text()
+    assert (tmp_path / "first.log").read_text() == (tmp_path / "second.log").read_text()
+    wrong = launcher.start(_command(folder, tmp_path / "third", "--no-such-flag"))
+    assert _ended(wrong).exit_code == 2
+    assert "No such option" in (tmp_path / "third.log").read_text()
+    assert _ended(launcher.start(_command(tmp_path / "nothing", tmp_path / "fourth"))).exit_code == 2
+    assert "nothing does not exist" in (tmp_path / "fourth.log").read_text()
+
+
+def test_a_killed_server_ends_its_run_and_the_next_one_is_executed(tmp_path: Path, launcher: LocalLauncher) -> None:
+    folder, slow = write_submission(tmp_path / "mine"), write_submission(tmp_path / "slow", SLOW)
+    assert _ended(launcher.start(_command(folder, tmp_path / "first"))).exit_code == 0
+    job = launcher.start(_command(slow, tmp_path / "second"))
+    until(lambda: "loading slow" in (tmp_path / "second.log").read_text())
+    server = _process(job).parent()
+    server.kill()
+    ended = _ended(job)
+    assert (ended.exit_code, ended.lost) == (None, True)
+    assert ended.reason == "its evaluator was ended by SIGKILL"
+    job = launcher.start(_command(folder, tmp_path / "third"))
+    assert _process(job).ppid() == os.getpid()
+    assert _ended(job).exit_code == 0
+
+
+LAUNCHER = """
+import sys
+from pathlib import Path
+from tests.launch.test_fork_server import _command, _ended, LocalLauncher
+launcher, folder, slow, root = LocalLauncher(), *map(Path, sys.argv[1:])
+_ended(launcher.start(_command(folder, root / "first")))
+job = launcher.start(_command(slow, root / "second"))
+print(job.identity, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_forked_run_ends_with_its_killed_launcher(tmp_path: Path) -> None:
+    folder, slow = write_submission(tmp_path / "mine"), write_submission(tmp_path / "slow", SLOW)
+    words = [sys.executable, "-c", LAUNCHER, str(folder), str(slow), str(tmp_path)]
+    with Child(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as launcher:
+        identity = launcher.stdout.readline().strip()
+        until(lambda: "loading slow" in (tmp_path / "second.log").read_text())
+        run = ProcessIdentity.parse(identity)
+        server = psutil.Process(run.pid).parent()
+        assert server.ppid() == launcher.pid
+        launcher.kill()
+        until(lambda: not run.alive() and not server.is_running())
+    manifest = json.loads((tmp_path / "second" / "inference" / "manifest.json").read_text())
+    assert manifest["state"] == "interrupted"
