@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,36 +23,36 @@ from a2perf.submission.evaluator import step_account
 from a2perf.submission.evaluator.identity import RunTask
 from a2perf.submission.evaluator.progress import RunProgress
 
+_KINDS = (SCORED_EPISODE, FURTHER_EPISODE)
+
 
 class EpisodeRecords:
     """The episodes of one task."""
 
     def __init__(self, journal: Journal, progress: RunProgress) -> None:
         self._journal, self._progress = journal, progress
-        self._scored = _by_index(completed_episodes(journal))
-        self._further = _by_index(further_episodes(journal))
+        # Only their indices are kept in memory: a run may have a million episodes.
+        self._done = {entry["episode"]["index"] for entry in journal.entries() if entry.get("kind") in _KINDS}
         self._lock = threading.Lock()
-        progress.advance(len(self._scored) + len(self._further))
+        progress.advance(len(self._done))
 
     def has(self, index: int) -> bool:
         """Returns whether an episode is recorded."""
-        return index in self._scored or index in self._further
+        return index in self._done
 
     def add_scored(self, episode: Episode, steps: Mapping[str, Any]) -> None:
         """Records a scored episode with its steps."""
-        entry = {"kind": SCORED_EPISODE, "episode": msgspec.to_builtins(episode), "steps": dict(steps)}
-        self._add(self._scored, episode, entry)
+        self._add(episode, {"kind": SCORED_EPISODE, "episode": msgspec.to_builtins(episode), "steps": dict(steps)})
 
     def add_further(self, episode: Episode) -> None:
         """Records a repeated or perturbed episode."""
-        self._add(self._further, episode, {"kind": FURTHER_EPISODE, "episode": msgspec.to_builtins(episode)})
+        self._add(episode, {"kind": FURTHER_EPISODE, "episode": msgspec.to_builtins(episode)})
 
-    def _add(self, found: dict[int, Episode], episode: Episode, entry: dict[str, Any]) -> None:
+    def _add(self, episode: Episode, entry: dict[str, Any]) -> None:
         with self._lock:
             self._journal.append(entry)
-            found[episode.index] = episode
-            done = len(self._scored) + len(self._further)
-            self._progress.advance(done, f"last return {episode.episode_return:.2f}")
+            self._done.add(episode.index)
+            self._progress.advance(len(self._done), f"last return {episode.episode_return:.2f}")
 
     def write(self, folder: Path, task: RunTask, costs: StepCosts | None) -> list[str]:
         """Writes ``rollouts.json`` and ``rollout_steps.npz``.
@@ -67,8 +67,8 @@ class EpisodeRecords:
         write_record(
             folder / ROLLOUTS_FILE,
             RolloutResults(
-                task=task.name, env_id=task.env_id, episodes=_in_order(self._scored), costs=costs,
-                further=_in_order(self._further),
+                task=task.name, env_id=task.env_id, episodes=completed_episodes(self._journal), costs=costs,
+                further=further_episodes(self._journal),
             ),
         )  # fmt: skip
         step_account.write_steps(folder / STEPS_FILE, self._journal.entries())
@@ -97,12 +97,5 @@ def further_episodes(journal: Journal) -> list[Episode]:
 
 def _journalled(journal: Journal, kind: str) -> list[Episode]:
     found = [msgspec.convert(entry["episode"], Episode) for entry in journal.entries() if entry.get("kind") == kind]
-    return _in_order(_by_index(found))
-
-
-def _by_index(episodes: Iterable[Episode]) -> dict[int, Episode]:
-    return {episode.index: episode for episode in episodes}
-
-
-def _in_order(episodes: Mapping[int, Episode]) -> list[Episode]:
-    return [episodes[index] for index in sorted(episodes)]
+    by_index = {episode.index: episode for episode in found}
+    return [by_index[index] for index in sorted(by_index)]

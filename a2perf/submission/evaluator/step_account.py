@@ -220,18 +220,20 @@ def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
 
     The arrays are ``episode``, ``round_trip_ns`` and ``cpu_ns``, and those of ``StepTrace`` if every episode has them.
     """
-    found: dict[int, dict[str, list[int | float]]] = {
-        entry["episode"]["index"]: entry["steps"]
+    found = {
+        entry["episode"]["index"]: {
+            name: np.array(values, dtype=_STEP_TYPES[name]) for name, values in entry["steps"].items()
+        }
         for entry in entries
         if entry.get("kind") == "episode" and "steps" in entry
     }
     names = [name for name in _STEP_TYPES if all(name in steps for steps in found.values())]
     steps: dict[str, Any] = {
-        name: np.array([value for index in sorted(found) for value in found[index][name]], dtype=_STEP_TYPES[name])
+        name: np.concatenate([np.zeros(0, _STEP_TYPES[name]), *(found[index][name] for index in sorted(found))])
         for name in names
     }
-    episode = [index for index in sorted(found) for _ in found[index]["round_trip_ns"]]
-    np.savez_compressed(path, episode=np.array(episode, dtype=np.int64), **steps)
+    lengths = [len(found[index]["round_trip_ns"]) for index in sorted(found)]
+    np.savez_compressed(path, episode=np.repeat(np.array(sorted(found), dtype=np.int64), lengths), **steps)
 
 
 def conspicuous(costs: StepCosts) -> list[str]:
