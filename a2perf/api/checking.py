@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from a2perf import errors
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
 from a2perf.api.environments import TaskInfo, find_task
 from a2perf.errors import ConfigError, InfrastructureError, UserError
@@ -135,7 +136,9 @@ def check(
     )
     reply = _checked_elsewhere(request)
     if reply.refusal is not None:
-        raise _error_of(*reply.refusal)
+        kind, message, hint = reply.refusal
+        raised = getattr(errors, kind, UserError)
+        raise (raised if issubclass(raised, UserError) else UserError)(message, hint=hint)
     assert reply.outcome is not None
     outcome = reply.outcome
     return CheckReport(folder, outcome.env_id, outcome.sandbox, steps, tuple(outcome.findings))
@@ -183,13 +186,6 @@ def _checked_elsewhere(request: CheckRequest) -> CheckReply:
             ended = f"signal {-status}" if status < 0 else f"exit status {status}"
             raise InfrastructureError(f"the process of the check ended with {ended}", hint="run the check again")
         return msgspec.convert(json.loads(result.read_bytes()), CheckReply)
-
-
-def _error_of(kind: str, message: str, hint: str | None) -> UserError:
-    from a2perf import errors
-
-    found = getattr(errors, kind, UserError)
-    return found(message, hint=hint) if issubclass(found, UserError) else UserError(message, hint=hint)
 
 
 def _shown(text: str) -> str:

@@ -21,6 +21,7 @@ from a2perf.rlops.compare.request import LAST, Group, Request
 from a2perf.rlops.compare.run_scores import is_curve, metric_named
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery
+from a2perf.rlops.tags import parse_date
 
 if TYPE_CHECKING:
     import datetime
@@ -119,7 +120,7 @@ def compare(
         tolerance=Tolerance(tolerance, tolerance_absolute, tolerance_unseen),
         confidence=confidence,
         lower_is_better=frozenset(lower_is_better),
-        as_of=_moment(as_of),
+        as_of=parse_date(as_of) if isinstance(as_of, str) else as_of,
         gate=gate,
     )
     _check(settings, names)
@@ -233,12 +234,6 @@ def _scales(given: Mapping[str, tuple[float, float]] | str | Path | None) -> dic
                 hint="give (score of a random policy, score of an expert)",
             )
     return {task: ReferenceScale(float(pair[0]), float(pair[1]), "given") for task, pair in given.items()}
-
-
-def _moment(given: str | datetime.datetime | None) -> datetime.datetime | None:
-    from a2perf.rlops.tags import parse_date
-
-    return parse_date(given) if isinstance(given, str) else given
 
 
 def _score_text(metrics: Sequence[Metric], mode: str, last: int) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 from a2perf.api.table import Table, Tabular
 from a2perf.domains import registry
 from a2perf.domains.availability import needed_command
-from a2perf.domains.registry import Domain, Environment, Task
+from a2perf.domains.registry import Domain, Task
 from a2perf.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def find_task(given: str | TaskInfo) -> TaskInfo:
     name = str(given).removeprefix(_NAMESPACE)
     if name in registry.all_environments() or _ENVIRONMENT_ID.search(name):
         owner, environment = registry.find_environment(name)
-        return _of_environment(owner, environment)
+        title = environment.title or environment.id
+        return TaskInfo(environment.id, title, owner.name, environment.id, {}, environment.summary)
     return _of_task(*registry.find_task(name))
 
 
@@ -293,8 +294,3 @@ def make_vec(
 
 def _of_task(owner: Domain, task: Task) -> TaskInfo:
     return TaskInfo(task.name, task.title or task.name, owner.name, task.env_id, dict(task.kwargs), task.summary)
-
-
-def _of_environment(owner: Domain, environment: Environment) -> TaskInfo:
-    title = environment.title or environment.id
-    return TaskInfo(environment.id, title, owner.name, environment.id, {}, environment.summary)

@@ -52,7 +52,11 @@ def run_to_bundle(single: SingleRun, progress: RunProgress, launcher: LocalLaunc
     finally:
         progress.close()
     if child.interrupted:
-        raise _interrupt(child.bundle, killed=ended.exit_code is None)
+        how = "killed" if ended.exit_code is None else "interrupted"
+        saved = f"{how}; the results so far are in {child.bundle}. The same call resumes the run."
+        interrupt = KeyboardInterrupt()
+        interrupt.add_note(f"a2perf: {'the run had not started' if child.bundle is None else saved}")
+        raise interrupt
     return child.outcome(ended)
 
 
@@ -186,13 +190,3 @@ def _error_of(refused: dict[str, Any]) -> UserError:
     if isinstance(kind, type) and issubclass(kind, UserError) and not issubclass(kind, RunFailed):
         return kind(message, hint=hint)
     return InfrastructureError(message, hint=hint)
-
-
-def _interrupt(bundle: Path | None, *, killed: bool) -> KeyboardInterrupt:
-    interrupt = KeyboardInterrupt()
-    if bundle is None:
-        interrupt.add_note("a2perf: the run had not started")
-    else:
-        how = "killed" if killed else "interrupted"
-        interrupt.add_note(f"a2perf: {how}; the results so far are in {bundle}. The same call resumes the run.")
-    return interrupt

@@ -178,7 +178,7 @@ def write_leaderboard(
             f"a leaderboard needs a folder of bundles, not {type(folder).__name__}",
             hint="give the folder; write_report takes runs",
         )
-    say = progress if callable(progress) else _say_nothing if progress is False else show_line
+    say = progress if callable(progress) else (lambda line: None) if progress is False else show_line
     keys = None if trusted_keys is None else Path(trusted_keys)
     verdicts = None if reproductions is None else Path(reproductions)
     written = write_site(
@@ -201,26 +201,18 @@ def show_line(line: str) -> None:
     stream.flush()
 
 
-def _say_nothing(line: str) -> None:
-    pass
-
-
 def _link_html(page: Path, name: str, lines: Sequence[str]) -> str:
+    from urllib.parse import quote
+
     from markupsafe import Markup
 
     from a2perf.api.html import view
 
+    path = Path(os.path.abspath(page))
+    below = path.is_relative_to(Path.cwd())  # Jupyter serves the working directory
+    address = quote(path.relative_to(Path.cwd()).as_posix()) if below else path.as_uri()
     # A notebook resolves links against its folder, and not every server shows other files: the path stays readable.
     link = Markup('<p><a href="{}" target="_blank">{}</a> <code>{}</code></p>').format(
-        _address(page), name, plain_text(str(page))
+        address, name, plain_text(str(page))
     )
     return str(view(*(Markup("<p>{}</p>").format(plain_text(line.strip())) for line in lines), link))
-
-
-def _address(page: Path) -> str:
-    """Returns the address of a page: relative to the working directory if it lies below, since Jupyter serves that."""
-    from urllib.parse import quote
-
-    path = Path(os.path.abspath(page))
-    below = path.is_relative_to(Path.cwd())
-    return quote(path.relative_to(Path.cwd()).as_posix()) if below else path.as_uri()

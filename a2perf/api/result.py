@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _NOT_CONTENT = ("folder", "info", "reproduction", "read_details")
+"""Fields that depend on where the run is; ``info`` and ``reproduction`` can come from a file beside it."""
 
 
 class Result(LazyRun, Tabular):
@@ -269,9 +270,6 @@ class Result(LazyRun, Tabular):
         return result_text(self, self.interval)
 
 
-"""Fields that depend on where the run is; ``info`` and ``reproduction`` can come from a file beside it."""
-
-
 def equal_runs(left: Run, right: Run) -> bool:
     """Returns whether two runs hold the same identity, manifest, values and conditions; NaN equals NaN."""
     names = [field.name for field in dataclasses.fields(Run) if field.name not in _NOT_CONTENT]
@@ -280,7 +278,8 @@ def equal_runs(left: Run, right: Run) -> bool:
 
 def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        return _equal_arrays(np.asarray(left), np.asarray(right))
+        ours, theirs = np.asarray(left), np.asarray(right)
+        return np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f" and theirs.dtype.kind == "f")
     if type(left) is not type(right):
         return False
     if isinstance(left, msgspec.Struct):
@@ -292,8 +291,3 @@ def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(_equal, left, right))
     return bool(left == right or (left != left and right != right))
-
-
-def _equal_arrays(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
-    floats = left.dtype.kind == "f" and right.dtype.kind == "f"
-    return np.array_equal(left, right, equal_nan=floats)

@@ -5,6 +5,7 @@ A ``Table`` holds columns with units and provenance. pandas is imported on conve
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -203,7 +204,7 @@ class Table(Columns, Tabular):
         return hash((self.title, self.columns, len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_unpickled, (dict(self._columns), self._keywords()))
+        return (functools.partial(Table, **self._keywords()), (dict(self._columns),))
 
     def _keywords(self) -> dict[str, Any]:
         names = ("units", "provenance", "row_units", "row_provenance", "descriptions", "kinds")
@@ -224,10 +225,6 @@ class Table(Columns, Tabular):
         return str(table_html(self))
 
 
-def _unpickled(columns: dict[str, Stored], keywords: dict[str, Any]) -> Table:
-    return Table(columns, **keywords)
-
-
 def concatenated(tables: Sequence[Table]) -> Table:
     """Returns the rows of several tables in one; a column that a table does not have is missing in its rows.
 
@@ -243,7 +240,8 @@ def concatenated(tables: Sequence[Table]) -> Table:
         if len(arrays) == len(parts):
             columns[name] = np.concatenate(arrays)
         else:
-            columns[name] = [value for part in parts for value in _values(part)]
+            lists = [part.tolist() if isinstance(part, np.ndarray) else part for part in parts]
+            columns[name] = [value for part in lists for value in part]
     same = {name: {table.provenance.get(name) for table in tables if name in table} for name in names}
     return Table(
         columns,
@@ -278,8 +276,3 @@ def _common_unit(name: str, tables: Sequence[Table]) -> str:
         return units.pop()
     listed = ", ".join(sorted(unit or "no unit" for unit in units))
     raise UserError(f"the column {name!r} has different units: {listed}", hint="convert these tables one by one")
-
-
-def _values(column: Stored) -> Iterable[Any]:
-    values: Iterable[Any] = column.tolist() if isinstance(column, np.ndarray) else column
-    return values

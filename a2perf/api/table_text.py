@@ -106,7 +106,13 @@ def table_text(table: Columns, ends: int = _ENDS, omitted: int = 0) -> str:
         heads.append([column.unit for column in shown])
     rows = [[column.cells[row] for column in shown] for row in range(len(positions))]
     left_out = omitted + len(table) - len(positions)
-    lines = [_row_text(row, shown) for row in (*heads, *rows)]
+    widths = [(column.is_number, _width(column)) for column in shown]
+    lines = [
+        _GAP.join(
+            text.rjust(width) if right else text.ljust(width) for text, (right, width) in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in (*heads, *rows)
+    ]
     if left_out:
         lines.insert(len(heads) + min(ends, len(rows) // 2), f"… {left_out} more")
     if same:
@@ -143,14 +149,6 @@ def _fitting(table: Columns, names: Sequence[str], positions: Sequence[int]) -> 
 
 def _width(column: ShownColumn) -> int:
     return max(len(text) for text in (column.heading, column.unit, *column.cells))
-
-
-def _row_text(row: Sequence[str], columns: Sequence[ShownColumn]) -> str:
-    cells = [
-        text.rjust(_width(column)) if column.is_number else text.ljust(_width(column))
-        for text, column in zip(row, columns, strict=True)
-    ]
-    return _GAP.join(cells).rstrip()
 
 
 def _filled(text: str) -> str:

@@ -39,6 +39,8 @@ def episode_returns(returns: Values) -> Figure:
     Args:
         returns: shape (episodes,).
     """
+    from matplotlib.ticker import MaxNLocator
+
     figure = new_figure()
     axes = _axes(figure, left=0.13, bottom=0.18, right=0.78 if returns.size >= _FEWEST_FOR_A_HISTOGRAM else 0.97)
     mean, spread = float(returns.mean()), float(returns.std())
@@ -49,7 +51,7 @@ def episode_returns(returns: Values) -> Figure:
     axes.set_xlim(0.4, returns.size + 0.6)
     axes.set_xlabel("episode")
     axes.set_ylabel("return")
-    _integers(axes, "x")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     if spread == 0:
         around = max(abs(mean) * 0.1, 1.0)
         axes.set_ylim(mean - around, mean + around)
@@ -311,12 +313,6 @@ def round_time(seconds: float) -> str:
         if seconds >= factor * 0.999:
             return f"{seconds / factor:.3g} {name}"
     return f"{seconds * 1e9:.3g} ns"
-
-
-def _integers(axes: Axes, which: str) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    getattr(axes, f"{which}axis").set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
 def plain_counts(axes: Axes, which: str) -> None:

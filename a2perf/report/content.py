@@ -98,7 +98,15 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     names = _Names()
     results = results_by_task(runs, profile)
     labels = labels_of(results)
-    settings = [_setting_section(setting, profile, labels, names) for setting in results]
+    settings: list[SettingSection] = []
+    conditions: list[Condition] = []
+    for setting in results:
+        anchor = names.new(setting.name)
+        table = score_table(setting, anchor, profile, labels, headlines=True)
+        every_metric = score_table(setting, f"{anchor}-all", profile, labels)
+        charts = charts_of_setting(setting, labels, names.new)
+        settings.append(SettingSection(anchor, setting, table, every_metric, charts))
+        conditions += conditions_of_setting(anchor, setting.title, setting.groups, labels, table)
     own_charts = len(runs) <= MAX_RUNS_WITH_CHARTS
     by_root: dict[str, list[Run]] = {}
     for run in runs:
@@ -118,7 +126,7 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
         run_table=run_table(sections),
         sources=provenance.sources_table(results, labels, anchors),
         conditions=[
-            *(condition for part in settings for condition in _conditions(part, labels)),
+            *conditions,
             *conditions_of_runs(sections),
             *(Condition(f"report section {name}", "", plain_text(reason)) for name, reason in problems.items()),
         ],
@@ -142,24 +150,6 @@ class _Names:
             name = f"{base}-{count}"
         self._given.add(name)
         return name
-
-
-def _setting_section(
-    setting: TaskResults, profile: Profile, labels: Mapping[str, Label], names: _Names
-) -> SettingSection:
-    anchor = names.new(setting.name)
-    return SettingSection(
-        anchor=anchor,
-        setting=setting,
-        table=score_table(setting, anchor, profile, labels, headlines=True),
-        every_metric=score_table(setting, f"{anchor}-all", profile, labels),
-        charts=charts_of_setting(setting, labels, names.new),
-    )
-
-
-def _conditions(section: SettingSection, labels: Mapping[str, Label]) -> list[Condition]:
-    setting = section.setting
-    return conditions_of_setting(section.anchor, setting.title, setting.groups, labels, section.table)
 
 
 def _title(runs: Sequence[Run], labels: Mapping[str, Label], tasks: int) -> str:

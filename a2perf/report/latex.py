@@ -119,17 +119,14 @@ def _cell(cell: ScoreCell, head: str) -> str:
     first = f"$\\approx$\\,{first}" if cell.mark else first
     first += "\\textsuperscript{*}" if cell.doubtful else ""
     assert cell.value is not None
-    below = [_interval(cell.written)] if cell.written.low else []
+    low, high, exponent = cell.written.low, cell.written.high, cell.written.exponent
+    times = "" if exponent is None else f" \\times 10^{{{exponent}}}"
+    below = [f"$[{_digits(low)},\\,{_digits(high)}]{times}$"] if low else []
     below += [] if head in (f"{cell.value.n} run", f"{cell.value.n} runs") else [f"$n={cell.value.n}$"]
     if not below:
         return first
     second = f"{{\\scriptsize {' '.join(below)}}}"
     return f"\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{first}\\\\[-2pt]{second}\\end{{tabular}}"
-
-
-def _interval(number: Written) -> str:
-    times = "" if number.exponent is None else f" \\times 10^{{{number.exponent}}}"
-    return f"$[{_digits(number.low)},\\,{_digits(number.high)}]{times}$"
 
 
 def _digits(text: str) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.metrics import protocol
 from a2perf.metrics.submitted import protocol_of
-from a2perf.metrics.values import MetricValue
 from a2perf.report.task_results import SeedGroup, TaskResults
 
 
@@ -65,17 +64,13 @@ def normalised_score(group: SeedGroup, task: protocol.ProtocolTask | None) -> No
     if task is None or returns is None or returns.value is None or not np.isfinite(returns.value):
         return None
     low, high = returns.interval or (None, None)
+    worst = group.scores.get("LowerCVaRAcrossRollouts")
+    lowest = None if worst is None else worst.value
     return NormalisedScore(
         value=float(task.normalise(returns.value)),
         low=None if low is None else float(task.normalise(low)),
         high=None if high is None else float(task.normalise(high)),
-        worst=_normalised(group.scores.get("LowerCVaRAcrossRollouts"), task),
+        worst=None if lowest is None or not np.isfinite(lowest) else float(task.normalise(lowest)),
         n=returns.n,
         floor=task.floor,
     )
-
-
-def _normalised(value: MetricValue | None, task: protocol.ProtocolTask) -> float | None:
-    if value is None or value.value is None or not np.isfinite(value.value):
-        return None
-    return float(task.normalise(value.value))

@@ -13,7 +13,6 @@ import msgspec
 from a2perf.domains import task_title
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
-from a2perf.records import Episode
 from a2perf.report import provenance
 from a2perf.report.drawing import Chart
 from a2perf.report.names import submission_title
@@ -105,13 +104,14 @@ def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile,
 def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) -> RunSection:
     anchor = new_name(run.root, run.mode)
     found = measures(run, profile)
+    failed = None if run.manifest is None else run.manifest.failure
     failure_lines, failure_text = provenance.failure(run)
     return RunSection(
         anchor=anchor,
         run=run,
         title=(run.mode or run.folder.layout).capitalize(),
         state=run.state,
-        state_text=_state_text(run),
+        state_text=f"{run.state}: {failed.kind.value}" if failed is not None else run.state,
         measures=found,
         numbers=_numbers_table(anchor, found),
         phases=_phases_table(anchor, run),
@@ -124,12 +124,6 @@ def _run_section(run: Run, new_name: Names, profile: Profile, own_charts: bool) 
         failure_lines=failure_lines,
         failure_text=failure_text,
     )
-
-
-def _state_text(run: Run) -> str:
-    if run.manifest is not None and run.manifest.failure is not None:
-        return f"{run.state}: {run.manifest.failure.kind.value}"
-    return run.state
 
 
 def run_table(runs: Sequence[RunSection]) -> Table:
@@ -192,18 +186,14 @@ def _numbers_table(anchor: str, found: Sequence[Measure]) -> Table:
     rows = tuple(
         (
             Text(text=measure.label if measure.task is None else f"{measure.label}, {plain_text(measure.task)}"),
-            msgspec.structs.replace(measure.quantity, note=None),
-            Text(text=measure.quantity.provenance or "–"),
-            Text(text=_method(measure.quantity)),
+            msgspec.structs.replace(of, note=None),
+            Text(text=of.provenance or "–"),
+            Text(text=plain_text("; ".join(filter(None, (of.method, of.spread_kind, of.note))) or "–")),
         )
         for measure in found
+        for of in [measure.quantity]
     )
     return Table(name=f"{anchor}-numbers", caption="Every number", columns=heads, rows=rows)
-
-
-def _method(quantity: Quantity) -> str:
-    parts = (quantity.method, quantity.spread_kind, quantity.note)
-    return plain_text("; ".join(part for part in parts if part) or "–")
 
 
 def _phases_table(anchor: str, run: Run) -> Table | None:
@@ -262,19 +252,20 @@ def _endings(run: Run) -> list[str]:
     """Returns one sentence per task on how its episodes ended."""
     lines = []
     for task, episodes in run.episodes.items():
-        ways = Counter(_ending(episode) for episode in episodes)
+        ways = Counter(
+            plain_text(episode.termination.replace("_", " "))
+            if episode.termination
+            else "time limit"
+            if episode.truncated
+            else "the task's end"
+            for episode in episodes
+        )
         if ways:
             ordered = sorted(ways.items(), key=lambda item: (-item[1], item[0]))
             listed = ", ".join(f"{count} by {way}" for way, count in ordered)
             where = f" on {plain_text(task)}" if len(run.episodes) > 1 else ""
             lines.append(f"{counted(len(episodes), 'episode')}{where} ended: {listed}.")
     return lines
-
-
-def _ending(episode: Episode) -> str:
-    if episode.termination:
-        return plain_text(episode.termination.replace("_", " "))
-    return "time limit" if episode.truncated else "the task's end"
 
 
 def _pictures(run: Run, most: int) -> list[Picture]:

@@ -48,6 +48,7 @@ HEADLINES = (
 )  # fmt: skip
 """Rows of the short table: those of the earlier platform's tables, success, reliability of the policy, and latency as
 quantiles."""
+_ACTIONABLE = ("not enough", "threshold", "failed")
 _MODES = ("inference", "generalization", "train")
 """Order of the modes on a page: how good the policy is comes before how it was trained."""
 
@@ -184,7 +185,10 @@ def score_table(
             if headlines:
                 named = sorted((m for m in named if m.name in HEADLINES), key=lambda m: HEADLINES.index(m.name))
             rows = [row for metric in named if (row := _row(metric, setting.algorithms, held)) is not None]
-            rows = [row for row in rows if not headlines or _is_worth_a_line(row)]
+            if headlines:  # a row with a number, or with a reason that a user can act on
+                rows = [
+                    row for row in rows if any(c.written or c.condition().startswith(_ACTIONABLE) for c in row.cells)
+                ]
             if headlines and category == "application" and mode == "inference":
                 rows = [*_normalised_row(setting, rows), *rows]
             if category == "application" and mode == "generalization":
@@ -249,12 +253,6 @@ def _row(metric: Metric, algorithms: Sequence[str], held: Mapping[str, SeedGroup
         return None
     noisy = [name for name, group in held.items() if any(noise(run) for run in group.runs)]
     return make_row(metric, values, algorithms, noisy=noisy)
-
-
-def _is_worth_a_line(row: ScoreRow) -> bool:
-    """Returns whether a row belongs in the short table: it has a number, or a reason that a user can act on."""
-    reasons = ("not enough", "threshold", "failed")
-    return any(cell.written is not None or cell.condition().startswith(reasons) for cell in row.cells)
 
 
 def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[ScoreRow]:

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from a2perf.plain_text import html_text, safe_link
 from a2perf.plain_text import markdown_text as markdown_text
-from a2perf.report.numbers_text import rounded
+from a2perf.report.numbers_text import Rounded, rounded
 
 ESTIMATED = ("estimated", "mixed")
 Align = Literal["left", "right"]
@@ -168,8 +168,10 @@ def _html_cell(cell: Cell) -> Markup:
     if isinstance(cell, Pair):
         if cell.first.value is None:
             return Markup('<span class="cell">{}</span>').format(_html_quantity(cell.first))
+        second = cell.second
+        number = Rounded("–", "", "") if second.value is None else rounded(second.value, second.unit)
         return Markup('<span class="cell">{}<small>{} {} <i class="unit">{}</i></small></span>').format(
-            _html_quantity(cell.first), cell.labels[1], *_value_and_unit(cell.second)
+            _html_quantity(cell.first), cell.labels[1], number.value, number.unit
         )
     text = escape(html_text(cell.text))
     if cell.code:
@@ -201,13 +203,6 @@ def _html_quantity(quantity: Quantity) -> Markup:
     small = Markup("<small>{}</small>").format(" · ".join(lower)) if lower else Markup("")
     mark = Markup('<span aria-hidden="true">≈ </span>') if quantity.provenance in ESTIMATED else Markup("")
     return Markup('<span class="number">{}{}{}{}</span>{}').format(mark, number.value, spread, unit, small)
-
-
-def _value_and_unit(quantity: Quantity) -> tuple[str, str]:
-    if quantity.value is None:
-        return "–", ""
-    number = rounded(quantity.value, quantity.unit)
-    return number.value, number.unit
 
 
 def _markdown_cell(cell: Cell) -> str:

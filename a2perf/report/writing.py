@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
-from a2perf.report.content import Report, make_report
+from a2perf.report.content import make_report
 from a2perf.report.latex import latex_document, score_table_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
 from a2perf.report.page import to_page
@@ -53,8 +53,11 @@ def write_report(
             (out / folder).mkdir(parents=True, exist_ok=True)  # fails now rather than after a minute of drawing
         report = make_report(runs, title, profile)
         record = report_record(report)
-        _write_figures(report, out / FIGURES)
-        _write_tables(report, out / TABLES)
+        views = [view for chart in report.charts() for view in chart.views]
+        figures = {f"{view.name}.svg": view.svg for view in views} | {f"{view.name}.pdf": view.pdf for view in views}
+        _write_files(out / FIGURES, figures, (".svg", ".pdf"))
+        every = [table for section in report.settings for table in (section.table, section.every_metric)]
+        _write_files(out / TABLES, {f"{table.name}.tex": score_table_latex(table) for table in every}, (".tex",))
         tables = [section.table for section in report.settings]
         write_atomic(out / "report.md", to_markdown_report(report))
         write_atomic(out / "report.tex", latex_document(tables, report.title))
@@ -66,24 +69,10 @@ def write_report(
     return ReportFiles(out / "index.html", record, report.overview, report.summary.sentence)
 
 
-def _write_figures(report: Report, folder: Path) -> None:
-    views = [view for chart in report.charts() for view in chart.views]
-    _clear(folder, (".svg", ".pdf"), {f"{view.name}.{ending}" for view in views for ending in ("svg", "pdf")})
-    for view in views:
-        write_atomic(folder / f"{view.name}.svg", view.svg)
-        write_atomic(folder / f"{view.name}.pdf", view.pdf)
-
-
-def _write_tables(report: Report, folder: Path) -> None:
-    tables = [table for section in report.settings for table in (section.table, section.every_metric)]
-    _clear(folder, (".tex",), {f"{table.name}.tex" for table in tables})
-    for table in tables:
-        write_atomic(folder / f"{table.name}.tex", score_table_latex(table))
-
-
-def _clear(folder: Path, endings: Sequence[str], kept: Iterable[str]) -> None:
-    """Removes files of an earlier report from a folder."""
-    keep = set(kept)
+def _write_files(folder: Path, files: Mapping[str, bytes | str], endings: Sequence[str]) -> None:
+    """Writes files into a folder, and removes those of an earlier report."""
     for old in folder.iterdir():
-        if old.suffix in endings and old.name not in keep:
+        if old.suffix in endings and old.name not in files:
             old.unlink()
+    for name, content in files.items():
+        write_atomic(folder / name, content)

@@ -225,7 +225,9 @@ def find_entries(
         entry = entries.setdefault(key, EntryRuns(key))
         entry.folders.append(run)
         entry.lines.append(_line(run, label, manifest, integrity, signature, against))
-        entry.lines[-1].reproduction = _mark(run.path, reproduction)
+        if (mark := reproduction(run.path)) is not None:
+            mark = msgspec.structs.replace(mark, text=plain(mark.text, 80), detail=plain(mark.detail, 300))
+            entry.lines[-1].reproduction = mark
         entry.recording.add(manifest)
         if not entry.info.title:
             entry.info = info_of(run, manifest.submission.info, manifest.submission.name, manifest.models)[0]
@@ -298,8 +300,3 @@ def _signature(path: Path, check: SignatureCheck | None) -> Signature:
     except _UNCHECKED as error:
         found = Signature(state="invalid", detail=f"{type(error).__name__}: {error}")
     return Signature(state=found.state, detail=plain(found.detail, 120))
-
-
-def _mark(path: Path, check: ReproductionCheck) -> ReproductionMark | None:
-    found = check(path)
-    return found and msgspec.structs.replace(found, text=plain(found.text, 80), detail=plain(found.detail, 300))

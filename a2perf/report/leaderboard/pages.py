@@ -68,6 +68,7 @@ def protocol_page(
         home: address of the page that the site belongs to, ``""`` if there is none.
     """
     entries = [row.by_task[task].entry for table in page.tables for row in table.rows for task in row.by_task]
+    states = {line.signature.state for entry in entries for line in entry.runs}
     return render(
         "leaderboard.html",
         title=title,
@@ -79,7 +80,7 @@ def protocol_page(
         other_tasks=_other_tasks(page),
         protocol_summary=protocol_sentence(page.name),
         kinds=_kinds(entry.info for entry in entries),
-        signatures=_signatures(entries),
+        signatures=[(state.capitalize(), meaning) for state, meaning in _SIGNATURES.items() if state in states],
         counts=counts(page),
         broken=broken,
         others=others,
@@ -105,10 +106,11 @@ def task_page(
     Args:
         views: charts by the position of their board on the page.
     """
-    boards = page.boards
+    boards, summary = page.boards, task_summary(page.domain, page.task)
     differs = sorted({term for board in boards for term in board.differs} - _OF_THE_PAGE) if len(boards) > 1 else []
     more = [column for column in columns if not column.main]
     present = [column for column in more if any(_has(board, column) for board in boards)]
+    by_category = [(title, [c for c in present if c.category == category]) for category, title in _CATEGORIES.items()]
     return render(
         "leaderboard_task.html",
         title=title,
@@ -118,7 +120,7 @@ def task_page(
         home_page=home,
         differs=differs,
         domain=domain_title(page.domain) if page.domain else "Unknown domain",
-        summary=_as_sentence(task_summary(page.domain, page.task)),
+        summary=f"{summary[0].upper()}{summary[1:]}." if summary else "",
         boards=[
             _board(
                 number,
@@ -129,7 +131,7 @@ def task_page(
             )
             for number, board in enumerate(boards)
         ],
-        more=_by_category(present),
+        more=[(title, members) for title, members in by_category if members],
         kinds=_kinds(row.entry.info for board in boards for row in board.rows),
         data=_embedded(boards, present),
         siblings=[other for other in home.tasks if other.domain == page.domain],
@@ -271,18 +273,15 @@ def _board(
                 "score": score_cell(row.entry.score),
                 "bar": interval_bar(row.entry.score, least, most),
                 "cells": list(zip(main, cells[place], strict=True)),
-                "seeds": _seeds_text(row.entry),
+                "seeds": str(row.entry.score.n) if row.entry.score.n >= asked else f"{row.entry.score.n} of {asked}",
                 "signature": signature_text(row.entry),
                 "reproduced": reproduction_text(row.entry),
             }
             for place, row in enumerate(board.rows)
+            for asked in [len({line.seed for line in row.entry.runs if line.mode == "inference"})]
         ],
         "views": [{"view": view, "svg": view.svg(f"{anchor}-{index}", "../")} for index, view in enumerate(views)],
     }
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _heading(board: Board) -> str:
@@ -313,24 +312,8 @@ def _terms(board: Board) -> list[tuple[str, str, str]]:
     ]  # fmt: skip
 
 
-def _seeds_text(entry: Entry) -> str:
-    asked = len({line.seed for line in entry.runs if line.mode == "inference"})
-    return str(entry.score.n) if entry.score.n >= asked else f"{entry.score.n} of {asked}"
-
-
 def _has(board: Board, column: BoardColumn) -> bool:
     return any((value := column.value(row.entry)) is not None and value.value is not None for row in board.rows)
-
-
-def _by_category(columns: Sequence[BoardColumn]) -> list[tuple[str, list[BoardColumn]]]:
-    groups = [(title, [c for c in columns if c.category == category]) for category, title in _CATEGORIES.items()]
-    return [(title, members) for title, members in groups if members]
-
-
-def _signatures(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """Returns the states of signatures among the runs of entries, with what they mean."""
-    found = {line.signature.state for entry in entries for line in entry.runs}
-    return [(state.capitalize(), meaning) for state, meaning in _SIGNATURES.items() if state in found]
 
 
 def _kinds(infos: Iterable[SubmissionInfo]) -> list[tuple[str, str]]:

@@ -125,7 +125,7 @@ def pareto_front(
 
 
 def _rows(entries: list[Entry]) -> list[Ranked]:
-    ordered = sorted(entries, key=_order)
+    ordered = sorted(entries, key=lambda one: (one.score.value is None, -(one.score.value or 0.0), *one.contestant))
     ranked = [entry for entry in ordered if not entry.not_ranked]
     ranges = rank_ranges([(entry.score.low, entry.score.high) for entry in ranked])
     rows = [
@@ -133,11 +133,6 @@ def _rows(entries: list[Entry]) -> list[Ranked]:
         for place, (entry, (best, worst)) in enumerate(zip(ranked, ranges, strict=True), 1)
     ]
     return rows + [Ranked(entry=entry) for entry in ordered if entry.not_ranked]
-
-
-def _order(entry: Entry) -> tuple[Any, ...]:
-    value = entry.score.value
-    return (value is None, 0.0 if value is None else -value, *entry.contestant)
 
 
 def _was_evaluated(entry: Entry) -> bool:
