@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from a2perf.api.table import Table, Tabular
+from a2perf.api.table import Records, Table
 from a2perf.domains import registry
 from a2perf.domains.availability import needed_command
 from a2perf.domains.registry import Domain, Task
@@ -90,11 +90,8 @@ class TaskInfo:
         return self.name
 
 
-class Tasks(Sequence[TaskInfo], Tabular):
+class Tasks(Records[TaskInfo]):
     """An immutable sequence of tasks; a slice is one too.
-
-    Args:
-        found: the tasks.
 
     Example:
         >>> import a2perf
@@ -105,34 +102,10 @@ class Tasks(Sequence[TaskInfo], Tabular):
         ['toy_macro_stdcell', 'ariane']
     """
 
-    def __init__(self, found: Sequence[TaskInfo]) -> None:
-        self._found = tuple(found)
-
-    @overload
-    def __getitem__(self, index: int) -> TaskInfo: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Tasks: ...
-
-    def __getitem__(self, index: int | slice) -> TaskInfo | Tasks:
-        return Tasks(self._found[index]) if isinstance(index, slice) else self._found[index]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __iter__(self) -> Iterator[TaskInfo]:
-        return iter(self._found)
-
-    def __eq__(self, other: object) -> bool:
-        return self._found == other._found if isinstance(other, Tasks) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._found)
-
     @property
     def names(self) -> list[str]:
         """The names, in order."""
-        return [task.name for task in self._found]
+        return [task.name for task in self]
 
     def table(self) -> Table:
         """Returns one row per task."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from a2perf.api.recorded import recorded_runs
 from a2perf.api.result import Result as Result
 from a2perf.api.scoring import Scores, scores_of
-from a2perf.api.table import Table, Tabular, concatenated
+from a2perf.api.table import Records, Table, concatenated
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.values import Profile
@@ -74,7 +74,7 @@ def read_runs(*paths: str | os.PathLike[str]) -> Runs:
     return Runs(Result(run.folder) for run in recorded_runs(paths))
 
 
-class Runs(Sequence[Result], Tabular):
+class Runs(Records[Result]):
     """Recorded runs in a stable order. Immutable: a slice, a sum and ``where`` return other ``Runs``.
 
     Args:
@@ -89,45 +89,23 @@ class Runs(Sequence[Result], Tabular):
         >>> dog.plot()
     """
 
-    __slots__ = ("_results", "_scores")
+    _scores: dict[str, Scores]
 
     def __init__(self, results: Iterable[Result] = ()) -> None:
-        held = tuple(results)
-        for result in held:
+        super().__init__(results)
+        for result in self._held:
             if not isinstance(result, Result):
                 raise TypeError(f"Runs holds Result objects, not {type(result).__name__}; read paths with read_runs")
-        object.__setattr__(self, "_results", held)
         object.__setattr__(self, "_scores", {})
 
-    # --- a sequence ---------------------------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    @overload
-    def __getitem__(self, index: int) -> Result: ...
-    @overload
-    def __getitem__(self, index: slice) -> Runs: ...
-    def __getitem__(self, index: int | slice) -> Result | Runs:
-        return Runs(self._results[index]) if isinstance(index, slice) else self._results[index]
-
-    def __iter__(self) -> Iterator[Result]:
-        return iter(self._results)
-
     def __add__(self, other: Iterable[Result]) -> Runs:
-        return Runs((*self._results, *other)) if isinstance(other, Iterable) else NotImplemented
-
-    def __eq__(self, other: object) -> bool:
-        return self._results == other._results if isinstance(other, Runs) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._results)
+        return Runs((*self._held, *other)) if isinstance(other, Iterable) else NotImplemented
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Runs are immutable; {name!r} cannot be set")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Runs, (self._results,))
+        return (Runs, (self._held,))
 
     def where(self, *predicates: Callable[[Result], bool], **conditions: Any) -> Runs:
         """Returns the runs that meet all conditions.
@@ -151,7 +129,7 @@ class Runs(Sequence[Result], Tabular):
         attributes = {"name" if name == "algorithm" else name: wanted for name, wanted in conditions.items()}
         return Runs(
             result
-            for result in self._results
+            for result in self._held
             if all(_meets(result, name, wanted) for name, wanted in attributes.items())
             and all(predicate(result) for predicate in predicates)
         )
@@ -169,7 +147,7 @@ class Runs(Sequence[Result], Tabular):
         """
         self._need_runs("scored")
         if profile not in self._scores:
-            self._scores[profile] = scores_of(self._results, profile)
+            self._scores[profile] = scores_of(self._held, profile)
         return self._scores[profile]
 
     @property
@@ -179,40 +157,40 @@ class Runs(Sequence[Result], Tabular):
         Raises:
             UserError: the runs are of several or unknown tasks; their returns have different scales.
         """
-        tasks = sorted({result.task or result.domain or "unknown" for result in self._results})
+        tasks = sorted({result.task or result.domain or "unknown" for result in self._held})
         if len(tasks) > 1:
             raise UserError(
                 f"the runs are of {len(tasks)} tasks ({', '.join(tasks[:5])}{', ...' if len(tasks) > 5 else ''}); "
                 "their returns have different scales",
                 hint=f"select one: runs.where(task={tasks[0]!r})",
             )
-        if len(self._results) > 1 and any(seed_key(found.run.identity, found.folder).alone for found in self._results):
+        if len(self._held) > 1 and any(seed_key(found.run.identity, found.folder).alone for found in self._held):
             raise UserError("the environment of a run is unknown", hint=UNKNOWN_ENVIRONMENT.partition("; ")[2])
-        means = (result.mean_return for result in self._results)
+        means = (result.mean_return for result in self._held)
         return np.array([mean for mean in means if mean is not None], np.float64)
 
     def episodes(self) -> Table:
         """Returns one row per episode of all runs: see ``Result.episodes``."""
         from a2perf.api.run_tables import episode_table
 
-        return episode_table([result.run for result in self._results])
+        return episode_table([result.run for result in self._held])
 
     def steps(self) -> Table:
         """Returns one row per step of all runs: see ``Result.steps``."""
         self._need_runs("listed")
-        return concatenated([result.steps() for result in self._results])
+        return concatenated([result.steps() for result in self._held])
 
     def latency(self) -> Table:
         """Returns one row per timed call of a policy, in seconds: which call, and what the time includes."""
         from a2perf.api.run_tables import latency_table
 
-        return latency_table([result.run for result in self._results])
+        return latency_table([result.run for result in self._held])
 
     def curves(self) -> Table:
         """Returns one row per point of the training curves: step, return, and seconds since the first point."""
         from a2perf.api.run_tables import curve_table
 
-        return curve_table([result.run for result in self._results])
+        return curve_table([result.run for result in self._held])
 
     def table(self, *, metrics: Collection[str] | None = None) -> Table:
         """Returns one row per run: identity, state and metrics.
@@ -225,7 +203,7 @@ class Runs(Sequence[Result], Tabular):
         """
         from a2perf.api.run_tables import run_table
 
-        return run_table(self._results, metrics)
+        return run_table(self._held, metrics)
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draws the runs, one panel per task, one colour per algorithm.
@@ -243,10 +221,10 @@ class Runs(Sequence[Result], Tabular):
         """
         from a2perf.api.figures import runs_figure
 
-        return runs_figure([result.run for result in self._results], kind)
+        return runs_figure([result.run for result in self._held], kind)
 
     def _need_runs(self, done: str) -> None:
-        if not self._results:
+        if not self._held:
             raise ConfigError(
                 f"the selection holds no runs to be {done}", hint="check the conditions of where(), or the paths"
             )
@@ -254,11 +232,7 @@ class Runs(Sequence[Result], Tabular):
     def __repr__(self) -> str:
         from a2perf.api.result_text import runs_text
 
-        return runs_text(self._results)
-
-    if TYPE_CHECKING:
-        _results: tuple[Result, ...]
-        _scores: dict[str, Scores]
+        return runs_text(self._held)
 
 
 def _meets(result: Result, name: str, wanted: object) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mea
 if TYPE_CHECKING:
     import pandas
 
+T = TypeVar("T")
 _PANDAS_DTYPES: dict[Kind, str] = {"int": "Int64", "bool": "boolean"}
 """Types of pandas for whole numbers and truth values with missing ones."""
 
@@ -57,6 +58,38 @@ class Tabular:
         frame = pandas.DataFrame(series, columns=list(series))
         frame.attrs = {"units": dict(table.units), "provenance": dict(table.provenance), "title": table.title}
         return frame
+
+
+class Records(Sequence[T], Tabular):
+    """An immutable sequence that converts to a data frame; a slice is of the same type.
+
+    Args:
+        held: the items.
+    """
+
+    _held: tuple[T, ...]
+
+    def __init__(self, held: Iterable[T] = ()) -> None:
+        object.__setattr__(self, "_held", tuple(held))
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> T | Self:
+        return type(self)(self._held[index]) if isinstance(index, slice) else self._held[index]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._held)
+
+    def __eq__(self, other: object) -> bool:
+        return self._held == other._held if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._held)
 
 
 class Table(Columns, Tabular):
