@@ -24,12 +24,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from tests.waiting import Child
+
+if TYPE_CHECKING:
+    from tests.report.browser import Browser
 
 # Drawn examples are the same in every run: a change is judged by what it did, not by luck. The slow tests search
 # further with `--hypothesis-profile search`. No example has a time limit, because machines are loaded.
@@ -365,3 +368,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         mends = [GROUPS[name].hint for name in group.split(", ") if name in GROUPS]
         line = f"{group:<28} {count:>4}  {reason}"
         terminalreporter.write_line(f"{line}  [hint: {'; '.join(mends)}]" if mends else line)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A headless Chromium; one per module, since starting it takes seconds."""
+    from tests.report.browser import Browser
+
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    yield started
+    started.close()

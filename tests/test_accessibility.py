@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ PAGE = (
     "<style>@media (prefers-color-scheme: dark) {{ body {{ background: #000; color: #eee }} {dark} }}</style></head>"
     "<body><main><h1>Title</h1>{body}</main></body></html>"
 )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 def test_a_good_page_has_no_problems_as_a_file_and_served(browser: Browser, tmp_path: Path) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import filelock
 import pytest
-
-from tests.report.browser import Browser
 
 
 @pytest.fixture(scope="session")
@@ -44,11 +41,3 @@ def _build(repository: Path, tmp_path_factory: pytest.TempPathFactory, name: str
             done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A headless Chromium."""
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,13 +28,6 @@ pytestmark = [pytest.mark.group("chromium"), pytest.mark.timeout(180)]
 def page(rivals_report: Path) -> Path:
     """The page of a report of three rivals with three seeds each, one of them with measured energy."""
     return rivals_report
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
 
 
 def _chart(browser: Browser, title: str) -> str:

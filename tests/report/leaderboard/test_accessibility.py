@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,20 +15,13 @@ from tests.report.browser import Browser
 pytestmark = pytest.mark.group("chromium")
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    started = Browser(tmp_path_factory.mktemp("profile"))
-    yield started
-    started.close()
-
-
-def test_pages_of_the_leaderboard_are_accessible(chromium: Browser, built: LeaderboardFiles) -> None:
+def test_pages_of_the_leaderboard_are_accessible(browser: Browser, built: LeaderboardFiles) -> None:
     site = built.page.parent
     pages = [built.page, next(site.glob("tasks/trot-*.html")), next(site.glob("submissions/crasher-*/index.html"))]
-    assert [problem for page in pages for problem in problems(chromium, page)] == []
+    assert [problem for page in pages for problem in problems(browser, page)] == []
 
 
-def test_page_of_a_competition_is_accessible(chromium: Browser, tmp_path: Path) -> None:
+def test_page_of_a_competition_is_accessible(browser: Browser, tmp_path: Path) -> None:
     results = [
         EntrantResults("ada", [TaskStanding(task="one", held_out=True, returns=[-1.5])], rank=1, mean=-1.5),
         EntrantResults("bob", [TaskStanding(task="one", held_out=True, failures=[["timeout", "too slow"]])]),
@@ -37,4 +29,4 @@ def test_page_of_a_competition_is_accessible(chromium: Browser, tmp_path: Path) 
     page = tmp_path / "index.html"
     front = FrontPage("Cup", [("Sandbox", "bubblewrap")], "ab" * 32, "then", "now", ["a problem"], results, "cd" * 32)
     page.write_text(competition_page(front))
-    assert problems(chromium, page) == []
+    assert problems(browser, page) == []

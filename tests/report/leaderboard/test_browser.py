@@ -16,11 +16,9 @@ NOTHING_WIDER = "return document.documentElement.scrollWidth - document.document
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The driver of a headless Chromium; one for the module, since starting it takes seconds."""
-    started = Browser(tmp_path_factory.mktemp("profile"))
-    yield started.driver
-    started.close()
+def browser(browser: Browser) -> Any:
+    """The driver of the browser."""
+    return browser.driver
 
 
 def _task_page(built: LeaderboardFiles, task: str) -> Path:

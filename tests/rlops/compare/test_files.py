@@ -141,28 +141,20 @@ def test_page_is_whole_in_itself(written: Written) -> None:
 
 
 @pytest.mark.group("chromium")
-def test_page_works_in_a_browser_at_any_width(written: Written, tmp_path: Path) -> None:
-    browser = Browser(tmp_path / "profile")
-    try:
-        for width in (1280, 390):
-            browser.open(written.folder / "compare.html", width=width, dark=width == 390)
-            assert browser.complaints() == []
-            assert browser.run("return document.documentElement.scrollWidth") <= width
-        boxes = browser.run("return document.querySelectorAll('#s1-chart .controls input').length")
-        assert boxes == 2 + 6  # two groups and their runs
-        lines = "[...document.querySelectorAll('#s1-chart svg [id^=\"s1v0-s0-\"]')]"
-        seen = f"return {lines}.filter(e => e.getClientRects().length).length"
-        assert browser.run(seen) > 3
-        browser.run("document.querySelector('#s1-chart .controls input').click()")
-        assert browser.run(seen) == 0
-    finally:
-        browser.close()
+def test_page_works_in_a_browser_at_any_width(written: Written, browser: Browser) -> None:
+    for width in (1280, 390):
+        browser.open(written.folder / "compare.html", width=width, dark=width == 390)
+        assert browser.complaints() == []
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+    boxes = browser.run("return document.querySelectorAll('#s1-chart .controls input').length")
+    assert boxes == 2 + 6  # two groups and their runs
+    lines = "[...document.querySelectorAll('#s1-chart svg [id^=\"s1v0-s0-\"]')]"
+    seen = f"return {lines}.filter(e => e.getClientRects().length).length"
+    assert browser.run(seen) > 3
+    browser.run("document.querySelector('#s1-chart .controls input').click()")
+    assert browser.run(seen) == 0
 
 
 @pytest.mark.group("chromium")
-def test_page_is_accessible(written: Written, tmp_path: Path) -> None:
-    browser = Browser(tmp_path / "profile")
-    try:
-        assert problems(browser, written.folder / "compare.html") == []
-    finally:
-        browser.close()
+def test_page_is_accessible(written: Written, browser: Browser) -> None:
+    assert problems(browser, written.folder / "compare.html") == []
