@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -87,13 +86,3 @@ def test_an_uncaught_error_shows_the_words_of_the_command() -> None:
         "a2perf.errors.ConfigError: 'dog_pce' is not a task of any domain; did you mean 'dog_pace'?\n"
         "  Hint: choose a task from `a2perf envs list`\n"
     )
-
-
-def test_errors_survive_a_pickle() -> None:
-    import pickle
-
-    with pytest.raises(UserError) as caught:
-        a2perf.read_run("nowhere")
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert (type(again), str(again)) == (type(caught.value), str(caught.value))
-    assert json.dumps(str(again))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 import pickle
-import subprocess
 import sys
 from typing import Any
 
@@ -174,15 +172,6 @@ def test_a_missing_library_names_the_extra(table: Table, monkeypatch: pytest.Mon
     )
 
 
-def test_importing_tables_loads_no_library() -> None:
-    code = (
-        "import sys, a2perf.api.results, a2perf.api.scoring\n"
-        "print([name for name in ('pandas', 'matplotlib', 'scipy') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_tables_are_concatenated_with_missing_values() -> None:
     first = Table({"x": [1, 2], "t": [0.1, 0.2]}, title="first", units={"t": "s"}, provenance={"t": "measured"})
     frame = concatenated([first, Table({"x": [3], "ok": [True]}, title="second")]).to_pandas()
@@ -262,10 +251,3 @@ def test_any_table_prints_pickles_and_converts(table: Table) -> None:
 def _plain(table: Table, name: str) -> list[Any]:
     values = table[name]
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
-
-
-def test_help_describes_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    builtins.help(Table)
-    text = capsys.readouterr().out
-    for word in ("to_pandas", "Example", "units", "read-only array"):
-        assert word in text

@@ -21,11 +21,7 @@ def runs(tmp_path: Path) -> RunMaker:
 @pytest.fixture
 def inference_run(runs: RunMaker) -> RunMaker:
     """One finished inference run with everything in it, at ``runs/gait``."""
-    runs.manifest("gait", "inference")
-    runs.rollouts("gait", [120.0, 122.0, 124.0, 118.0, 40.0])
-    runs.latency("gait")
-    runs.costs("gait", "inference")
-    runs.strip("gait")
+    runs.complete("gait")
     return runs
 
 

@@ -110,6 +110,14 @@ class RunMaker:
         env_id = "QuadrupedLocomotion-DogPace-v0"
         write_record(path, RolloutResults(task=task or "dog_pace", env_id=env_id, episodes=episodes))
 
+    def complete(self, root: str) -> None:
+        """Writes a finished inference run with everything in it."""
+        self.manifest(root, "inference")
+        self.rollouts(root, [120.0, 122.0, 124.0, 118.0, 40.0])
+        self.latency(root)
+        self.costs(root, "inference")
+        self.strip(root)
+
     def scored(
         self, name: str, task: tuple[str, ProtocolTask], seed: int, scores: list[float], *, fingerprint: str = ""
     ) -> None:

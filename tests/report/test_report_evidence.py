@@ -13,7 +13,8 @@ import pytest
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text
 from a2perf.records import Failure, FailureKind, RunState
-from a2perf.report.run_numbers import Measure, find
+from a2perf.report.run_numbers import Measure
+from a2perf.report.run_numbers import find as find_quantity
 from a2perf.report.run_numbers import measures as measures_of
 from a2perf.report.run_sections import uncertainty_table
 from a2perf.report.tables import Quantity
@@ -30,22 +31,24 @@ def measures(run: Run) -> list[Measure]:
     return measures_of(run, "corrected")
 
 
+def find(found: list[Measure], key: str) -> Quantity:
+    quantity = find_quantity(found, key)
+    assert quantity is not None, key
+    return quantity
+
+
 def test_every_number_of_a_run_has_its_value_unit_and_provenance(inference_run: RunMaker) -> None:
     found = measures(_only(inference_run))
     score = find(found, "returns")
-    assert score is not None
     assert (score.value, score.n) == (pytest.approx(104.8), 5)
     assert score.spread == pytest.approx(np.std([120.0, 122.0, 124.0, 118.0, 40.0], ddof=1))
     energy = find(found, "energy_gross")
-    assert energy is not None
     assert (energy.unit, energy.provenance, energy.method) == ("kWh", "estimated", "cpu=tdp_model:table")
     latency = find(found, "latency_infer_once_median")
-    assert latency is not None
     assert latency.method is not None
     assert "infer_once only" in latency.method
     assert "participant process" in latency.method
     peak = find(found, "memory_pss_peak")
-    assert peak is not None
     assert (peak.value, peak.unit, peak.provenance) == (227 * 2**20, "bytes", "measured")
     assert all(measure.quantity.unit for measure in found if measure.key.startswith(("energy", "power", "latency")))
 
@@ -53,8 +56,6 @@ def test_every_number_of_a_run_has_its_value_unit_and_provenance(inference_run: 
 def test_net_energy_stands_beside_gross(inference_run: RunMaker) -> None:
     found = measures(_only(inference_run))
     gross, net = find(found, "energy_gross"), find(found, "energy_net")
-    assert gross is not None
-    assert net is not None
     assert net.value == pytest.approx(0.8 * (gross.value or 0))
 
 
@@ -102,7 +103,7 @@ def test_a_broken_manifest_leaves_the_measurements_readable(
     run = _only(inference_run)
     assert run.state == "unreadable"
     assert words in " ".join(run.conditions)
-    assert find(measures(run), "returns") is not None
+    assert find(measures(run), "returns")
 
 
 def test_a_newer_schema_is_said_and_not_guessed_at(inference_run: RunMaker) -> None:
@@ -111,7 +112,7 @@ def test_a_newer_schema_is_said_and_not_guessed_at(inference_run: RunMaker) -> N
     run = _only(inference_run)
     assert not run.episodes
     assert "schema 99" in " ".join(run.conditions)
-    assert find(measures(run), "latency_infer_once_median") is not None
+    assert find(measures(run), "latency_infer_once_median")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,6 @@ def test_a_killed_run_shows_the_episodes_of_its_journal(runs: RunMaker) -> None:
     run = _only(runs)
     assert run.state == "unfinished"
     score = find(measures(run), "returns")
-    assert score is not None
     assert (score.value, score.n) == (100.0, 2)
     assert "2 episode(s) of the journal" in " ".join(run.conditions)
 
@@ -164,7 +164,6 @@ def test_energy_of_a_killed_run_comes_from_its_csv_each_attempt_counted_once(run
     )
     run = _only(runs)
     energy = find(measures(run), "energy_gross")
-    assert energy is not None
     assert (energy.value, energy.provenance, energy.method) == (pytest.approx(0.5), "measured", "rapl")
     assert "1 row(s) with a wrong number of cells left out" in " ".join(run.conditions)
 
@@ -183,7 +182,6 @@ def test_tasks_of_a_generalization_run_are_reported_one_by_one(runs: RunMaker) -
     by_task = {measure.task: measure.quantity.value for measure in found if measure.key == "returns"}
     assert by_task == {"dog_pace": 15.0, "dog_trot": 30.0}
     overall = find(found, "generalization")
-    assert overall is not None
     assert overall.value == 22.5
     assert run.details.task_failures["dog_spin"].kind is FailureKind.TIMEOUT
 
@@ -227,7 +225,6 @@ def test_costs_of_a_generalization_run_are_summed_over_its_tasks(runs: RunMaker)
     assert total == pytest.approx(sum(part or 0 for part in parts))
     assert gross[0].quantity.provenance == "estimated"
     peak = find(found, "memory_rss_peak")
-    assert peak is not None
     assert peak.value == 290 * 2**20
 
 
@@ -240,6 +237,5 @@ def test_contributions_to_the_uncertainty_of_energy_are_a_table(inference_run: R
     assert value.spread == pytest.approx(2 * sum((cause.value or 0.0) ** 2 for cause in causes) ** 0.5)
     assert [cause.value == 0 for cause in causes] == [True, False, True, False]
     energy = find(measures(run), "energy_gross")
-    assert energy is not None
     assert energy.spread == pytest.approx(value.spread)
     assert energy.spread_kind == "expanded uncertainty of the measurement, k = 2"

@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf.cli.report import report as report_command
-from a2perf.errors import UserError
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.report import write_report
 from a2perf.report.page import content_hash
@@ -60,20 +59,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of a finished, a noisy, a hostile failed and a killed run, beside the runs it is about."""
     top = tmp_path_factory.mktemp("report")
     runs = RunMaker(top / "runs")
-    runs.manifest("gait", "inference")
-    runs.rollouts("gait", [120.0, 122.0, 124.0, 118.0, 40.0])
-    runs.latency("gait")
-    runs.costs("gait", "inference")
-    runs.strip("gait")
+    runs.complete("gait")
     runs.training("ars")
     runs.costs("ars", "train", noisy=("load 3.1 on 2 cores",))
     failure = Failure(
-        kind=FailureKind.EXCEPTION,
-        where="train",
-        message=HOSTILE,
-        traceback="File train.py\nBoom",
+        kind=FailureKind.EXCEPTION, where="train", message=HOSTILE, traceback="File train.py\nBoom",
         log="logs/participant.log",
-    )
+    )  # fmt: skip
     runs.failed("evil", failure, log="working\n" * 50 + "the last line")
     runs.manifest("killed", "inference", state=RunState.RUNNING)
     runs.rollouts("killed", [90.0])
@@ -183,12 +175,6 @@ def test_different_fingerprints_never_share_a_table(runs: RunMaker) -> None:
         runs.rollouts(name, [100.0, 101.0])
     settings = results_by_task(read_runs([runs.top]), "corrected")
     assert [(setting.fingerprint, setting.algorithms) for setting in settings] == [("11", ("a", "b")), ("22", ("c",))]
-
-
-def test_a_folder_that_cannot_be_written_is_a_mendable_error(inference_run: RunMaker, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
-        write_report(read_runs([inference_run.top / "gait"]), tmp_path / "file")
 
 
 def test_the_command_says_where_the_report_is(runs: RunMaker, tmp_path: Path) -> None:
