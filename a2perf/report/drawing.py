@@ -14,6 +14,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 from markupsafe import Markup, escape
@@ -217,6 +218,19 @@ def new_figure(height_in: float = 2.8) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in))
 
 
+_KINDS: ContextVar[tuple[str, ...]] = ContextVar("_KINDS", default=("svg", "pdf"))
+
+
+@contextlib.contextmanager
+def only_in_pages() -> Iterator[None]:
+    """Draws charts for a page alone, without a PDF each, which takes most of the time."""
+    before = _KINDS.set(("svg",))
+    try:
+        yield
+    finally:
+        _KINDS.reset(before)
+
+
 def single(name: str, title: str, caption: str, description: str, build: Callable[[], Figure]) -> Chart:
     """Draws a chart of one view that nothing is read out of."""
     made = pictures(build, ("svg", "pdf"))
@@ -229,20 +243,17 @@ def interactive(
     caption: str,
     description: str,
     builds: dict[str, Callable[[], Drawing]],
-    *,
-    paper: bool = True,
 ) -> Chart:
     """Draws a chart with series that can be hidden and read out.
 
     Args:
         name: stem of its files; views but the first add their scale to it.
         builds: by scale, ``"linear"`` or ``"log"``; the first is the one that is shown.
-        paper: make the PDF too; a page alone has no use for it.
     """
     views: list[View] = []
     series: tuple[ChartSeries, ...] = ()
     for scale, build in builds.items():
-        drawing, made = _pictures(build, ("svg", "pdf") if paper else ("svg",))
+        drawing, made = _pictures(build, _KINDS.get())
         assert isinstance(drawing, Drawing)
         series = drawing.series
         views.append(

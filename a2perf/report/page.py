@@ -23,6 +23,7 @@ from a2perf.report.compared_charts import colour_of
 from a2perf.report.conditions import shared
 from a2perf.report.content import Report
 from a2perf.report.drawing import inline_svg
+from a2perf.report.markdown import FIGURES
 from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import to_html
 
@@ -42,8 +43,8 @@ TERMS = {
 _QUOTED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def to_page(report: Report) -> str:
-    """Renders a report as one HTML document."""
+def to_page(report: Report, *, figures: str = FIGURES) -> str:
+    """Renders a report as one HTML document; ``figures``: folder of the files of its charts, if there are any."""
     formulas = {name: metric.formula for name, metric in registry.all_metrics().items()}
     return render(
         "report.html",
@@ -51,6 +52,7 @@ def to_page(report: Report) -> str:
         conditions=shared(report.conditions),
         formulas=formulas,
         terms=TERMS,
+        figures=figures,
     )
 
 

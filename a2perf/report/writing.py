@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf.report.content import make_report
+from a2perf.report.drawing import only_in_pages
 from a2perf.report.latex import latex_document, score_table_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
 from a2perf.report.page import to_page
@@ -67,6 +69,14 @@ def write_report(
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror}", hint="choose another folder with -o") from error
     return ReportFiles(out / "index.html", record, report.overview, report.summary.sentence)
+
+
+def write_page(runs: Sequence[Run], out: Path, title: str) -> None:
+    """Writes the page of a report alone, into an empty folder, in half the time."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with only_in_pages():
+        write_atomic(out / "index.html", to_page(make_report(runs, title), figures=""))
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes | str], endings: Sequence[str]) -> None:

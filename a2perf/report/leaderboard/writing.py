@@ -241,13 +241,13 @@ def _write_reports(found: Found, out: Path, processes: int, progress: Progress) 
 
 
 def _write_report(out: Path, page: str, entries: Sequence[EntryRuns]) -> str:
-    from a2perf.report.writing import write_report
+    from a2perf.report.writing import write_page
     from a2perf.runs import read_runs
 
     bundles = [folder.path for entry in entries for folder in entry.folders]
     try:
         title = submission_title(entries[0].key.name, entries[0].info)
-        write_report(read_runs(bundles), out / SUBMISSIONS / page / REPORT, title=title)
+        write_page(read_runs(bundles), out / SUBMISSIONS / page / REPORT, title)
     except UserError as error:
         return error.message
     except Exception as error:  # files of strangers may trigger any bug; the other pages must still be written

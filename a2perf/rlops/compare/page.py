@@ -10,7 +10,7 @@ import jinja2
 from a2perf._version import __version__
 from a2perf.arrays import Values
 from a2perf.report import compared_charts as compared
-from a2perf.report.drawing import Chart, interactive
+from a2perf.report.drawing import Chart, interactive, only_in_pages
 from a2perf.report.page import render
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.figures import Curves, x_label
@@ -31,6 +31,7 @@ _MOST_SINGLE_RUNS = 60
 _LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
 
 
+@only_in_pages()
 def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
     """Renders a comparison as one HTML document.
 
@@ -79,7 +80,6 @@ def _curve_charts(comparison: ComparedGroups, lines: Curves, *, time: bool) -> l
                 f"{panel.metric}: mean over runs with its 95 % interval.",
                 "; ".join(f"{line.name} ends at {_last(line.mean)}" for line in drawn if line.mean is not None) + ".",
                 {"linear": partial(compared.lines, drawn, x_name=label, y_name=panel.metric)},
-                paper=False,
             )
         )
     return charts
