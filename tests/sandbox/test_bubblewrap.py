@@ -2,43 +2,21 @@
 
 import os
 import shutil
-import signal
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from a2perf.errors import InfrastructureError
 from a2perf.sandbox import Limits, SandboxSpec, bubblewrap, get_sandbox
-from a2perf.sandbox.guard.tree import descendants
 from tests.killed_python import kill_first_starts
-from tests.waiting import Child, is_alive, until
 
 pytestmark = pytest.mark.group("bwrap")
 MIB = 2**20
 
 
-def run(folder: Path, code: str, **changes):
-    """Runs Python code confined; returns its ending and what it printed."""
-    for name in ("work", "logs"):
-        (folder / name).mkdir(exist_ok=True)
-    spec = SandboxSpec(
-        argv=(sys.executable, "-I", "-S", "-c", textwrap.dedent(code)),
-        **{
-            "cwd": folder / "work", "env": {"PATH": os.defpath, "ONLY": "this"}, "writable": [folder / "work"],
-            "stdout": folder / "logs" / "out", "stderr": folder / "logs" / "err", **changes,
-        },
-    )  # fmt: skip
-    ending = get_sandbox("bubblewrap").start(spec).wait(300)
-    assert ending is not None
-    return ending, (folder / "logs" / "out").read_text().splitlines(), (folder / "logs" / "err").read_text()
-
-
-def test_program_is_nobody_special_in_a_world_of_its_own(tmp_path: Path) -> None:
+def test_program_is_nobody_special_in_a_world_of_its_own(run) -> None:
     ending, lines, _ = run(
-        tmp_path,
         """
         import os, socket
         status = open("/proc/self/status").read()
@@ -50,6 +28,7 @@ def test_program_is_nobody_special_in_a_world_of_its_own(tmp_path: Path) -> None
         print(sorted(set(os.listdir("/")) - {"bin", "sbin", "lib", "lib32", "lib64"}))
         print(os.listdir("/etc/ssh") if os.path.exists("/etc/ssh") else "no /etc/ssh")
         """,
+        "bubblewrap",
     )
     assert ending.exit_code == 0
     assert lines[0].startswith("1000 1000 a2perf this")
@@ -72,10 +51,9 @@ def test_a_probe_that_is_killed_from_outside_does_not_hide_the_level(
     assert bubblewrap._probe.__wrapped__(program).refusal == ""
 
 
-def test_scratch_space_is_its_own_limited_and_gone_afterwards(tmp_path: Path) -> None:
+def test_scratch_space_is_its_own_limited_and_gone_afterwards(run) -> None:
     mark = f"/tmp/a2perf-mark-{os.getpid()}"
     _, lines, _ = run(
-        tmp_path,
         f"""
         open({mark!r}, "w").write("x")
         for folder in ("/tmp", "/dev/shm"):
@@ -88,42 +66,43 @@ def test_scratch_space_is_its_own_limited_and_gone_afterwards(tmp_path: Path) ->
         except OSError as error:
             print(error.errno)
         """,
+        "bubblewrap",
         limits=Limits(scratch_bytes=MIB),
     )
     assert lines == ["/tmp full", "/dev/shm full", "30"]
     assert not os.path.exists(mark)
 
 
-def test_what_it_writes_belongs_to_the_evaluator(tmp_path: Path) -> None:
-    run(tmp_path, "import os; os.mkdir('deep'); open('deep/file', 'w').write('x'); os.chmod('deep', 0o700)")
+def test_what_it_writes_belongs_to_the_evaluator(run, tmp_path: Path) -> None:
+    run("import os; os.mkdir('deep'); open('deep/file', 'w').write('x'); os.chmod('deep', 0o700)", "bubblewrap")
     written = tmp_path / "work" / "deep" / "file"
     assert written.stat().st_uid == os.getuid()
     written.unlink()
     written.parent.rmdir()
 
 
-def test_network_is_there_when_it_was_asked_for(tmp_path: Path) -> None:
-    _, lines, _ = run(tmp_path, "import socket; print(len(socket.if_nameindex()))", network=True)
+def test_network_is_there_when_it_was_asked_for(run) -> None:
+    _, lines, _ = run("import socket; print(len(socket.if_nameindex()))", "bubblewrap", network=True)
     outside = len(os.listdir("/sys/class/net"))
     assert lines == [str(outside)]
 
 
-def test_device_is_there_only_when_it_was_given(tmp_path: Path) -> None:
+def test_device_is_there_only_when_it_was_given(run) -> None:
     code = "import os; print(os.path.exists('/dev/full'), os.listdir('/sys/devices')[:0])"
-    _, lines, _ = run(tmp_path, code)
+    _, lines, _ = run(code, "bubblewrap")
     assert lines[:1] == ["True []"]
     code = "print(open('/dev/mem', 'rb').name)" if not os.path.exists("/dev/fuse") else "print(open('/dev/fuse').name)"
-    _, lines, error = run(tmp_path, code)
+    _, lines, error = run(code, "bubblewrap")
     assert lines == []
     assert "Error" in error
     if os.path.exists("/dev/fuse") and os.access("/dev/fuse", os.R_OK):
-        _, lines, _ = run(tmp_path, code, devices=[Path("/dev/fuse")])
+        _, lines, _ = run(code, "bubblewrap", devices=[Path("/dev/fuse")])
         assert lines == ["/dev/fuse"]
 
 
-def test_path_that_is_missing_is_the_hosts_fault(tmp_path: Path) -> None:
+def test_path_that_is_missing_is_the_hosts_fault(run, tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="nothing does not exist"):
-        run(tmp_path, "pass", readable=[tmp_path / "nothing"])
+        run("pass", "bubblewrap", readable=[tmp_path / "nothing"])
 
 
 def test_program_that_is_missing_ends_with_the_reason(tmp_path: Path) -> None:
@@ -134,50 +113,6 @@ def test_program_that_is_missing_ends_with_the_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 127, 255])
-def test_status_is_that_of_the_program(tmp_path: Path, status: int) -> None:
-    ending, _, _ = run(tmp_path, f"raise SystemExit({status})")
+def test_status_is_that_of_the_program(run, status: int) -> None:
+    ending, _, _ = run(f"raise SystemExit({status})", "bubblewrap")
     assert (ending.exit_code, ending.signal) == (status, None)
-
-
-EVALUATOR = """
-import sys, time
-from pathlib import Path
-from a2perf.sandbox import SandboxSpec, get_sandbox
-
-folder = Path(sys.argv[1])
-spec = SandboxSpec(
-    argv=(sys.executable, "-I", "-S", "-c", (folder / "program.py").read_text()), cwd=folder, env={},
-    writable=[folder, folder / "scratch"], temporary=(folder / "scratch",),
-)
-confined = get_sandbox("bubblewrap").start(spec)
-print(confined.tree_root, flush=True)
-time.sleep(600)
-"""
-
-FORKS = """
-import os, signal, time
-for _ in range(3):
-    if os.fork() == 0:
-        os.setsid()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        time.sleep(600)
-open("ready", "w").close()
-time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_outlives_an_evaluator_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "scratch").mkdir()
-    (tmp_path / "program.py").write_text(FORKS)
-    evaluator = Child([sys.executable, "-c", EVALUATOR, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert evaluator.stdout is not None
-    with evaluator, evaluator.stdout:
-        root = int(evaluator.stdout.readline())
-        until((tmp_path / "ready").exists)
-        tree = [root, *descendants(root)]
-        assert len(tree) >= 6  # the guard, bubblewrap twice, the program and three of its own
-        evaluator.send_signal(number)
-        evaluator.wait(300)
-        until(lambda: not any(map(is_alive, tree)) and not (tmp_path / "scratch").exists())

@@ -14,23 +14,13 @@ from a2perf.sandbox import (
     strongest_level,
     task_clock,
 )
-from a2perf.sandbox.interface import _levels
 
 
 @pytest.fixture
-def bubblewrap_missing():
-    before = dict(_levels)
+def bubblewrap_missing(registry_restored):
     register_sandbox(
         "bubblewrap", Level(lambda: ProcessSandbox(confined=True), lambda: "no bwrap here", "apt-get install it")
     )
-    yield
-    _levels.clear()
-    _levels.update(before)
-
-
-@pytest.fixture
-def no_groups(monkeypatch):
-    monkeypatch.setattr(limits, "place", lambda: limits.GroupParent(2, {}))
 
 
 def test_strongest_is_the_better_of_process_and_bubblewrap(bubblewrap_missing) -> None:
@@ -62,7 +52,7 @@ def test_misspelt_level_is_an_error_whatever_is_allowed() -> None:
         choose_sandbox("bublewrap", Limits(), allow_weaker=True)
 
 
-def test_limit_that_nothing_enforces_is_an_error_or_named(no_groups) -> None:
+def test_limit_that_nothing_enforces_is_an_error_or_named(no_control_groups) -> None:
     with pytest.raises(UserError, match="cpus needs a writable control group") as caught:
         choose_sandbox("process", Limits(cpus=1))
     assert "--allow-weaker" in str(caught.value.hint)
@@ -71,7 +61,7 @@ def test_limit_that_nothing_enforces_is_an_error_or_named(no_groups) -> None:
     assert "cpus" in lost[0]
 
 
-def test_limit_on_memory_without_a_control_group_is_an_error_or_named(no_groups) -> None:
+def test_limit_on_memory_without_a_control_group_is_an_error_or_named(no_control_groups) -> None:
     with pytest.raises(UserError, match="memory_bytes needs a writable control group"):
         choose_sandbox("process", Limits(memory_bytes=2**30))
     sandbox, lost = choose_sandbox("process", Limits(memory_bytes=2**30), allow_weaker=True)
@@ -80,7 +70,7 @@ def test_limit_on_memory_without_a_control_group_is_an_error_or_named(no_groups)
     assert any("no control group: the limit binds each process" in phrase for phrase in sandbox.missing())
 
 
-def test_account_that_misses_processes_is_named(no_groups, monkeypatch) -> None:
+def test_account_that_misses_processes_is_named(no_control_groups, monkeypatch) -> None:
     def named(sandbox) -> list[str]:
         return [phrase for phrase in sandbox.missing() if phrase.startswith("uncounted processor time and energy")]
 
@@ -106,5 +96,5 @@ def test_limits_at_level_none_are_an_error_or_named() -> None:
     assert lost == ["memory_bytes needs the level 'process'"]
 
 
-def test_host_without_control_groups_says_that_limits_are_sampled(no_groups) -> None:
+def test_host_without_control_groups_says_that_limits_are_sampled(no_control_groups) -> None:
     assert not any("by the kernel" in sentence for sentence in get_sandbox("process").guarantees())

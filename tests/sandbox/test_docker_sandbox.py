@@ -4,9 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,18 +32,6 @@ def address(engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", engine.host)
 
 
-def specification(folder: Path, code: str, **changes) -> SandboxSpec:
-    for name in ("work", "logs"):
-        (folder / name).mkdir(exist_ok=True)
-    return SandboxSpec(
-        argv=(sys.executable, "-I", "-S", "-c", textwrap.dedent(code)),
-        **{
-            "cwd": folder / "work", "env": {"ONLY": "this"}, "writable": [folder / "work"],
-            "stdout": folder / "logs" / "out", "stderr": folder / "logs" / "err", **changes,
-        },
-    )  # fmt: skip
-
-
 def left(engine: DockerEngine) -> list[str]:
     client = engine.client()
     try:
@@ -55,7 +41,7 @@ def left(engine: DockerEngine) -> list[str]:
         client.close()
 
 
-def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngine, tmp_path: Path) -> None:
+def test_program_runs_contained_and_writes_for_the_evaluator(start, engine: DockerEngine, tmp_path: Path) -> None:
     read, write = os.pipe()
     code = f"""
     import os, socket
@@ -72,11 +58,10 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
     os.write({write}, b"through")
     raise SystemExit(7)
     """
+    (tmp_path / "work").mkdir()
     home = tmp_path / "home"
     home.mkdir()
-    spec = specification(tmp_path, code, fds=(write,))
-    spec = replace(spec, writable=[*spec.writable, home], temporary=(home,))
-    confined = get_sandbox("docker").start(spec)
+    confined = start(code, "docker", fds=(write,), writable=[tmp_path / "work", home], temporary=(home,))
     os.close(write)
     assert os.read(read, 100) == b"through"
     ending = confined.wait(300)
@@ -91,8 +76,8 @@ def test_program_runs_contained_and_writes_for_the_evaluator(engine: DockerEngin
     assert ending.peak_memory_bytes
 
 
-def test_tree_is_known_by_the_hosts_process_ids(tmp_path: Path) -> None:
-    confined = get_sandbox("docker").start(specification(tmp_path, "import time; time.sleep(600)"))
+def test_tree_is_known_by_the_hosts_process_ids(start, tmp_path: Path) -> None:
+    confined = start("import time; time.sleep(600)", "docker")
     try:
         assert "sleep(600)" in Path(f"/proc/{confined.pid}/cmdline").read_text()
         parent = Path(f"/proc/{confined.pid}/stat").read_text().rpartition(")")[2].split()[1]
@@ -104,25 +89,24 @@ def test_tree_is_known_by_the_hosts_process_ids(tmp_path: Path) -> None:
     assert ending.killed
 
 
-def test_signal_and_memory_limit_are_told(tmp_path: Path) -> None:
+def test_signal_and_memory_limit_are_told(start, tmp_path: Path) -> None:
     code = "import mmap\nblock = mmap.mmap(-1, 100 * 2**20)\nfor at in range(0, len(block), 4096): block[at] = 1"
-    ending = get_sandbox("docker").start(specification(tmp_path, code, limits=Limits(memory_bytes=64 * MIB))).wait(300)
+    ending = start(code, "docker", limits=Limits(memory_bytes=64 * MIB)).wait(300)
     assert (ending.signal, ending.oom_kills) == (signal.SIGKILL, 1)
 
 
-def test_link_that_it_leaves_is_not_followed_when_its_files_are_handed_over(tmp_path: Path) -> None:
+def test_link_that_it_leaves_is_not_followed_when_its_files_are_handed_over(start, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.touch()
     before = outside.stat()
     code = f"import os; os.symlink({str(outside)!r}, 'link')"
-    get_sandbox("docker").start(specification(tmp_path, code)).wait(300)
+    start(code, "docker").wait(300)
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
-def test_path_that_is_missing_is_the_hosts_fault(engine: DockerEngine, tmp_path: Path) -> None:
-    spec = specification(tmp_path, "pass", readable=[tmp_path / "nothing"])
+def test_path_that_is_missing_is_the_hosts_fault(start, engine: DockerEngine, tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="nothing"):
-        get_sandbox("docker").start(spec)
+        start("pass", "docker", readable=[tmp_path / "nothing"])
     assert left(engine) == []
 
 
@@ -157,12 +141,14 @@ def test_container_ends_with_an_evaluator_that_is_killed(engine: DockerEngine) -
     until(lambda: not left(engine) and not os.path.exists(f"/proc/{pid}"))
 
 
-def test_container_that_was_made_and_forgotten_is_removed_by_the_next(engine: DockerEngine, tmp_path: Path) -> None:
+def test_container_that_was_made_and_forgotten_is_removed_by_the_next(
+    start, engine: DockerEngine, tmp_path: Path
+) -> None:
     client = engine.client()
     client.containers.create(engine.image, ["/bin/true"], labels={LABEL: f"{mark().partition('-')[0]}-1-5"})
     client.close()
     assert left(engine) == ["created"]
-    get_sandbox("docker").start(specification(tmp_path, "pass")).wait(300)
+    start("pass", "docker").wait(300)
     assert left(engine) == []
 
 

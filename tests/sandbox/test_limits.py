@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.runs import process_identity
-from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits
+from a2perf.sandbox import Limits, limits
 from a2perf.sandbox.guard.accounts import Accounts
 from a2perf.sandbox.limits import ControlGroup, GroupParent, counters, find_place, most_tasks
 from a2perf.submission.evaluator import participant_home
@@ -205,25 +204,18 @@ needs_groups = pytest.mark.skipif(
 )
 
 
-def start(tmp_path: Path, code: str, bounds: Limits):
-    spec = SandboxSpec(
-        argv=(sys.executable, "-I", "-S", "-c", code), cwd=tmp_path, env={}, limits=bounds, stdout=tmp_path / "out"
-    )
-    return get_sandbox("process").start(spec)
-
-
 @needs_groups
-def test_share_of_a_processor_is_enforced_by_the_kernel(tmp_path: Path) -> None:
+def test_share_of_a_processor_is_enforced_by_the_kernel(start) -> None:
     code = "import time\nstart = time.time()\nwhile time.time() - start < 1.5: pass"
-    ending = start(tmp_path, code, Limits(cpus=0.2)).wait(300)
+    ending = start(code, limits=Limits(cpus=0.2)).wait(300)
     assert ending.exit_code == 0
     assert ending.cpu_s < 0.6  # of 1.5 s
 
 
 @needs_groups
-def test_peak_memory_and_kills_come_from_the_kernel_and_the_group_is_gone(tmp_path: Path) -> None:
+def test_peak_memory_and_kills_come_from_the_kernel_and_the_group_is_gone(start) -> None:
     code = "import os, mmap\nblock = mmap.mmap(-1, 100 * 2**20)\nfor at in range(0, len(block), 4096): block[at] = 1"
-    confined = start(tmp_path, code, Limits(memory_bytes=64 * MIB))
+    confined = start(code, limits=Limits(memory_bytes=64 * MIB))
     assert confined.cgroups
     ending = confined.wait(300)
     assert ending.oom_kills == 1
@@ -232,7 +224,7 @@ def test_peak_memory_and_kills_come_from_the_kernel_and_the_group_is_gone(tmp_pa
 
 
 @needs_groups
-def test_forks_beyond_the_groups_bound_are_refused_and_counted(tmp_path: Path) -> None:
+def test_forks_beyond_the_groups_bound_are_refused_and_counted(start, tmp_path: Path) -> None:
     code = """
 import os, time
 for _ in range(200):
@@ -243,8 +235,8 @@ for _ in range(200):
         print(error.errno, flush=True)
         time.sleep(30)
 """
-    ending = start(tmp_path, code, Limits(processes=1)).wait(300)
-    assert (tmp_path / "out").read_text() == "11\n"  # EAGAIN
+    ending = start(code, limits=Limits(processes=1)).wait(300)
+    assert (tmp_path / "logs" / "out").read_text() == "11\n"  # EAGAIN
     assert ending.limit == "processes"
     assert ending.refused_forks >= 1
 
@@ -258,7 +250,9 @@ def second_version() -> Path | None:
 
 
 @pytest.mark.skipif(second_version() is None, reason="no tree of version 2 that this user may write")
-def test_tree_joins_a_real_group_of_version_2_that_counts_its_time_and_is_removed(tmp_path: Path, monkeypatch) -> None:
+def test_tree_joins_a_real_group_of_version_2_that_counts_its_time_and_is_removed(
+    start, tmp_path: Path, monkeypatch
+) -> None:
     base = second_version()
     assert base is not None
     monkeypatch.setattr(limits, "place", lambda: GroupParent(2, {"memory": base}))
@@ -268,9 +262,9 @@ import time
 print(open("/proc/self/cgroup").read(), flush=True)
 while time.process_time() < 0.3: pass
 """
-    confined = start(tmp_path, code, Limits())
+    confined = start(code, limits=Limits())
     (folder,) = confined.cgroups
     ending = confined.wait(300)
-    assert folder.name in (tmp_path / "out").read_text()
+    assert folder.name in (tmp_path / "logs" / "out").read_text()
     assert ending.cpu_s >= 0.3
     assert not folder.exists()

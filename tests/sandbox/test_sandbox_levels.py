@@ -16,15 +16,6 @@ from a2perf.sandbox import (
     register_sandbox,
     strongest_level,
 )
-from a2perf.sandbox.interface import _levels
-
-
-@pytest.fixture
-def registry_restored():
-    before = dict(_levels)
-    yield
-    _levels.clear()
-    _levels.update(before)
 
 
 @pytest.mark.parametrize("level", ["none", "process"])

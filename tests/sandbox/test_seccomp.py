@@ -34,12 +34,22 @@ def verdict(
         position += true if holds else false
 
 
+@pytest.fixture(params=ARCHITECTURES)
+def machine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def column(machine: str) -> int:
+    """The place of the machine's number in the tables of calls."""
+    return list(ARCHITECTURES).index(machine)
+
+
 def error(number: int) -> int:
     return 0x00050000 | number
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_every_refused_call_has_the_number_that_the_library_knows(machine: str) -> None:
+def test_every_refused_call_has_the_number_that_the_library_knows(machine: str, column: int) -> None:
     name = ctypes.util.find_library("seccomp")
     if name is None:
         pytest.skip("no libseccomp to compare with")
@@ -52,13 +62,11 @@ def test_every_refused_call_has_the_number_that_the_library_knows(machine: str) 
     too_new = ("open_tree_attr", "fchmodat2")  # for the library of some systems
     for call, numbers in ((call, numbers) for table in tables for call, numbers in table.items()):
         known = library.seccomp_syscall_resolve_name_arch(ARCHITECTURES[machine], call.encode())
-        ours = numbers[list(ARCHITECTURES).index(machine)]
+        ours = numbers[column]
         assert ours == known or (ours == -1 and known < 0) or (call in too_new and known < 0), call
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_refused_calls_fail_and_others_pass(machine: str) -> None:
-    column = list(ARCHITECTURES).index(machine)
+def test_refused_calls_fail_and_others_pass(machine: str, column: int) -> None:
     for numbers in seccomp.REFUSED.values():
         if numbers[column] >= 0:
             assert verdict(machine, numbers[column]) == error(errno.EPERM)
@@ -68,9 +76,7 @@ def test_refused_calls_fail_and_others_pass(machine: str) -> None:
     assert verdict(machine, read) == ALLOW
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_threads_and_processes_may_be_made_but_no_namespaces(machine: str) -> None:
-    column = list(ARCHITECTURES).index(machine)
+def test_threads_and_processes_may_be_made_but_no_namespaces(machine: str, column: int) -> None:
     clone, unshare = (seccomp._WITH_FLAGS[name][column] for name in ("clone", "unshare"))
     assert verdict(machine, clone, SIGCHLD) == ALLOW
     assert verdict(machine, clone, THREAD) == ALLOW
@@ -81,10 +87,9 @@ def test_threads_and_processes_may_be_made_but_no_namespaces(machine: str) -> No
     assert verdict(machine, seccomp.ABSENT["clone3"][column]) == error(errno.ENOSYS)
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_sockets_are_of_unix_the_internet_and_routes(machine: str) -> None:
+def test_sockets_are_of_unix_the_internet_and_routes(machine: str, column: int) -> None:
     for numbers in seccomp._SOCKETS.values():
-        number = numbers[list(ARCHITECTURES).index(machine)]
+        number = numbers[column]
         allowed = {family for family in range(64) if verdict(machine, number, family, 1, 0) == ALLOW}
         assert allowed == {1, 2, 10, 16}
         assert verdict(machine, number, 40) == error(errno.EAFNOSUPPORT)  # AF_VSOCK
@@ -92,9 +97,7 @@ def test_sockets_are_of_unix_the_internet_and_routes(machine: str) -> None:
         assert verdict(machine, number, (1 << 32) | 40) == error(errno.EAFNOSUPPORT)  # the kernel reads 32 bits
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_no_call_gives_a_file_a_set_id_bit(machine: str) -> None:
-    column = list(ARCHITECTURES).index(machine)
+def test_no_call_gives_a_file_a_set_id_bit(machine: str, column: int) -> None:
     for *numbers, which in seccomp._CHANGES_OF_MODE.values():
         if numbers[column] >= 0:
             before = [0] * which
@@ -114,17 +117,14 @@ def test_no_call_gives_a_file_a_set_id_bit(machine: str) -> None:
             assert verdict(machine, numbers[column], *arguments[:which], 0o644) == ALLOW
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_no_page_is_offered_to_be_merged_with_those_of_others(machine: str) -> None:
-    prctl, madvise = (numbers[list(ARCHITECTURES).index(machine)] for numbers in (seccomp._PRCTL, seccomp._MADVISE))
+def test_no_page_is_offered_to_be_merged_with_those_of_others(machine: str, column: int) -> None:
+    prctl, madvise = (numbers[column] for numbers in (seccomp._PRCTL, seccomp._MADVISE))
     assert verdict(machine, prctl, 67, 1) == error(errno.EPERM)  # PR_SET_MEMORY_MERGE
     assert verdict(machine, madvise, 0, 4096, 12) == error(errno.EPERM)  # MADV_MERGEABLE
     assert [verdict(machine, prctl, 15), verdict(machine, madvise, 0, 4096, 4)] == [ALLOW, ALLOW]
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_terminals_leases_and_personalities(machine: str) -> None:
-    column = list(ARCHITECTURES).index(machine)
+def test_terminals_leases_and_personalities(machine: str, column: int) -> None:
     ioctl, fcntl, personality = (numbers[column] for numbers in (seccomp._IOCTL, seccomp._FCNTL, seccomp._PERSONALITY))
     assert verdict(machine, ioctl, 0, 0x5401) == ALLOW  # TCGETS
     for request in (0x5412, 0x541C, 0xABCD00005412):
@@ -135,9 +135,8 @@ def test_terminals_leases_and_personalities(machine: str) -> None:
     assert verdict(machine, personality, 0x40000) == error(errno.EPERM)  # ADDR_NO_RANDOMIZE
 
 
-@pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_processors_stay_as_given_where_they_were_given(machine: str) -> None:
-    number = seccomp._SCHED_SETAFFINITY[list(ARCHITECTURES).index(machine)]
+def test_processors_stay_as_given_where_they_were_given(machine: str, column: int) -> None:
+    number = seccomp._SCHED_SETAFFINITY[column]
     assert verdict(machine, number) == ALLOW
     for program in (seccomp.program(machine, pinned=True), seccomp.affinity_program(machine)):
         assert verdict(machine, number, program=program) == error(0)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from a2perf.sandbox import SandboxSpec, get_sandbox, limits, task_clock
-from a2perf.sandbox.limits import GroupParent
 from a2perf.sandbox.task_clock import TaskClock
 from tests.ordinary_user import way_to_the_interpreter
 from tests.waiting import Child
@@ -27,18 +26,11 @@ for _ in range(10):
 """
 
 
-@pytest.fixture
-def no_control_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "place", lambda: GroupParent(2, {}))
-
-
 @pytest.mark.usefixtures("no_control_groups")
 @pytest.mark.parametrize("level", ["none", "process"])
 @pytest.mark.parametrize("handler", ["SIG_DFL", "SIG_IGN"])
-def test_children_count_whether_or_not_their_parent_waits(tmp_path: Path, level: str, handler: str) -> None:
-    code = CHILDREN.format(handler=handler)
-    spec = SandboxSpec(argv=(sys.executable, "-I", "-S", "-c", code), cwd=tmp_path, env={})
-    confined = get_sandbox(level).start(spec)
+def test_children_count_whether_or_not_their_parent_waits(start, level: str, handler: str) -> None:
+    confined = start(CHILDREN.format(handler=handler), level)
     assert confined.cpu_clock is not None
     ending = confined.wait(300)
     assert ending is not None
