@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,43 +10,27 @@ from pathlib import Path
 
 import pytest
 
+from a2perf.submission.evaluator.python_env import installer
+from tests.made_submissions import STANDS, TROT, gin, policy
+from tests.made_submissions import launch as run_launch
+from tests.submission import wheels
+
 TRAIN = """
 def train():
     import os, pathlib
     pathlib.Path(os.environ["A2PERF_ARTIFACTS"], "weights.txt").write_text(os.environ["SEED"])
 """
 
-INFERENCE = """
-import numpy as np
-
-def load_policy(env, **kwargs):
-    return np.zeros(env.action_space.shape, np.float32)
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    return policy
-"""
-
-TRAIN_GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.TRAIN
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-"""
-
-INFERENCE_GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.num_inference_steps = 20
-Submission.num_inference_episodes = 2
-Submission.record_frames = 0
-Submission.call_timeout_s = 300
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'train'
-"""
+INFERENCE = policy(load=STANDS)
+TRAIN_GIN = gin(TROT, "train")
+INFERENCE_GIN = gin(
+    TROT,
+    num_inference_steps=20,
+    num_inference_episodes=2,
+    record_frames=0,
+    call_timeout_s=300,
+    kwargs={"mode": "train"},
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,21 +66,30 @@ def submission(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def command(*arguments: object) -> list[str]:
-    """The command line of ``a2perf-launch`` with the interpreter of the tests."""
-    return [sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()", *map(str, arguments)]
-
-
 @pytest.fixture
 def launch(tmp_path: Path) -> Callable[..., Outcome]:
     """Runs ``a2perf-launch`` as a user would and returns what it did."""
 
     def run(path: Path, gin: str, *arguments: object, root: Path | None = None, timeout: float = 300) -> Outcome:
         folder = root or tmp_path / "root"
-        done = subprocess.run(
-            command("--submission", path, "--gin_config", gin, "--root_dir", folder, *arguments),
-            capture_output=True, text=True, timeout=timeout, cwd=tmp_path, env=os.environ.copy(),
-        )  # fmt: skip
+        given = ("--submission", path, "--gin_config", gin, "--root_dir", folder)
+        done = run_launch(*given, *arguments, cwd=tmp_path, timeout=timeout)
         return Outcome(done.returncode, done.stdout + done.stderr, folder)
 
     return run
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path) -> Path:
+    return wheels.toy_wheelhouse(tmp_path / "wheels")
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def without_byte_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the byte code, which takes most of a small build."""
+    monkeypatch.setattr(installer.Installer, "compile", lambda self, final: None)

@@ -23,7 +23,7 @@ from a2perf.runs.bundle import validate
 from a2perf.submission.evaluator import artifacts
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from tests.launch.entries import write_manifest
-from tests.submission.conftest import command
+from tests.made_submissions import bindings, command, done
 from tests.waiting import Child, until
 
 ENDLESS = """
@@ -95,10 +95,8 @@ def test_a_tracking_report_is_the_sum_over_attempts() -> None:
 
 def test_a_time_budget_spans_attempts_that_were_killed(submission, tmp_path: Path) -> None:
     limit_s, path, root = 12.0, submission(train=ENDLESS), tmp_path / "root"
-    argv = command(
-        "--submission", path, "--gin_config", "training.gin", "--root_dir", root,
-        "--gin_bindings", f"Submission.train_time_limit_s = {limit_s}",
-    )  # fmt: skip
+    limit = bindings(f"Submission.train_time_limit_s = {limit_s}")
+    argv = command("--submission", path, "--gin_config", "training.gin", "--root_dir", root, *limit)
     process = Child(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
     heartbeat = root / "train" / ".heartbeat"
 
@@ -112,15 +110,15 @@ def test_a_time_budget_spans_attempts_that_were_killed(submission, tmp_path: Pat
     evaluator = json.loads((root / "train" / "manifest.json").read_text())["attempts"][0]["pid"]
     os.kill(evaluator, signal.SIGKILL)
     process.wait(timeout=300)
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    again = done(argv, tmp_path)
+    assert again.returncode == 0, again.stderr
     manifest = json.loads((root / "train" / "manifest.json").read_text())
     first, second = manifest["attempts"]
     assert (first["outcome"], second["outcome"]) == ("killed", "time limit")
     assert first["train_s"] > 2
     assert first["participant_started_at"] > first["started_at"]
     assert second["train_s"] >= limit_s - first["train_s"]
-    assert f"at most {limit_s - first['train_s']:g} s" in done.stderr
+    assert f"at most {limit_s - first['train_s']:g} s" in again.stderr
     results = json.loads((root / "train" / "metrics" / "train.json").read_text())
     assert results["wall_s"] == pytest.approx(first["train_s"] + second["train_s"])
     assert manifest["timings_s"]["train"] == results["wall_s"]

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.made_submissions import STANDS, bindings, policy
+
 BAD_TRAIN = {
     "missing train.py": (None, "contract", r"train\.py"),
     "exception in train": ("def train():\n    raise ValueError('diverged')\n", "exception", "diverged"),
@@ -58,20 +60,8 @@ BAD_INFERENCE = {
 @pytest.mark.parametrize("case", BAD_INFERENCE)
 def test_failing_inference_names_the_call(case: str, submission, launch) -> None:
     function, body, kind, word = BAD_INFERENCE[case]
-    code = {
-        "load_policy": "return np.zeros(env.action_space.shape, np.float32)",
-        "infer_once": "return policy",
-    } | {function: body}
-    path = submission(
-        inference=f"""import numpy as np
-def load_policy(env, **kwargs):
-    {code["load_policy"]}
-def preprocess_observation(observation):
-    return observation
-def infer_once(policy, observation):
-    {code["infer_once"]}
-"""
-    )
+    bodies = {"load": STANDS, **({"load": body} if function == "load_policy" else {"infer": body})}
+    path = submission(inference=policy(**bodies))
     limit = ("--gin_bindings", "Submission.call_timeout_s = 2.0") if kind == "timeout" else ()
     outcome = launch(path, "inference.gin", *limit)
     assert outcome.status == 1, outcome.output
@@ -102,17 +92,30 @@ BAD_CONFIGURATION = {
 
 @pytest.mark.parametrize("case", BAD_CONFIGURATION)
 def test_configuration_mistake_is_exit_2_without_traceback(case: str, submission, launch) -> None:
-    gin, bindings, message = BAD_CONFIGURATION[case]
-    outcome = launch(submission(), gin, *(word for binding in bindings for word in ("--gin_bindings", binding)))
+    gin, given, message = BAD_CONFIGURATION[case]
+    outcome = launch(submission(), gin, *bindings(*given))
     assert outcome.status == 2, outcome.output
     assert message in outcome.output
     assert "Traceback" not in outcome.output
 
 
-def test_missing_submission_folder_is_exit_2(tmp_path, launch) -> None:
-    outcome = launch(tmp_path / "nowhere", "training.gin")
+@pytest.mark.parametrize(
+    ("folder", "root", "flags", "said"),
+    [
+        ("nowhere", "root", [], "does not exist"),
+        ("entry", "root", ["--participant_args", "steps"], "name=value"),
+        ("entry", "occupied", [], "cannot be created"),
+    ],
+    ids=["no submission", "malformed arguments", "a file as the root directory"],
+)
+def test_paths_and_arguments_that_cannot_be_are_exit_2(
+    folder: str, root: str, flags: list[str], said: str, submission, launch, tmp_path
+) -> None:
+    submission()
+    (tmp_path / "occupied").write_text("")
+    outcome = launch(tmp_path / folder, "training.gin", *flags, root=tmp_path / root)
     assert outcome.status == 2
-    assert "does not exist" in outcome.output
+    assert said in outcome.output
 
 
 def test_empty_submission_folder_lists_what_is_missing(tmp_path, launch, submission) -> None:
@@ -123,19 +126,6 @@ def test_empty_submission_folder_lists_what_is_missing(tmp_path, launch, submiss
     assert outcome.status == 1
     assert "train.py" in outcome.output
     assert outcome.manifest("train")["failure"]["kind"] == "contract"
-
-
-def test_malformed_participant_args_are_exit_2(submission, launch) -> None:
-    outcome = launch(submission(), "training.gin", "--participant_args", "steps")
-    assert outcome.status == 2
-    assert "name=value" in outcome.output
-
-
-def test_root_directory_that_is_a_file_is_exit_2(submission, launch, tmp_path) -> None:
-    (tmp_path / "occupied").write_text("")
-    outcome = launch(submission(), "training.gin", root=tmp_path / "occupied")
-    assert outcome.status == 2
-    assert "cannot be created" in outcome.output
 
 
 def test_flood_of_output_is_capped_and_does_not_stop_the_run(submission, launch) -> None:

@@ -21,6 +21,7 @@ from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
 from a2perf.submission.evaluator.episode_plan import PlannedEpisode
 from a2perf.submission.evaluator.session import allow_open_files
 from a2perf.submission.settings import Submission
+from tests.made_submissions import WEB, gin, policy
 from tests.submission.test_repeats import GIN
 
 
@@ -149,27 +150,23 @@ def test_trees_at_the_same_time_add_up_and_ended_ones_stay_in_the_counters() -> 
     assert (none.pids, none.cpu_seconds, none.cpu_method, none.rss_bytes) == (frozenset(), 5.0, "task_clock", 0)
 
 
-SOMETIMES = """
-import os, zlib
-
-def load_policy(env, **kwargs):
-    return {"actions": int(os.environ["SEED"]), "fails": "fails" in kwargs}
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
+SOMETIMES = policy(
+    top="import os, zlib",
+    load="return {'actions': int(os.environ['SEED']), 'fails': 'fails' in kwargs}",
+    infer="""
     policy["actions"] += 1
     seen = b"".join(observation[name].tobytes() for name in sorted(observation))
     if policy["fails"] and zlib.crc32(seen) % 3 == 0:
         raise ValueError("no answer to this profile")
     return policy["actions"] % 1000
-"""
+    """,
+)
+SIX = gin(WEB, **{**GIN, "num_inference_episodes": 6})
 
 
 @pytest.mark.slow
 def test_episodes_at_once_have_the_records_of_episodes_in_turn(submission, launch, tmp_path) -> None:
-    path = submission(inference=SOMETIMES, inference_gin=GIN.replace("episodes = 1", "episodes = 6"))
+    path = submission(inference=SOMETIMES, inference_gin=SIX)
     shared = ("--public-seeds", "--repeats", 2, "--perturbations", "order")
     found: dict[str, tuple[list[dict[str, object]], list[dict[str, object]], dict[str, np.ndarray]]] = {}
     for name, options in {"turn": (), "once": ("--concurrent-episodes", 4)}.items():
@@ -204,7 +201,7 @@ def _timeless(episode: object) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_the_failure_of_a_run_is_that_of_episodes_in_turn(submission, launch, tmp_path) -> None:
-    path = submission(inference=SOMETIMES, inference_gin=GIN.replace("episodes = 1", "episodes = 6"))
+    path = submission(inference=SOMETIMES, inference_gin=SIX)
     failures = {}
     for name, options in {"turn": (), "once": ("--concurrent-episodes", 3)}.items():
         outcome = launch(

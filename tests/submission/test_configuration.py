@@ -15,6 +15,8 @@ from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.participant_settings import ALLOWED
 from a2perf.submission.submission_util import Submission
+from tests.made_submissions import WEB
+from tests.made_submissions import gin as gin_file
 
 CLASSIC = """import a2perf.submission.submission_util
 Submission.mode = %BenchmarkMode.TRAIN
@@ -76,7 +78,6 @@ def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
             r"line 3: Submission has no parameter 'moed'; did you mean 'mode'",
             "write mode",
         ),
-        ("Submision.mode = 'train'", r"line 3: 'Submision' is not a configurable name; did you mean 'Submission'", ""),
         ("Submission.qqqq = 1", r"line 3: Submission has no parameter 'qqqq'\n", "num_inference_steps"),
         ("Qqqq.mode = 1", r"line 3: 'Qqqq' is not a configurable name\n", "Submission"),
         (
@@ -151,15 +152,7 @@ def test_missing_file_lists_every_place(tmp_path, monkeypatch) -> None:
     assert os.path.join("quadruped_locomotion", "configs") in caught.value.message
 
 
-WEB = """import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-Submission.num_inference_steps = 0
-Submission.num_inference_episodes = 1
-Submission.record_frames = 0
-create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
-create_domain.num_websites = 10
-"""
+WEB_FILE = gin_file(WEB, num_inference_steps=0, num_inference_episodes=1, record_frames=0, kwargs={"num_websites": 10})
 DOG = "create_domain.env_name = 'QuadrupedLocomotion-DogPace-v0'"
 ARGUMENT = "left out of {}, because it belongs to another task: create_domain.num_websites\n"
 
@@ -178,7 +171,7 @@ def test_a_task_replaces_the_arguments_of_another_domain(
     place: str, flags: list[str], submission, launch, tmp_path
 ) -> None:
     path = submission()
-    (tmp_path / place).write_text(WEB)
+    (tmp_path / place).write_text(WEB_FILE)
     outcome = launch(path, place, *flags)
     assert outcome.status == 0, outcome.output
     name = "web.gin" if place.startswith("entry") else tmp_path / "web.gin"
@@ -189,7 +182,7 @@ def test_a_task_replaces_the_arguments_of_another_domain(
 
 
 def test_a_task_of_evaluate_replaces_the_arguments_of_another_domain(submission, tmp_path) -> None:
-    (tmp_path / "web.gin").write_text(WEB)
+    (tmp_path / "web.gin").write_text(WEB_FILE)
     result = a2perf.evaluate(
         submission(), task="dog_pace", gin_config=str(tmp_path / "web.gin"), root_dir=tmp_path / "runs", progress=False
     )

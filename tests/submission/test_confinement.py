@@ -12,6 +12,7 @@ from a2perf.sandbox import strongest_level
 from a2perf.sandbox.limits import LEAST_SHARE_BYTES, PARALLEL_RUNS_VARIABLE, participants_bytes
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.submission_util import Submission
+from tests.made_submissions import STANDS, bindings, policy
 
 
 @pytest.fixture
@@ -77,23 +78,16 @@ def test_bundles_and_private_seeds_are_hidden(settings, tmp_path: Path) -> None:
     assert {tmp_path / "root", tmp_path / "seeds.txt"} <= set(chosen.hidden)
 
 
-CURIOUS = """
-import os, pathlib
-import numpy as np
-
-def load_policy(env, **kwargs):
+CURIOUS = policy(
+    top="import os, pathlib",
+    load="""
     found = [path for path in (pathlib.Path(os.environ["ROOT_DIR"]).parents[1], pathlib.Path(__file__).parents[1])
              if path.is_dir() for path in path.rglob("manifest.json")]
     print("found", found, flush=True)
     print("weights", os.path.exists(kwargs["weights"]), flush=True)
     return np.zeros(env.action_space.shape, np.float32)
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    return policy
-"""
+    """,
+)
 
 
 @pytest.mark.group("pybullet")
@@ -114,29 +108,21 @@ def test_run_in_a_folder_of_the_submission_hides_its_bundle(submission, launch, 
     assert (record["level"], record["asked"], record["network"]) == ("bubblewrap", "strongest", False)
 
 
-FALSE_CLOCK = """
-import time
-import numpy as np
-import a2perf.submission.participant.worker
-ticks = iter(range(10**9))
-time.perf_counter_ns = lambda: next(ticks)
-
-def load_policy(env, **kwargs):
-    return np.zeros(env.action_space.shape, np.float32)
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    time.sleep(0.02)
-    return policy
-"""
+FALSE_CLOCK = policy(
+    top="""
+    import time
+    import a2perf.submission.participant.worker
+    ticks = iter(range(10**9))
+    time.perf_counter_ns = lambda: next(ticks)
+    """,
+    load=STANDS,
+    infer="time.sleep(0.02)\nreturn policy",
+)
 
 
 @pytest.mark.group("pybullet")
 def test_clock_that_runs_slow_is_named_in_the_manifest(submission, launch) -> None:
-    bindings = ("Submission.num_inference_episodes = 1", "Submission.num_warmup_steps = 1")
-    flags = [word for binding in bindings for word in ("--gin_bindings", binding)]
+    flags = bindings("Submission.num_inference_episodes = 1", "Submission.num_warmup_steps = 1")
     outcome = launch(submission(inference=FALSE_CLOCK), "inference.gin", *flags)
     assert outcome.status == 0, outcome.output
     (warning,) = [words for words in outcome.manifest("inference")["warnings"] if "the participant reports" in words]

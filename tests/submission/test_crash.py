@@ -1,38 +1,29 @@
 """Real processes, really killed: a readable bundle, no orphans, and the same command finishes the run."""
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from a2perf.runs.bundle import validate
 from a2perf.storage import Journal
-from tests.submission.conftest import command
+from tests.launch.remains import processes_of
+from tests.made_submissions import bindings, command, done, launch, policy
 from tests.waiting import Child, until
 
-SLOW_POLICY = """
-import subprocess, sys, time
-import numpy as np
-
-def load_policy(env, **kwargs):
+SLOW_POLICY = policy(
+    top="import subprocess, sys, time",
+    load="""
     # a worker of the participant's own, which ignores polite requests to end
     subprocess.Popen([sys.executable, "-c",
         "import signal, time, os; os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"])
     return np.zeros(env.action_space.shape, np.float32)
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    time.sleep(0.004)
-    return policy
-"""
-
+    """,
+    infer="time.sleep(0.004)\nreturn policy",
+)
 SLOW_TRAIN = """
 def train():
     import os, pathlib, time
@@ -57,19 +48,6 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 }
 
 
-def processes_of(folder: Path) -> list[psutil.Process]:
-    """Every process that has the test's folder in its command line or as its working directory."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            ours = any(str(folder) in word for word in process.cmdline()) or str(folder) in process.cwd()
-            if ours and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
 @pytest.mark.group("pybullet")
 @pytest.mark.parametrize(
     ("moment", "sent"),
@@ -85,11 +63,8 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
     moment: str, sent: signal.Signals, submission, tmp_path: Path
 ) -> None:
     path, root = submission(inference=SLOW_POLICY), tmp_path / "root"
-    argv = command(
-        "--submission", path, "--gin_config", "inference.gin", "--root_dir", root,
-        "--gin_bindings", "Submission.num_inference_episodes = 4",
-        "--gin_bindings", "Submission.measure_emissions = True",
-    )  # fmt: skip
+    given = bindings("Submission.num_inference_episodes = 4", "Submission.measure_emissions = True")
+    argv = command("--submission", path, "--gin_config", "inference.gin", "--root_dir", root, *given)
     process = Child(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until(lambda: MOMENTS[moment](root))
     before = episodes_in(root)
@@ -99,8 +74,8 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["state"] in ("interrupted", "running")
     assert validate(root / "inference")
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    again = done(argv, tmp_path)
+    assert again.returncode == 0, again.stderr
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["state"] == "finished"
     assert len(manifest["attempts"]) == 2
@@ -113,16 +88,16 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
 
 
 @pytest.mark.group("pybullet")
-def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_path: Path, launch) -> None:
+def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_path: Path) -> None:
     path, root = submission(inference=SLOW_POLICY), tmp_path / "disturbed"
     argv = command("--submission", path, "--gin_config", "inference.gin", "--root_dir", root)
     process = Child(argv, cwd=tmp_path, stderr=subprocess.DEVNULL)
     until(lambda: episodes_in(root) >= 1)
     process.kill()
     process.wait(300)
-    assert subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=300).returncode == 0
-    undisturbed = launch(path, "inference.gin", root=tmp_path / "undisturbed")
-    assert undisturbed.status == 0
+    assert done(argv, tmp_path).returncode == 0
+    argv[argv.index(str(root))] = str(tmp_path / "undisturbed")
+    assert done(argv, tmp_path).returncode == 0
 
     def returns(folder: Path) -> list[float]:
         record = json.loads((folder / "inference" / "metrics" / "rollouts.json").read_text())
@@ -142,8 +117,8 @@ def test_killed_training_goes_on_from_its_own_checkpoint(submission, tmp_path: P
     until(lambda: not processes_of(tmp_path))
     reached = int(state.read_text() or 0)
     assert 0 < reached < 40
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    again = done(argv, tmp_path)
+    assert again.returncode == 0, again.stderr
     assert state.read_text() == "40"
     assert len(json.loads((root / "train" / "manifest.json").read_text())["attempts"]) == 2
 
@@ -169,13 +144,11 @@ def test_full_disk_is_an_infrastructure_failure_and_keeps_what_was_written(submi
                 except OSError:
                     pass
         """
-        argv = command(
-            "--submission", submission(train=code), "--gin_config", "training.gin", "--root_dir", disk / "run"
-        )
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 3, done.stderr
-        assert "space" in done.stderr
-        assert "Traceback" not in done.stderr.split("output of the submission:")[0] or "No space left" in done.stderr
+        given = ("--submission", submission(train=code), "--gin_config", "training.gin", "--root_dir", disk / "run")
+        ended = launch(*given, cwd=tmp_path)
+        assert ended.returncode == 3, ended.stderr
+        assert "space" in ended.stderr
+        assert "Traceback" not in ended.stderr.split("output of the submission:")[0] or "No space left" in ended.stderr
         assert json.loads((disk / "run" / "train" / "manifest.json").read_text())["mode"] == "train"
     finally:
         subprocess.run(["umount", str(disk)], check=False)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
@@ -19,6 +17,8 @@ from a2perf.submission import configuration, main_submission
 from a2perf.submission.run_options import OPTIONS, RunOptions
 from a2perf.submission.settings import NEUTRAL, Submission
 from tests.api.evaluate_runs import BINDINGS, INFERENCE, TASK, evaluate, write_submission
+from tests.made_submissions import a2perf as run_a2perf
+from tests.made_submissions import launch
 
 GIVEN = (*BINDINGS, "Submission.num_inference_episodes = 2", "Submission.measure_emissions = False")
 
@@ -143,14 +143,8 @@ def test_python_refuses_the_result_of_a_weaker_run(finished: Path) -> None:
     ],
 )
 def test_the_command_refuses_a_changed_setting(flags: list[str], change: str, finished: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
-            "--submission", str(finished.parent / "entry"), "--gin_config", "inference.gin", "--root_dir",
-            str(finished), "--task", TASK, "--seed", "0", "--gin_bindings", *GIVEN, *flags,
-        ],
-        capture_output=True, text=True, timeout=120, env=os.environ.copy(),
-    )  # fmt: skip
+    given = ("--submission", finished.parent / "entry", "--gin_config", "inference.gin", "--root_dir", finished)
+    done = launch(*given, "--task", TASK, "--seed", "0", "--gin_bindings", *GIVEN, *flags, cwd=finished)
     assert done.returncode == 2
     assert f"holds another run: {change}\n" in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 5
@@ -165,35 +159,24 @@ def test_flags_in_the_form_of_absl(finished: Path, tmp_path: Path) -> None:
         f"--flagfile={inner}\n--gin_config=inference.gin\n{bindings}--sandbox=process\n--public_seeds=true\n"
     )
 
-    def launch(*words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [
-                sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
-                "--root_dir", str(finished), *words,
-            ],
-            capture_output=True, text=True, timeout=120, env=os.environ.copy(),
-        )  # fmt: skip
+    def ended(*words: str) -> tuple[int, str]:
+        done = launch("--root_dir", finished, *words, cwd=tmp_path)
         return done.returncode, done.stdout + done.stderr
 
-    status, output = launch(f"--flagfile={outer}", "--noforce", "--public_seeds=false")
+    status, output = ended(f"--flagfile={outer}", "--noforce", "--public_seeds=false")
     assert (status, "is already finished" in output) == (0, True), output
-    assert launch("--flagfile", str(outer), "--noforce", "--nopublic_seeds", "--verbosity=-1") == (0, "")
-    status, output = launch("--flagfile", str(outer), "--noforce")
+    assert ended("--flagfile", str(outer), "--noforce", "--nopublic_seeds", "--verbosity=-1") == (0, "")
+    status, output = ended("--flagfile", str(outer), "--noforce")
     assert (status, "public_seeds was false, now true" in output) == (2, True), output
-    status, output = launch("--flagfile", str(tmp_path / "nowhere"))
+    status, output = ended("--flagfile", str(tmp_path / "nowhere"))
     assert (status, "flag file cannot be read" in output) == (2, True), output
-    assert launch("--helpfull")[0] == 0
+    assert ended("--helpfull")[0] == 0
 
 
 def test_a_run_that_reaches_its_time_limit_has_failed(tmp_path: Path) -> None:
     entry = write_submission(tmp_path / "entry", train="def train():\n    import time\n    time.sleep(600)\n")
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "a2perf", "run", "--submission", str(entry), "--gin_config", "training.gin", "--task",
-            TASK, "--root_dir", str(tmp_path / "root"), "--sandbox", "process", "--time-limit", "4s",
-        ],
-        capture_output=True, text=True, timeout=300, env=os.environ.copy(),
-    )  # fmt: skip
+    given = ("--gin_config", "training.gin", "--task", TASK, "--sandbox", "process", "--time-limit", "4s")
+    done = run_a2perf("run", "--submission", entry, "--root_dir", tmp_path / "root", *given, cwd=tmp_path)
     manifest = json.loads((tmp_path / "root" / "train" / "manifest.json").read_text())
     assert (done.returncode, manifest["state"], manifest["failure"]["kind"]) == (1, "failed", "timeout")
     assert "limit of 4 s" in manifest["failure"]["message"]

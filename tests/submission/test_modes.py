@@ -2,9 +2,6 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +9,18 @@ import pytest
 
 from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level
+from tests.made_submissions import a2perf, bindings, policy
 
-COUNTING = """
-import os
-import numpy as np
-
-def load_policy(env, **kwargs):
+COUNTING = policy(
+    top="import os",
+    load="""
     assert env.action_space.shape == (12,)
     assert os.environ["A2PERF_ENV_ID"].startswith("QuadrupedLocomotion-")
     return kwargs
-
-def preprocess_observation(observation):
-    assert observation.shape == (160,), observation.shape
-    return observation * 1.0
-
-def infer_once(policy, observation):
-    return np.full(12, float(policy.get("value", 0)), np.float32)
-"""
+    """,
+    preprocess="assert observation.shape == (160,), observation.shape\nreturn observation * 1.0",
+    infer="return np.full(12, float(policy.get('value', 0)), np.float32)",
+)
 
 
 def test_training_bundle_holds_what_was_asked_for(submission, launch) -> None:
@@ -148,12 +140,8 @@ def test_same_seed_gives_the_same_returns_and_another_seed_does_not(submission, 
 def test_evaluation_seeds_come_from_a_private_file(submission, launch, tmp_path: Path) -> None:
     private = tmp_path / "private.txt"
     private.write_text("101\n202\n303\n")
-    outcome = launch(
-        submission(inference=COUNTING),
-        "inference.gin",
-        "--gin_bindings",
-        f"Submission.evaluation_seeds_file = '{private}'",
-    )
+    given = bindings(f"Submission.evaluation_seeds_file = '{private}'")
+    outcome = launch(submission(inference=COUNTING), "inference.gin", *given)
     assert outcome.status == 0, outcome.output
     assert outcome.manifest("inference")["seeds"]["episodes"] == [101, 202]
 
@@ -238,27 +226,20 @@ def test_rescoring_without_a_recorded_run_is_exit_2(submission, launch) -> None:
 )
 def test_classic_command_line(flags: tuple[str, str], submission, tmp_path: Path) -> None:
     path = submission()
-    argv = [sys.executable, "-m", "a2perf", str(path), f"{flags[0]}={tmp_path / 'r'}"]
-    argv.append(f"{flags[1]}={path.parent / 'training.gin'}")
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=300)
+    done = a2perf(path, f"{flags[0]}={tmp_path / 'r'}", f"{flags[1]}={path.parent / 'training.gin'}", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "r" / "train" / "manifest.json").exists()
 
 
 def test_folder_named_like_a_command_is_given_with_a_path(submission, tmp_path: Path) -> None:
     submission("report")
-    argv = [sys.executable, "-m", "a2perf", "./report", "--root-dir=r", "--gin-config=training.gin"]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=300)
+    done = a2perf("./report", "--root-dir=r", "--gin-config=training.gin", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_json_result_is_one_document_on_standard_output(submission, tmp_path: Path) -> None:
-    argv = [
-        sys.executable, "-m", "a2perf", "run", "--submission", str(submission()), "--gin-config", "training.gin",
-        "--root-dir", "r", "--json",
-    ]  # fmt: skip
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy(), timeout=300)
-    result = json.loads(done.stdout)
+    given = ("--submission", submission(), "--gin-config", "training.gin", "--root-dir", "r")
+    result = json.loads(a2perf("run", *given, "--json", cwd=tmp_path).stdout)
     assert result["exit_code"] == 0
     assert result["manifest"]["state"] == "finished"
 
@@ -268,8 +249,7 @@ def test_changed_file_of_a_bundle_is_found(submission, launch) -> None:
     (outcome.root / "train" / "metrics" / "train.json").write_text("{}")
     (outcome.root / "train" / "artifacts" / "weights.txt").unlink()
     (outcome.root / "train" / "extra.txt").write_text("")
-    argv = [sys.executable, "-m", "a2perf", "validate", str(outcome.root)]
-    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ.copy(), timeout=300)
+    done = a2perf("validate", outcome.root, cwd=outcome.root)
     assert done.returncode == 1
     assert "metrics/train.json was changed after the run" in done.stdout
     assert "artifacts/weights.txt is missing" in done.stdout

@@ -9,7 +9,6 @@ import json
 import os
 import pkgutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,10 @@ import pytest
 import a2perf
 from a2perf.domains.registry import domains
 from a2perf.errors import MissingDependency
+from tests.made_submissions import a2perf as a2perf_command
+from tests.made_submissions import launch as launched
+from tests.made_submissions import policy
 from tests.shipped import shipped_domains
-from tests.submission.conftest import command
 
 
 def test_01_every_domain_is_importable_as_the_readme_says() -> None:
@@ -65,31 +66,16 @@ def test_05_runs_with_codecarbon_3(submission, launch) -> None:
     assert outcome.manifest("train")["tracker_failures"] == []
 
 
-def test_06_arguments_for_a_train_without_parameters_are_no_silent_success(submission, launch) -> None:
-    path = submission(train="def train():\n    pass\n")
-    outcome = launch(path, "training.gin", "--participant_args", "gin_config_path=a.gin")
-    assert outcome.status == 1
-    assert "successfully" not in outcome.output
-
-
 def test_07_gin_path_may_be_relative(submission, tmp_path: Path) -> None:
     submission()
-    argv = command("--submission", "entry", "--gin_config", "./training.gin", "--root_dir", "r")
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=os.environ.copy(), timeout=300)
+    done = launched("--submission", "entry", "--gin_config", "./training.gin", "--root_dir", "r", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_08_needs_no_activated_environment(submission, tmp_path: Path) -> None:
-    argv = command("--submission", submission(), "--gin_config", "training.gin", "--root_dir", tmp_path / "r")
-    environment = {**os.environ, "PATH": str(tmp_path)}
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
+    given = ("--submission", submission(), "--gin_config", "training.gin", "--root_dir", tmp_path / "r")
+    done = launched(*given, cwd=tmp_path, env={**os.environ, "PATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
-
-
-def test_09_missing_package_of_the_submission_is_a_named_failure(submission, launch) -> None:
-    outcome = launch(submission(train="import stable_baselines77\ndef train():\n    pass\n"), "training.gin")
-    assert outcome.status == 1
-    assert "No module named 'stable_baselines77'" in outcome.output
 
 
 def test_10_requirements_of_the_submission_do_not_touch_the_platform(submission, launch) -> None:
@@ -99,11 +85,22 @@ def test_10_requirements_of_the_submission_do_not_touch_the_platform(submission,
     assert {found.name: found.version for found in importlib.metadata.distributions()} == before
 
 
-def test_11_failing_environment_at_import_is_a_failure(submission, launch) -> None:
-    code = "import gymnasium\nenv = gymnasium.make('WebNavigation-NoSuchThing-v0')\ndef train():\n    pass\n"
-    outcome = launch(submission(train=code), "training.gin")
+@pytest.mark.parametrize(
+    ("code", "arguments", "said"),
+    [
+        pytest.param("", ("--participant_args", "gin_config_path=a.gin"), "gin_config_path", id="06 unknown argument"),
+        pytest.param("import stable_baselines77", (), "No module named 'stable_baselines77'", id="09 missing package"),
+        pytest.param("import gymnasium\ngymnasium.make('WebNavigation-NoSuchThing-v0')", (), "NoSuchThing",
+                     id="11 failing environment at import"),
+    ],
+)  # fmt: skip
+def test_06_09_11_failing_training_is_a_named_failure(
+    code: str, arguments: tuple[str, ...], said: str, submission, launch
+) -> None:
+    outcome = launch(submission(train=f"{code}\ndef train():\n    pass\n"), "training.gin", *arguments)
     assert outcome.status == 1
-    assert "NoSuchThing" in outcome.output
+    assert said in outcome.output
+    assert "successfully" not in outcome.output
 
 
 @pytest.mark.group("pybullet")
@@ -118,36 +115,20 @@ def test_12_missing_function_is_named_with_its_signature(submission, launch) -> 
 
 SIGNATURES = {
     "readme": ("load_policy(env, **kwargs)", "preprocess_observation(observation)", "infer_once(policy, observation)"),
-    "runner": (
-        "load_policy(env, **kwargs)",
-        "preprocess_observation(x, time_step_spec=None)",
-        "infer_once(policy, preprocessed_observation)",
-    ),
+    "runner": ("load_policy(env, **kwargs)", "preprocess_observation(observation, time_step_spec=None)",
+               "infer_once(policy, preprocessed_observation)"),
     "template": ("load_model(env)", "preprocess_observation(observation)", "infer_once(model, observation)"),
-    "keywords": (
-        "load_policy(env)",
-        "preprocess_observation(observation)",
-        "infer_once(*, policy, preprocessed_observation)",
-    ),
-}
+    "keywords": ("load_policy(env)", "preprocess_observation(observation)",
+                 "infer_once(*, policy, preprocessed_observation)"),
+}  # fmt: skip
 
 
 @pytest.mark.group("pybullet")
 @pytest.mark.parametrize("style", SIGNATURES)
 def test_13_every_published_signature_works(style: str, submission, launch) -> None:
-    load, preprocess, infer = SIGNATURES[style]
-    first = preprocess.split("(")[1].split(",")[0].strip(")")
-    code = f"""
-import numpy as np
-class Actor:
-    pass
-def {load}:
-    return Actor()
-def {preprocess}:
-    return {first}
-def {infer}:
-    return np.zeros(12, np.float32)
-"""
+    code = policy(top="class Actor:\n    pass", load="return Actor()", infer="return np.zeros(12, np.float32)")
+    for usual, other in zip(SIGNATURES["readme"], SIGNATURES[style], strict=True):
+        code = code.replace(f"def {usual}", f"def {other}")
     bindings = ["--gin_bindings", "Submission.num_inference_episodes = 1"]
     outcome = launch(submission(inference=code), "inference.gin", *bindings)
     assert outcome.status == 0, outcome.output
@@ -155,15 +136,7 @@ def {infer}:
 
 @pytest.mark.group("pybullet")
 def test_14_any_object_is_a_policy(submission, launch) -> None:
-    code = """
-import numpy as np
-def load_policy(env):
-    return lambda observation: observation[:12] * 0
-def preprocess_observation(observation):
-    return observation
-def infer_once(policy, observation):
-    return policy(observation)
-"""
+    code = policy(load="return lambda observation: observation[:12] * 0", infer="return policy(observation)")
     outcome = launch(submission(inference=code), "inference.gin")
     assert outcome.status == 0, outcome.output
     assert len(json.loads((outcome.root / "inference/metrics/rollouts.json").read_text())["episodes"]) == 2
@@ -180,17 +153,13 @@ def test_17_every_spelling_of_an_id_is_accepted() -> None:
 
 def test_18_own_results_can_be_reported(submission, launch, tmp_path: Path) -> None:
     outcome = launch(submission(), "training.gin")
-    argv = [sys.executable, "-m", "a2perf", "report", str(outcome.root), "-o", str(tmp_path / "report")]
-    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ.copy(), timeout=300)
+    done = a2perf_command("report", outcome.root, "-o", tmp_path / "report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "train" in (tmp_path / "report" / "report.md").read_text()
 
 
 def test_19_launches_without_a_terminal(submission, tmp_path: Path) -> None:
-    argv = command("--submission", submission(), "--gin_config", "training.gin", "--root_dir", tmp_path / "r")
+    given = ("--submission", submission(), "--gin_config", "training.gin", "--root_dir", tmp_path / "r")
     environment = {name: value for name, value in os.environ.items() if name not in ("USER", "LOGNAME", "TERM")}
-    done = subprocess.run(
-        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment,
-        start_new_session=True, timeout=300,
-    )  # fmt: skip
+    done = launched(*given, cwd=tmp_path, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
     assert done.returncode == 0, done.stderr

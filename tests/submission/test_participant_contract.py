@@ -126,12 +126,6 @@ def test_infer_once_is_called_as_it_is_written(parameters: str, call: tuple[str,
     assert check_infer_once(signature(parameters)) == call
 
 
-@pytest.mark.parametrize("parameters", ["", "policy", "policy, observation, extra", "policy, observation, *, extra"])
-def test_infer_once_that_cannot_be_called_shows_both_signatures(parameters: str) -> None:
-    with pytest.raises(ContractError, match=r"expected infer_once\(policy, observation\), found infer_once\("):
-        check_infer_once(signature(parameters))
-
-
 @pytest.mark.parametrize(
     ("parameters", "takes_spec"),
     [
@@ -149,12 +143,6 @@ def test_preprocess_gets_the_spec_only_where_it_takes_it(parameters: str, takes_
     assert check_preprocess(signature(parameters)) is takes_spec
 
 
-@pytest.mark.parametrize("parameters", ["", "observation, scale", "*, observation", "**kwargs"])
-def test_preprocess_that_cannot_be_called_is_refused(parameters: str) -> None:
-    with pytest.raises(ContractError, match=r"expected preprocess_observation\(observation\)"):
-        check_preprocess(signature(parameters))
-
-
 @pytest.mark.parametrize(
     ("parameters", "keyword"),
     [
@@ -170,10 +158,25 @@ def test_load_policy_gets_the_environment(parameters: str, keyword: str | None) 
     assert check_load_policy(signature(parameters)) == keyword
 
 
-@pytest.mark.parametrize("parameters", ["", "*, path", "env, a, /"])
-def test_load_policy_without_an_environment_is_refused(parameters: str) -> None:
-    with pytest.raises(ContractError, match=r"expected load_policy\(env, \*\*participant_args\)"):
-        check_load_policy(signature(parameters))
+UNCALLABLE = {
+    (check_infer_once, r"expected infer_once\(policy, observation\), found infer_once\("): (
+        "", "policy", "policy, observation, extra", "policy, observation, *, extra",
+    ),
+    (check_preprocess, r"expected preprocess_observation\(observation\)"): (
+        "", "observation, scale", "*, observation", "**kwargs",
+    ),
+    (check_load_policy, r"expected load_policy\(env, \*\*participant_args\)"): ("", "*, path", "env, a, /"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "said", "parameters"), [(*case, parameters) for case, each in UNCALLABLE.items() for parameters in each]
+)
+def test_function_that_cannot_be_called_is_refused_with_its_signature(
+    check: Callable[[inspect.Signature], object], said: str, parameters: str
+) -> None:
+    with pytest.raises(ContractError, match=said):
+        check(signature(parameters))
 
 
 def test_arguments_go_only_to_functions_that_take_them() -> None:

@@ -19,40 +19,19 @@ from a2perf.sandbox import Limits
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.rollouts import ParticipantPolicy
+from tests.made_submissions import policy
 from tests.participants import make_participant
 from tests.waiting import Child, is_alive, until
 
 MIB = 1024 * 1024
 
-INFERENCE = """
-import time
-import numpy as np
-
-{top}
-
-def load_policy(env, **kwargs):
-    {load}
-
-def preprocess_observation(observation):
-    {preprocess}
-
-calls = 0
-
-def infer_once(policy, observation):
-    global calls
-    calls += 1
-    {infer}
-"""
-
 
 def inference(
-    *,
-    top: str = "",
-    load: str = "return kwargs",
-    preprocess: str = "return observation",
-    infer: str = "return np.asarray(observation)[:2]",
-) -> str:
-    return INFERENCE.format(top=top, load=load, preprocess=preprocess, infer=infer)
+    *, top: str = "", load: str = "return kwargs", infer: str = "return np.asarray(observation)[:2]", **bodies
+):
+    """Returns a policy that counts its calls."""
+    counted = f"global calls\ncalls += 1\n{infer}"
+    return policy(top=f"import time\n{top}\ncalls = 0", load=load, infer=counted, **bodies)
 
 
 @pytest.fixture
@@ -378,47 +357,33 @@ def test_crash_in_compiled_code_leaves_its_traceback(failing_train) -> None:
     assert "train.py" in failure.traceback
 
 
-def test_training_that_never_returns_is_ended_at_its_limit(failing_train) -> None:
-    failure = failing_train("import time\ndef train(): time.sleep(600)", limit=0.5)
-    assert failure.kind is FailureKind.TIMEOUT
-    assert "0.5 s" in failure.message
+FORKS = "import os, time\ndef train():\n    for _ in range({count}): os.fork() or {work}\n    time.sleep(600)"
+OVER = {
+    "time of the training": ("import time\ndef train(): time.sleep(600)", {"limit": 0.5}, FailureKind.TIMEOUT, "0.5 s"),
+    "memory of the tree": (
+        FORKS.format(count=3, work="(b'x' * (150 * 2**20), time.sleep(600))"),
+        {"limits": Limits(memory_bytes=300 * MIB)}, FailureKind.MEMORY, f"{300 * MIB:,}",
+    ),
+    "memory of a process": (
+        "def train(): block = bytearray(2**32)", {"limits": Limits(memory_bytes=512 * MIB)}, FailureKind.MEMORY, "",
+    ),
+    "processes": (
+        FORKS.format(count=9, work="time.sleep(600)"), {"limits": Limits(processes=3)}, FailureKind.FORBIDDEN, "",
+    ),
+    "processor time": ("def train():\n    while True: pass", {"limits": Limits(cpu_s=1)}, FailureKind.TIMEOUT, ""),
+    "wall time": (
+        "import time\ndef train(): time.sleep(600)", {"limits": Limits(wall_s=1)}, FailureKind.TIMEOUT, "",
+    ),
+}  # fmt: skip
 
 
-def test_tree_over_its_memory_is_ended_as_such(failing_train) -> None:
-    code = """
-    import os, time
-    def train():
-        for _ in range(3):
-            if os.fork() == 0:
-                block = b"x" * (150 * 2**20)
-                time.sleep(600)
-        time.sleep(600)
-    """
-    failure = failing_train(code, limits=Limits(memory_bytes=300 * MIB))
-    assert failure.kind is FailureKind.MEMORY
-    assert f"{300 * MIB:,}" in failure.message
-
-
-def test_process_over_its_memory_gets_a_memory_error(failing_train) -> None:
-    failure = failing_train("def train(): block = bytearray(2**32)", limits=Limits(memory_bytes=512 * MIB))
-    assert failure.kind is FailureKind.MEMORY
-    assert "bytearray" in failure.traceback
-
-
-@pytest.mark.parametrize(
-    ("limits", "body", "kind"),
-    [
-        (
-            Limits(processes=3),
-            "import os, time\n    for _ in range(9): os.fork() or time.sleep(600)\n    time.sleep(60)",
-            FailureKind.FORBIDDEN,
-        ),
-        (Limits(cpu_s=1), "while True: pass", FailureKind.TIMEOUT),
-        (Limits(wall_s=1), "import time; time.sleep(600)", FailureKind.TIMEOUT),
-    ],
-)
-def test_other_limits_are_named(failing_train, limits: Limits, body: str, kind: FailureKind) -> None:
-    assert failing_train(f"def train():\n    {body}\n", limits=limits).kind is kind
+@pytest.mark.parametrize("what", OVER)
+def test_training_over_a_limit_is_ended_and_the_limit_named(failing_train, what: str) -> None:
+    code, given, kind, said = OVER[what]
+    failure = failing_train(code, **given)
+    assert failure.kind is kind
+    assert said in failure.message
+    assert what != "memory of a process" or "bytearray" in failure.traceback
 
 
 def test_every_missing_function_is_named_at_once(submission, process) -> None:
@@ -445,13 +410,13 @@ def test_missing_folder_is_a_contract_failure(process, tmp_path: Path) -> None:
 
 
 BAD_INFERENCE = {
-    "exception in the 5th call": ("assert calls < 5, 'fifth'\n    return 1", FailureKind.EXCEPTION, "fifth"),
+    "exception in the 5th call": ("assert calls < 5, 'fifth'\nreturn 1", FailureKind.EXCEPTION, "fifth"),
     "huge array in the 5th call": ("return np.zeros((1, 10**9)[calls == 5], 'u1')", FailureKind.BAD_OUTPUT, "bytes"),
     "huge text in the 5th call": ("return 'x' * (10**8 if calls == 5 else 1)", FailureKind.BAD_OUTPUT, "bytes"),
     "object in the 5th call": ("return object() if calls == 5 else 1", FailureKind.BAD_OUTPUT, "type object"),
     "objects in the 5th call": ("return np.array([{}]) if calls == 5 else 1", FailureKind.BAD_OUTPUT, "dtype object"),
-    "no answer to the 5th call": ("calls == 5 and time.sleep(600)\n    return 1", FailureKind.TIMEOUT, "1 s"),
-    "exit in the 5th call": ("import os; calls == 5 and os._exit(0)\n    return 1", FailureKind.EXIT, "status 0"),
+    "no answer to the 5th call": ("calls == 5 and time.sleep(600)\nreturn 1", FailureKind.TIMEOUT, "1 s"),
+    "exit in the 5th call": ("import os; calls == 5 and os._exit(0)\nreturn 1", FailureKind.EXIT, "status 0"),
 }  # fmt: skip
 
 

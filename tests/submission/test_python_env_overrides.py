@@ -9,14 +9,9 @@ import pytest
 
 from a2perf.errors import ConfigError, SubmissionError
 from a2perf.submission.evaluator import python_env
-from a2perf.submission.evaluator.python_env import installer
 from tests.submission import wheels
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(installer.Installer, "compile", lambda self, final: None)
+pytestmark = pytest.mark.usefixtures("own_cache", "without_byte_code")
 
 
 @pytest.fixture
@@ -27,17 +22,8 @@ def wheelhouse(tmp_path: Path) -> Path:
     return folder
 
 
-def recipe(folder: Path, wheelhouse: Path, overrides: str) -> python_env.Recipe:
-    folder.mkdir(exist_ok=True)
-    (folder / "requirements.txt").write_text("stubborn\ntoy\n")
-    (folder / "overrides.txt").write_text(overrides)
-    return python_env.Recipe(
-        python_env.read_requirements(folder / "requirements.txt"),
-        ("web-navigation",),
-        python_env.find_interpreter(),
-        python_env.Sources((wheelhouse,), offline=True),
-        overrides=python_env.read_requirements(folder / "overrides.txt"),
-    )
+def recipe(folder: Path, wheelhouse: Path, overrides: str | None) -> python_env.Recipe:
+    return wheels.recipe(folder, "stubborn\ntoy\n", wheelhouse, overrides=overrides)
 
 
 REPLACING = 'toy==2.0\nnowhere; python_version < "3"\n'
@@ -61,12 +47,7 @@ def test_overrides_are_part_of_the_key_and_an_empty_file_is_none(tmp_path: Path,
         for number, text in enumerate([REPLACING, '# says\nnowhere; python_version < "3"\n\ntoy==2.0\n', "toy==1.0\n"])
     ]
     assert keys[0] == keys[1] != keys[2]
-    without = python_env.Recipe(
-        python_env.read_requirements(tmp_path / "0" / "requirements.txt"),
-        ("web-navigation",),
-        python_env.find_interpreter(),
-        python_env.Sources((wheelhouse,), offline=True),
-    )
+    without = recipe(tmp_path / "without", wheelhouse, None)
     assert recipe(tmp_path / "empty", wheelhouse, "# nothing\n").key == without.key != keys[0]
 
 

@@ -9,44 +9,17 @@ from pathlib import Path
 import pytest
 
 from a2perf.storage import read_json
+from tests.made_submissions import WEB, gin, policy
 from tests.submission import wheels
 
-
-@pytest.fixture
-def wheelhouse(tmp_path: Path) -> Path:
-    return wheels.toy_wheelhouse(tmp_path / "wheels")
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
-
-
-POLICY = """
-import numpy as np
-import toy
-
-def load_policy(env, **kwargs):
-    print("toy", toy.VERSION, "numpy", np.__file__)
-    return env.action_space
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    return policy.sample()
-"""
-
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-Submission.num_inference_steps = 5
-Submission.num_inference_episodes = 1
-Submission.record_frames = 0
-Submission.python_env = 'isolated'
-create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
-"""
+pytestmark = pytest.mark.usefixtures("own_cache")
+POLICY = policy(
+    top="import toy",
+    load="print('toy', toy.VERSION, 'numpy', np.__file__)\nreturn env.action_space",
+    infer="return policy.sample()",
+)
+SETTINGS = {"num_inference_steps": 5, "num_inference_episodes": 1, "record_frames": 0, "python_env": "isolated"}
+GIN = gin(WEB, **SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +65,8 @@ def test_a_file_that_is_no_list_of_requirements_is_the_submissions_fault(
 def test_generalization_builds_once_and_refuses_as_a_whole(
     submission: Callable[..., Path], launch: Callable, wheelhouse: Path
 ) -> None:
-    gin = GIN.replace("INFERENCE", "GENERALIZATION")
-    folder = submission(inference=POLICY, inference_gin=gin, requirements_txt="toy==3.1\n")
+    file = gin(WEB, "generalization", **SETTINGS)
+    folder = submission(inference=POLICY, inference_gin=file, requirements_txt="toy==3.1\n")
     outcome = launch(folder, "inference.gin", "--python-env-find-links", wheelhouse)
     assert outcome.status == 2
     assert outcome.output.count("toy==3.1 cannot be installed") == 1
@@ -113,12 +86,9 @@ def test_numpy_1_in_the_participant_answers_numpy_2_in_the_evaluator(
         else:
             monkeypatch.delenv(name)
     monkeypatch.delenv("A2PERF_OFFLINE")
-    policy = POLICY.replace("import toy\n", "").replace('"toy", toy.VERSION, "numpy"', '"numpy", np.__version__')
-    outcome = launch(
-        submission(inference=policy, inference_gin=GIN, requirements_txt="numpy==1.26.4\n"),
-        "inference.gin",
-        timeout=600,
-    )
+    code = POLICY.replace("import toy\n", "").replace("'toy', toy.VERSION, 'numpy'", "'numpy', np.__version__")
+    entry = submission(inference=code, inference_gin=GIN, requirements_txt="numpy==1.26.4\n")
+    outcome = launch(entry, "inference.gin", timeout=600)
     assert outcome.status == 0, outcome.output
     assert "numpy 1.26.4" in (outcome.root / "inference" / "logs" / "stdout.log").read_text()
     assert importlib.metadata.version("numpy").startswith("2.")

@@ -20,35 +20,23 @@ from a2perf.submission.evaluator.episode_plan import episode_plan
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.settings import Submission
+from tests.made_submissions import TOY, WEB, bindings, gin, policy
 from tests.participants import make_participant
 
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-Submission.time_participant_code = False
-Submission.num_inference_episodes = 1
-Submission.record_frames = 0
-Submission.fresh_policy = 'episode'
-create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
-create_domain.num_websites = 5
-create_domain.step_limit = 2
-"""
-SEEDED = """
-import os
-
-def load_policy(env, **kwargs):
-    return {"action": int(os.environ["SEED"]) % 12500, "confidence": float(kwargs.get("confidence", 0.25))}
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    return policy["action"]
-
-def report_confidence(policy):
-    return policy["confidence"]
-"""
+GIN = {
+    "time_participant_code": False, "num_inference_episodes": 1, "record_frames": 0, "fresh_policy": "episode",
+    "kwargs": {"num_websites": 5, "step_limit": 2},
+}  # fmt: skip
+SEEDED = (
+    policy(
+        top="import os",
+        load="""
+        return {"action": int(os.environ["SEED"]) % 12500, "confidence": float(kwargs.get("confidence", 0.25))}
+        """,
+        infer="return policy['action']",
+    )
+    + "\ndef report_confidence(policy):\n    return policy['confidence']\n"
+)
 
 
 def settings(**given: object) -> Submission:
@@ -56,7 +44,7 @@ def settings(**given: object) -> Submission:
 
 
 def test_run_with_repeats_keeps_its_scored_episodes_and_records_the_others(submission, launch) -> None:
-    path = submission(inference=SEEDED, inference_gin=GIN)
+    path = submission(inference=SEEDED, inference_gin=gin(WEB, **GIN))
     shared = ("--perturbations", "order", "--public-seeds", "--concurrent-episodes", 3)
     outcome = launch(path, "inference.gin", "--repeats", 2, *shared)
     assert outcome.status == 0, outcome.output
@@ -169,29 +157,18 @@ def test_actions_are_recorded_by_the_stated_rules() -> None:
 
 @pytest.mark.slow
 def test_invalid_action_fails_the_perturbed_episode_and_not_the_run(submission, launch) -> None:
-    code = """
-    import numpy as np
-
-    def load_policy(env, **kwargs):
-        return []
-
-    def preprocess_observation(observation):
-        return observation
-
-    def infer_once(policy, observation):
+    code = policy(
+        load="return []",
+        infer="""
         policy.append(None)
         # The two macros of the scored episode, then a cell outside of the grid.
         return int(np.argmax(observation["mask"])) if len(policy) <= 2 else 0
-    """
-    gin = """
-    import a2perf.submission.submission_util
-    Submission.mode = %BenchmarkMode.INFERENCE
-    Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
-    Submission.time_participant_code = False
-    Submission.record_frames = 0
-    create_domain.env_name = 'CircuitTraining-ToyMacro-v0'
-    """
-    outcome = launch(submission(inference=code, inference_gin=gin), "inference.gin", "--perturbations", "mirrored")
+        """,
+    )
+    organizers = gin(TOY, time_participant_code=False, record_frames=0)
+    outcome = launch(
+        submission(inference=code, inference_gin=organizers), "inference.gin", "--perturbations", "mirrored"
+    )
     assert outcome.status == 0, outcome.output
     rollouts = json.loads((outcome.root / "inference" / "metrics" / "rollouts.json").read_text())
     (failed,) = rollouts["further"]
@@ -211,9 +188,8 @@ def test_invalid_action_fails_the_perturbed_episode_and_not_the_run(submission, 
 def test_examples_run_with_repeats_and_a_perturbation(
     example: str, domain: str, task: str, perturbation: str, launch, repository: Path
 ) -> None:
-    bindings = [f"Submission.{name} = {value}" for name, value in
-                (("num_inference_episodes", 2), ("num_inference_steps", 0), ("record_frames", 0))]  # fmt: skip
-    given = [word for binding in bindings for word in ("--gin_bindings", binding)]
+    given = bindings(*(f"Submission.{name} = {value}" for name, value in
+                       (("num_inference_episodes", 2), ("num_inference_steps", 0), ("record_frames", 0))))  # fmt: skip
     outcome = launch(
         repository / "examples" / example, "inference.gin", "--domain", domain, "--task", task,
         "--repeats", 2, "--perturbations", perturbation, *given,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from a2perf.records import Manifest
 from a2perf.runs import read_runs
 from a2perf.sandbox import why_unavailable
 from a2perf.storage import read_record
+from tests.made_submissions import WEB, a2perf, gin, policy, write_submission
 
 ECHO = """
 import contextlib, socket, threading
@@ -94,43 +93,33 @@ class Echo(RunService):
         return msgspec.structs.replace(failure, message=failure.message + " (give --echo WORD)")
 """
 
-AGENT = """
-import os, socket
-import numpy as np
+AGENT = policy(
+    top="""
+    import os, socket
 
-def said(word):
-    host, port = os.environ["ECHO_ADDRESS"].split(":")
-    with socket.create_connection((host, int(port)), 30) as connection:
-        connection.sendall(word.encode())
-        return connection.recv(1000).decode()
-
-def load_policy(env, **kwargs):
+    def said(word):
+        host, port = os.environ["ECHO_ADDRESS"].split(":")
+        with socket.create_connection((host, int(port)), 30) as connection:
+            connection.sendall(word.encode())
+            return connection.recv(1000).decode()
+    """,
+    load="""
     assert os.environ["ECHO_KEY"] == "sesame"
     assert said("load") == "oh load", said("load")
     assert not os.path.exists(os.environ["SECRET"]) or not os.path.getsize(os.environ["SECRET"])
     return {"env": env, "steps": 0}
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
+    """,
+    infer="""
     policy["steps"] += 1
     if policy["steps"] == 1:
         said("step")
     return np.zeros(policy["env"].action_space.shape, policy["env"].action_space.dtype)
-"""
-
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-Submission.num_inference_steps = 0
-Submission.record_frames = 0
-Submission.pass_environment = ['SECRET']
-create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
-create_domain.num_websites = 1
-create_domain.difficulty = 1
-"""
+    """,
+)
+GIN = gin(
+    WEB, num_inference_steps=0, record_frames=0, pass_environment=["SECRET"],
+    kwargs={"num_websites": 1, "difficulty": 1},
+)  # fmt: skip
 
 
 class Place:
@@ -143,22 +132,16 @@ class Place:
         (record / "METADATA").write_text("Metadata-Version: 2.1\nName: echoing\nVersion: 0.3\n")
         (record / "entry_points.txt").write_text("[a2perf.run_options]\necho = echoing:Echo\n")
         (folder / "site" / "echoing.py").write_text(ECHO)
-        (folder / "entry").mkdir()
         self.write(AGENT, GIN)
         (folder / "secret").write_text("secret")
 
     def write(self, agent: str, gin: str) -> None:
-        entry = self.folder / "entry"
-        for name, text in {"__init__.py": "", "train.py": "", "requirements.txt": "", "inference.py": agent}.items():
-            (entry / name).write_text(text)
+        write_submission(self.folder / "entry", agent, "")
         (self.folder / "inference.gin").write_text(gin)
 
     def a2perf(self, *words: str) -> Any:
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "site"), "SECRET": str(self.folder / "secret")}
-        command = [sys.executable, "-m", "a2perf", *words]
-        return subprocess.run(
-            command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
-        )
+        return a2perf(*words, cwd=self.folder, env=environment)
 
     def run(self, *words: str, level: str = "process") -> Any:
         return self.a2perf(

@@ -14,60 +14,36 @@ from a2perf.runs.bundle import write_manifest
 from a2perf.storage import read_record
 from a2perf.submission.evaluator import seed_secret
 from a2perf.submission.evaluator.seeds import spawn_seeds
+from tests.made_submissions import TROT, gin, policy
 
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.time_participant_code = False
-Submission.num_inference_episodes = 2
-Submission.record_frames = 0
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'train'
-"""
-OTHER = """
-import numpy as np
+GIN = gin(TROT, time_participant_code=False, num_inference_episodes=2, record_frames=0, kwargs={"mode": "train"})
+OTHER = policy(infer="return np.full(12, 0.1, np.float32)")
+REMEMBERING = policy(
+    top="""
+    import os
+    from pathlib import Path
 
-def load_policy(env, **kwargs):
-    return None
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    return np.full(12, 0.1, np.float32)
-"""
-REMEMBERING = """
-import json, os
-from pathlib import Path
-import numpy as np
-
-PLACES = (os.environ["A2PERF_ARTIFACTS"], os.environ["ROOT_DIR"], os.environ["HOME"])
-
-def load_policy(env, **kwargs):
+    PLACES = (os.environ["A2PERF_ARTIFACTS"], os.environ["ROOT_DIR"], os.environ["HOME"])
+    """,
+    load="""
     marks = [Path(place, "mark") for place in PLACES]
     print("met", sum(mark.exists() for mark in marks), flush=True)
     for mark in marks:
         mark.touch()
     return {"calls": 0}
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    policy["calls"] += 1
-    return np.full(12, 0.001 * policy["calls"], np.float32)
-"""
+    """,
+    infer="policy['calls'] += 1\nreturn np.full(12, 0.001 * policy['calls'], np.float32)",
+)
 
 
 @pytest.fixture
 def evaluate(submission, launch, tmp_path: Path) -> Callable[..., Any]:
     """Evaluates a submission with a gin file of the organizer; returns the outcome."""
-    gin = tmp_path / "organizer.gin"
-    gin.write_text(GIN)
+    file = tmp_path / "organizer.gin"
+    file.write_text(GIN)
 
     def run(name: str, *flags: object, entry: str = "entry", **files: str) -> Any:
-        outcome = launch(submission(entry, **files), gin, *flags, root=tmp_path / name)
+        outcome = launch(submission(entry, **files), file, *flags, root=tmp_path / name)
         assert outcome.status == 0, outcome.output
         return outcome
 

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2perf.sandbox import get_sandbox
-from a2perf.submission.evaluator.confinement import Confinement
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 from a2perf.submission.evaluator.value_hash import value_hash
+from tests.made_submissions import policy, write_submission
+from tests.participants import make_participant
 
 
 @given(st.integers(1, 300), st.data())
@@ -49,18 +47,10 @@ def test_the_hash_is_the_same_in_every_version() -> None:
 
 def test_an_observation_has_the_same_hash_as_it_was_sent(tmp_path: Path) -> None:
     """In shared memory the arrays of one request follow those of another one: nothing of it may count."""
-    (tmp_path / "entry").mkdir()
-    for name in ("train.py", "requirements.txt", "__init__.py"):
-        (tmp_path / "entry" / name).write_text("")
-    (tmp_path / "entry" / "inference.py").write_text(
-        "def load_policy(env, **kwargs): return None\n"
-        "def preprocess_observation(observation): return observation\n"
-        "def infer_once(policy, observation): return 0\n"
-    )
+    entry = write_submission(tmp_path / "entry", policy(infer="return 0"))
     random = np.random.default_rng(0)
-    spec = ParticipantSpec(submission=tmp_path / "entry", logs=tmp_path / "logs")
     seen = 0
-    with ParticipantProcess(spec, Confinement(sandbox=get_sandbox("none"))) as process:
+    with make_participant(entry, logs=tmp_path / "logs", sandbox="none") as process:
         process.start()
         process.load_policy({})
         for turn in range(12):

@@ -15,6 +15,7 @@ import pytest
 import a2perf
 from a2perf.submission.evaluator.plain_spaces import plain_spaces
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
+from tests.made_submissions import policy, write_submission
 
 
 def run(code: str) -> str:
@@ -164,22 +165,20 @@ def test_a_sent_space_is_equal_and_draws_the_same(space: gymnasium.Space) -> Non
 
 
 def test_a_policy_that_asks_for_spaces_imports_no_environment(tmp_path: Path) -> None:
-    entry = tmp_path / "entry"
-    entry.mkdir()
-    for name in ("train.py", "requirements.txt", "__init__.py"):
-        (entry / name).write_text("")
-    (entry / "inference.py").write_text(
-        "import sys\n"
-        "def load_policy(env, **kwargs):\n"
-        "    assert env.action_space.n == 16384 and len(env.observation_space) > 5\n"
-        "    env.action_space.seed(0)\n"
-        "    return env.action_space\n"
-        "def preprocess_observation(observation): return observation\n"
-        "def infer_once(policy, observation):\n"
-        "    heavy = [name for name in ('numba', 'scipy', 'matplotlib', 'pandas') if name in sys.modules]\n"
-        "    assert not heavy, heavy\n"
-        "    return policy.sample(observation['mask'].astype('int8'))\n"
+    code = policy(
+        top="import sys",
+        load="""
+        assert env.action_space.n == 16384 and len(env.observation_space) > 5
+        env.action_space.seed(0)
+        return env.action_space
+        """,
+        infer="""
+        heavy = [name for name in ('numba', 'scipy', 'matplotlib', 'pandas') if name in sys.modules]
+        assert not heavy, heavy
+        return policy.sample(observation['mask'].astype('int8'))
+        """,
     )
+    entry = write_submission(tmp_path / "entry", code)
     result = a2perf.evaluate(
         entry, "toy_macro_stdcell", episodes=1, root_dir=tmp_path / "run", progress=False,
         bindings=["Submission.num_inference_steps = 2", "Submission.num_warmup_steps = 1"],

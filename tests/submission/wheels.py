@@ -15,6 +15,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env.own_wheel import base_requirements
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n"
@@ -107,3 +108,20 @@ def _zip(path: Path, members: Mapping[str, str | bytes], info: str) -> Path:
             record.append(f"{name},sha256={digest},{len(data)}\n")
         archive.writestr(f"{info}/RECORD", "".join([*record, f"{info}/RECORD,,\n"]))
     return path
+
+
+def recipe(
+    folder: Path, requirements: str, wheelhouse: Path, *, overrides: str | None = None, **sources: object
+) -> python_env.Recipe:
+    """Writes a submission's requirements and returns the recipe of its environment."""
+    folder.mkdir(exist_ok=True)
+    for name, text in {"requirements.txt": requirements, "overrides.txt": overrides}.items():
+        if text is not None:
+            (folder / name).write_text(text)
+    return python_env.Recipe(
+        python_env.read_requirements(folder / "requirements.txt"),
+        ("web-navigation",),
+        python_env.find_interpreter(),
+        python_env.Sources((wheelhouse,), **{"offline": True, **sources}),
+        overrides=python_env.read_requirements(folder / "overrides.txt"),
+    )

@@ -25,15 +25,6 @@ class Standing(gymnasium.Env[Any, Any]):
         return self.observation_space.sample(), {}
 
 
-def write(folder: Path, inference: str) -> Path:
-    """Writes a submission whose inference.py is the text given."""
-    folder.mkdir()
-    for name, text in {"inference.py": inference, "train.py": "def train(): pass", "requirements.txt": ""}.items():
-        (folder / name).write_text(text)
-    (folder / "__init__.py").touch()
-    return folder
-
-
 def process(folder: Path, root_dir: Path, env_id: str = TASK, **variables: str) -> ParticipantProcess:
     """Returns the participant process of a submission, with the training run's artifacts in ``root_dir``."""
     return make_participant(

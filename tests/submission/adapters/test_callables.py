@@ -16,6 +16,7 @@ from a2perf.submission.participant.adapters import callables
 from a2perf.submission.participant.adapters.contract import find
 from a2perf.submission.participant.adapters.origin import record_environment, require_origin
 from a2perf.submission.participant.signatures import ContractError
+from tests.made_submissions import write_submission
 from tests.submission.adapters import submissions
 
 IMPORT = "from a2perf.submission.participant.adapters import callables\n"
@@ -23,7 +24,7 @@ UNPACK = "load_policy, preprocess_observation, infer_once = callables.contract"
 
 
 def test_function_is_a_submission_of_three_lines(tmp_path: Path) -> None:
-    folder = submissions.write(
+    folder = write_submission(
         tmp_path / "entry", IMPORT + f"{UNPACK}(lambda seen: seen[:12] * 2, observation=lambda seen: seen + 1)\n"
     )
     assert problems(folder) == []
@@ -43,7 +44,7 @@ def load(env, gain="1"):
 {UNPACK}(load=load)
 """
     )
-    folder = submissions.write(tmp_path / "entry", text)
+    folder = write_submission(tmp_path / "entry", text)
     (action,) = submissions.answers(folder, tmp_path, [np.zeros(160, np.float32)], gain="0.5")
     assert list(action) == [0.5] * 12
 
@@ -53,7 +54,7 @@ def test_what_cannot_be_called_is_named(tmp_path: Path) -> None:
         callables.contract(3)  # type: ignore[arg-type]
     with pytest.raises(ContractError, match="either a policy or a function that loads one"):
         callables.contract()
-    folder = submissions.write(tmp_path / "entry", IMPORT + f"{UNPACK}(load=lambda env: {{}})\n")
+    folder = write_submission(tmp_path / "entry", IMPORT + f"{UNPACK}(load=lambda env: {{}})\n")
     with pytest.raises(ParticipantFailure) as caught:
         submissions.answers(folder, tmp_path, [])
     assert caught.value.failure.kind is FailureKind.CONTRACT

@@ -10,7 +10,7 @@ import pytest
 
 from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.adapters import callables, sb3, tf_agents
-from tests.submission.adapters import submissions
+from tests.made_submissions import write_submission
 
 
 def _page(repository: Path) -> str:
@@ -21,7 +21,7 @@ def _page(repository: Path) -> str:
 def test_submission_of_the_page_keeps_the_contract(repository: Path, tmp_path: Path, adapter: str) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", _page(repository), flags=re.DOTALL | re.MULTILINE)
     (text,) = [block for block in blocks if f"adapters import {adapter}\n" in block]
-    folder = submissions.write(tmp_path / f"entry_{adapter}", text)
+    folder = write_submission(tmp_path / f"entry_{adapter}", text)
     assert problems(folder) == []
     names: dict[str, object] = {}
     exec(text, names)

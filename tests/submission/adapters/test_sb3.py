@@ -17,6 +17,7 @@ from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.adapters import sb3
 from a2perf.submission.participant.signatures import ContractError
+from tests.made_submissions import write_submission
 from tests.submission.adapters import submissions
 
 pytestmark = pytest.mark.group("sb3")
@@ -34,7 +35,7 @@ def _model(env: gymnasium.Env[Any, Any] = ROBOT, algorithm: str = "PPO", policy:
 
 
 def _submission(folder: Path, arguments: str) -> Path:
-    return submissions.write(
+    return write_submission(
         folder,
         "from a2perf.submission.participant.adapters import sb3\n\n"
         f"load_policy, preprocess_observation, infer_once = sb3.contract({arguments})\n",

@@ -15,6 +15,7 @@ from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.participant.adapters import tf_agents
 from a2perf.submission.participant.signatures import ContractError
+from tests.made_submissions import write_submission
 from tests.submission.adapters import submissions
 
 tf_only = pytest.mark.group("tf_agents")
@@ -80,7 +81,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 @tf_only
 def test_saved_model_answers_as_the_policy_does(tmp_path: Path, robot: tuple[Path, Any]) -> None:
     root, policy = robot
-    folder = submissions.write(tmp_path / "entry", ENTRY)
+    folder = write_submission(tmp_path / "entry", ENTRY)
     assert problems(folder) == []
     seen = [np.random.default_rng(seed).normal(size=160).astype(np.float64) for seed in range(2)]
     given = submissions.answers(folder, root, seen)
@@ -110,7 +111,7 @@ def test_checkpoint_is_chosen_by_step_or_the_latest(robot: tuple[Path, Any], mon
 @tf_only
 def test_policy_of_another_environment_is_refused_with_the_shapes(tmp_path: Path) -> None:
     _save(tmp_path, suite_gym.load("CartPole-v1"))
-    folder = submissions.write(tmp_path / "entry", ENTRY)
+    folder = write_submission(tmp_path / "entry", ENTRY)
     with pytest.raises(ParticipantFailure) as caught:
         submissions.answers(folder, tmp_path, [])
     failure = caught.value.failure
@@ -229,7 +230,7 @@ def test_missing_framework_is_named_in_the_run(tmp_path: Path) -> None:
     saved.mkdir(parents=True)
     for name in ("saved_model.pb", tf_agents.SPECS_FILE):
         (saved / name).touch()
-    folder = submissions.write(tmp_path / "entry", f"import sys\nsys.modules['tf_agents'] = None\n{ENTRY}")
+    folder = write_submission(tmp_path / "entry", f"import sys\nsys.modules['tf_agents'] = None\n{ENTRY}")
     with pytest.raises(ParticipantFailure) as caught:
         submissions.answers(folder, tmp_path, [])
     assert caught.value.failure.kind is FailureKind.CONTRACT
