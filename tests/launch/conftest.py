@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from a2perf.launch.queue import Queue
 from tests.launch import docker_engine as engines
 from tests.launch import ray_cluster as rays
 from tests.launch import slurm_cluster as clusters
@@ -44,3 +46,10 @@ def ray_cluster() -> Iterator[rays.RayCluster]:
     """A private Ray cluster of one processor."""
     with rays.running_cluster() as cluster:
         yield cluster
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    """An open queue that tries again without a pause."""
+    with Queue(tmp_path / "queue.sqlite", retry_delay_s=0.0) as opened:
+        yield opened

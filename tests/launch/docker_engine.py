@@ -42,11 +42,6 @@ class DockerEngine:
     mounts: tuple[Path, ...]
     process: subprocess.Popen[bytes]
 
-    @property
-    def volumes(self) -> dict[str, dict[str, str]]:
-        """``mounts`` in the form that the SDK takes."""
-        return {str(path): {"bind": str(path), "mode": "ro"} for path in self.mounts}
-
     def client(self) -> Any:
         """A client of the SDK."""
         import docker

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.made_submissions import TOY, command, gin, policy, write_submission
 from tests.waiting import Child, until
 
 KILL = """
@@ -40,47 +40,39 @@ def train():
     (artifacts / "weights.txt").write_text(os.environ["SEED"])
 """
 
-INFERENCE = """
-import numpy as np
-from .killing import leave_a_daemon, reached
+INFERENCE = policy(
+    top="""
+    from .killing import leave_a_daemon, reached
 
-reached("import")
+    reached("import")
 
-class Policy:
-    calls = 0
-
-def load_policy(env, **kwargs):
+    class Policy:
+        calls = 0
+    """,
+    load="""
     leave_a_daemon()
     reached("load_policy")
     return Policy()
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
+    """,
+    infer="""
     policy.calls += 1
     if policy.calls == 19:  # 15 for the latency, then in the second of three episodes of two steps
         reached("infer_once")
     free = np.flatnonzero(observation["mask"])
     return int(free[int(observation["current_node"][0]) * 7919 % len(free)])
-"""
-
-INFERENCE_GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
-Submission.num_inference_steps = 5
-Submission.num_inference_episodes = 3
-Submission.record_frames = 0
-Submission.pass_environment = ['KILL_AT', 'KILL_ONCE']
-create_domain.env_name = 'CircuitTraining-ToyMacro-v0'
-"""
-
-
-GENERALIZATION_GIN = """
-Submission.num_generalization_episodes = 2
-Submission.generalization_tasks = ['toy_macro_stdcell']
-"""
+    """,
+)
+_SETTINGS = {
+    "num_inference_steps": 5, "num_inference_episodes": 3, "record_frames": 0,
+    "pass_environment": ["KILL_AT", "KILL_ONCE"],
+}  # fmt: skip
+GIN_FILES = {
+    "inference.gin": gin(TOY, **_SETTINGS),
+    "generalization.gin": gin(
+        TOY, "generalization", **_SETTINGS, num_generalization_episodes=2, generalization_tasks=["toy_macro_stdcell"]
+    ),
+    "training.gin": gin(TOY, "train", **_SETTINGS),
+}
 
 
 def write_manifest(bundle: Path, **given: object) -> None:
@@ -96,19 +88,9 @@ def write_manifest(bundle: Path, **given: object) -> None:
 
 def write_entry(folder: Path) -> Path:
     """Writes the submission, and beside it the organizer's gin files."""
-    folder.mkdir(parents=True)
-    files = {
-        "killing.py": KILL,
-        "train.py": TRAIN,
-        "inference.py": INFERENCE,
-        "inference.gin": INFERENCE_GIN,
-        "generalization.gin": INFERENCE_GIN.replace("INFERENCE", "GENERALIZATION") + GENERALIZATION_GIN,
-        "training.gin": INFERENCE_GIN.replace("INFERENCE", "TRAIN"),
-        "__init__.py": "",
-        "requirements.txt": "",
-    }
-    for name, text in files.items():
-        (folder.parent / name if name.endswith(".gin") else folder / name).write_text(text)
+    write_submission(folder, INFERENCE, TRAIN, killing=KILL)
+    for name, text in GIN_FILES.items():
+        (folder.parent / name).write_text(text)
     return folder
 
 
@@ -128,10 +110,7 @@ class Stage:
 
     def argv(self, *arguments: object) -> list[str]:
         """The command line of the experiment."""
-        return [
-            sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
-            "--submission", str(self.entry), "--root_dir", str(self.root), *self.arguments, *map(str, arguments),
-        ]  # fmt: skip
+        return command("--submission", self.entry, "--root_dir", self.root, *self.arguments, *arguments)
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Starts the experiment."""

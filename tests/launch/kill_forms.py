@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.sandbox import strongest_level
+from tests.made_submissions import IDLE, TOY, WEB, gin, policy, write_submission
 
 STEPS = 20
 
@@ -28,36 +29,26 @@ def train(**arguments):
         (folder / "half.csv").write_text("\\n".join(rows))
         os.replace(folder / "half.csv", curve)
 """
-IDLE = "def train(**arguments):\n    pass\n"
-INFERENCE = """
-import os, subprocess, sys, time, zlib
-import numpy as np
-
-def load_policy(env, **arguments):
+INFERENCE = policy(
+    top="import os, subprocess, sys, time, zlib",
+    load="""
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     subprocess.Popen([sys.executable, "-S", "-c", code, os.path.abspath(__file__)], start_new_session=True)
     return env.action_space
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
+    """,
+    infer="""
     time.sleep(0.005)
     drawn = zlib.crc32(b"".join(np.ascontiguousarray(observation[name]).tobytes() for name in sorted(observation)))
     allowed = np.flatnonzero(observation["mask"]) if "mask" in observation else range(policy.n)
     return int(allowed[drawn % len(allowed)])
-"""
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.{mode}
-Submission.domain = %BenchmarkDomain.{domain}
-Submission.num_inference_steps = 5
-Submission.num_warmup_steps = 1
-Submission.num_inference_episodes = {episodes}
-Submission.record_frames = 0
-"""
-TOY = "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'\n"
-WEB = "create_domain.env_name = 'WebNavigation-Difficulty-01-v0'\n"
+    """,
+)
+_SETTINGS = {"num_inference_steps": 5, "num_warmup_steps": 1, "record_frames": 0}
+GIN_FILES = {
+    "train.gin": gin(TOY, "train", num_inference_episodes=30, **_SETTINGS),
+    "toy.gin": gin(TOY, num_inference_episodes=30, **_SETTINGS),
+    "web.gin": gin(WEB, num_inference_episodes=20, **_SETTINGS),
+}
 
 
 @dataclass(frozen=True)
@@ -128,17 +119,10 @@ def write_place(place: Path, form: Form, cup: Path) -> None:
     place.mkdir(parents=True)
     (place / "tmp").mkdir()
     names = ("entry", "second") if form.kind == "competition" else ("entry",)
-    files = {"train.py": TRAIN, "inference.py": INFERENCE, "requirements.txt": "", "__init__.py": ""}
-    if form.name == "evaluated":
-        files["train.py"] = IDLE
     for name in names:
-        (place / name).mkdir()
-        for file, text in files.items():
-            (place / name / file).write_text(text)
-    toy = {"domain": "CIRCUIT_TRAINING", "episodes": 30}
-    (place / "train.gin").write_text(GIN.format(mode="TRAIN", **toy) + TOY)
-    (place / "toy.gin").write_text(GIN.format(mode="INFERENCE", **toy) + TOY)
-    (place / "web.gin").write_text(GIN.format(mode="INFERENCE", domain="WEB_NAVIGATION", episodes=20) + WEB)
+        write_submission(place / name, INFERENCE, IDLE if form.name == "evaluated" else TRAIN)
+    for name, text in GIN_FILES.items():
+        (place / name).write_text(text)
     if form.kind == "competition":
         shutil.copytree(cup, place / "cup")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -32,21 +33,8 @@ from a2perf.launch.run_spec import RunCommand
 from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
 from a2perf.runs import signing
 from a2perf.storage import read_json, write_record
+from tests.made_submissions import policy, write_submission
 from tests.submission import wheels
-
-POLICY = """
-def load_policy(env, **kwargs):
-    {load}
-    env.action_space.seed(0)
-    return env.action_space
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    {infer}
-    return policy.sample()
-"""
 
 
 def terms(**changes: object) -> CompetitionTerms:
@@ -64,13 +52,11 @@ def allowed(*submissions: Path) -> Entrants:
 
 def write(folder: Path, name: str, *, load: str = "pass", infer: str = "pass", requirements: str = "") -> Path:
     """Writes a submission with random actions and the given code."""
-    home = folder / name
-    home.mkdir(parents=True)
-    (home / "train.py").write_text("def train():\n    pass\n")
-    (home / "inference.py").write_text(POLICY.format(load=load, infer=infer))
-    (home / "requirements.txt").write_text(requirements)
-    (home / "__init__.py").touch()
-    return home
+    inference = policy(
+        load=f"{textwrap.dedent(load).strip()}\nenv.action_space.seed(0)\nreturn env.action_space",
+        infer=f"{infer.strip()}\nreturn policy.sample()",
+    )
+    return write_submission(folder / name, inference, requirements=requirements)
 
 
 def cup(folder: Path, **changes: object) -> Competition:
@@ -466,7 +452,7 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
         write(entries, "good"),
         write(entries, "slow", infer="import time; time.sleep(60)"),
         write(entries, "crashing", infer="import os; os.abort()"),
-        write(entries, "cheating", load=cheat.strip(), infer="return {'reward': 1e9, 'success': True}"),
+        write(entries, "cheating", load=cheat, infer="return {'reward': 1e9, 'success': True}"),
         write(entries, "picky", load="import toy; assert toy.VERSION == '2.0'", requirements="toy==2.0\n"),
     ]
     chosen = [word for path in submissions for word in ("--submission", path)]
@@ -549,19 +535,14 @@ def test_training_reaches_the_secret_tasks_of_every_domain(tmp_path: Path, domai
     run("init", folder, "--domain", domain, "--task", public, "--held-out", 2, "--episodes", 1, "--latency-steps", 2,
         "--seed", 0, "--seed", 1)  # fmt: skip
     home = write(
-        tmp_path, "trained", load="import os, pathlib; print(pathlib.Path(os.environ['ROOT_DIR'], 'w').read_text())"
-    )
+        tmp_path, "trained",
+        load="import os, pathlib; print(pathlib.Path(os.environ['ROOT_DIR'], 'w').read_text())",
+        infer="if isinstance(observation, dict): return int(observation['mask'].argmax())",
+    )  # fmt: skip
     (home / "train.py").write_text(
         "import os, pathlib\ndef train():\n"
         "    pathlib.Path(os.environ['A2PERF_ARTIFACTS'], 'w').write_text('weights of ' + os.environ['SEED'])\n"
     )
-    mask = "mask = observation['mask'] if isinstance(observation, dict) else None\n    "
-    (home / "inference.py").write_text(
-        (home / "inference.py").read_text().replace(
-            "    pass\n    return policy.sample()",
-            f"    {mask}return policy.sample() if mask is None else int(mask.argmax())",
-        )
-    )  # fmt: skip
     status, said = run("run", folder, "--submission", home, "--workers", 2)
     assert status == 0, said
     made = competitions.load(folder)

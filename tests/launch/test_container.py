@@ -18,7 +18,7 @@ from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import QUEUE_FILE, Conductor, ExitStatus, Resources, RunCommand, RunSpec, get_launcher
 from a2perf.launch.container import OWNER_LABEL, ContainerLauncher
 from tests.launch.docker_engine import DockerEngine
-from tests.launch.toy_run import toy_launch, toy_returns
+from tests.launch.toy_run import check_same_returns
 from tests.launch.waiting import end_of, shell, text_of
 from tests.waiting import Child, until
 
@@ -252,22 +252,10 @@ def test_what_the_engine_cannot_give_is_said_in_its_words(
 def test_the_evaluator_runs_in_a_container_as_it_does_here(
     docker_engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(
-        "NUMBA_DISABLE_JIT", "1"
-    )  # a new container has compiled nothing, and that takes longer than a run
-    returns = {}
+    # A new container has compiled nothing, and that takes longer than a run.
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     chosen = {**_options(docker_engine), "pass_env": "NUMBA_DISABLE_JIT"}
-    options = [f"--launcher-option={name}={value}" for name, value in chosen.items()]
-    for name, further in (("local", []), ("docker", options)):
-        done = subprocess.run(
-            toy_launch(tmp_path, name, *further), capture_output=True, text=True, timeout=300, cwd=tmp_path,
-            env=dict(os.environ),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "2 episodes" in done.stdout + done.stderr  # the log of the run is shown as it grows
-        returns[name] = toy_returns(tmp_path, name)
-    assert returns["docker"] == returns["local"]
-    assert len(returns["docker"]) == 2
+    check_same_returns(tmp_path, "docker", *(f"--launcher-option={name}={value}" for name, value in chosen.items()))
     manifest = json.loads((tmp_path / "docker" / "inference" / "manifest.json").read_text())
     assert manifest["sandbox"]["level"] == "process"
     assert manifest["host"]["container"]["network"] == "none"

@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,21 +26,21 @@ from a2perf.records import FailureKind
 from a2perf.runs.pack import pack
 from tests.launch.entries import Stage, write_entry, write_manifest
 from tests.launch.remains import assert_nothing_remains, processes_of
+from tests.made_submissions import TOY, a2perf, gin
 from tests.waiting import until
 
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.{mode}
-Submission.domain = %BenchmarkDomain.CIRCUIT_TRAINING
-"""
+
+def gin_of(mode: str) -> str:
+    """Returns a gin file without a task."""
+    return gin(TOY, mode).partition("create_domain")[0]
 
 
 @pytest.fixture
 def entry_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     folder = write_entry(tmp_path / "entry")
-    for mode in ("TRAIN", "INFERENCE", "GENERALIZATION"):
-        (folder / f"plain_{mode.lower()}.gin").write_text(GIN.format(mode=mode))
+    for mode in ("train", "inference", "generalization"):
+        (folder / f"plain_{mode}.gin").write_text(gin_of(mode))
     return folder
 
 
@@ -61,9 +60,9 @@ def experiment(tmp_path: Path, **changes: object) -> Experiment:
 
 def test_a_plan_is_the_product_with_each_seeds_modes_in_order(entry_folder: Path, tmp_path: Path) -> None:
     write_entry(tmp_path / "other")
-    (tmp_path / "plain_train.gin").write_text(GIN.format(mode="TRAIN"))
-    (tmp_path / "plain_inference.gin").write_text(GIN.format(mode="INFERENCE"))
     files = tuple(str(tmp_path / f"plain_{mode}.gin") for mode in ("train", "inference"))
+    for file, mode in zip(files, ("train", "inference"), strict=True):
+        Path(file).write_text(gin_of(mode))
     entries = plan(
         experiment(
             tmp_path, submissions=(entry_folder, tmp_path / "other"), gin_configs=files,
@@ -87,9 +86,7 @@ def test_a_plan_is_the_product_with_each_seeds_modes_in_order(entry_folder: Path
 
 
 def test_generalization_goes_with_the_task_that_was_trained(entry_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "training.gin").write_text(
-        GIN.format(mode="TRAIN") + "create_domain.env_name = 'CircuitTraining-ToyMacro-v0'\n"
-    )
+    (tmp_path / "training.gin").write_text(gin(TOY, "train"))
     made = plan(experiment(tmp_path, gin_configs=("training.gin", "plain_generalization.gin"), seeds=(4,)))
     assert [entry.command.name for entry in made] == [
         "entry/toy_macro_stdcell/seed_4/train",
@@ -162,6 +159,14 @@ def bundle_entry(tmp_path: Path, manifest: dict[str, object] | None) -> QueueEnt
     return QueueEntry("k", RunCommand(("true",)), {"bundle": str(bundle)})
 
 
+def settle(queue: Queue, entry: QueueEntry, ended: ExitStatus) -> None:
+    """Prepares a queue for one run, whose job ends in that way."""
+    prepare(queue, [entry])
+    lease = queue.lease()
+    assert lease is not None
+    queue.finish(lease, classify(entry, ended))
+
+
 def failure(kind: str) -> dict[str, object]:
     return {"state": "failed", "failure": {"kind": kind, "where": "infer_once", "message": "words"}}
 
@@ -207,10 +212,7 @@ def test_a_finished_run_of_other_code_is_not_overwritten(tmp_path: Path) -> None
     done = bundle_entry(tmp_path, {"state": "finished"})
     other = RunSpec("other", done.command, done.data)
     with Queue(tmp_path / "q") as queue:
-        prepare(queue, [done])
-        lease = queue.lease()
-        assert lease is not None
-        queue.finish(lease, classify(done, ExitStatus(0)))
+        settle(queue, done, ExitStatus(0))
         with pytest.raises(ConfigError, match="holds a finished run with different code"):
             prepare(queue, [other])
         prepare(queue, [other], Restart(force=True))
@@ -222,10 +224,7 @@ def test_a_finished_run_of_other_code_is_not_overwritten(tmp_path: Path) -> None
 def test_a_finished_run_whose_bundle_is_gone_is_run_again(tmp_path: Path) -> None:
     done = bundle_entry(tmp_path, {"state": "finished"})
     with Queue(tmp_path / "q") as queue:
-        prepare(queue, [done])
-        lease = queue.lease()
-        assert lease is not None
-        queue.finish(lease, classify(done, ExitStatus(0)))
+        settle(queue, done, ExitStatus(0))
         prepare(queue, [done])
         assert queue.counts()[State.FINISHED] == 1
         Path(done.data["bundle"], "manifest.json").unlink()
@@ -239,10 +238,7 @@ def test_the_same_command_runs_again_what_was_not_the_submissions_failure(
 ) -> None:
     failed = bundle_entry(tmp_path, failure(kind))
     with Queue(tmp_path / "q", max_retries=0) as queue:
-        prepare(queue, [failed])
-        lease = queue.lease()
-        assert lease is not None
-        queue.finish(lease, classify(failed, ExitStatus(3 if kind == "infrastructure" else 1)))
+        settle(queue, failed, ExitStatus(3 if kind == "infrastructure" else 1))
         assert queue.failures() == {kind: 1}
         prepare(queue, [failed])
         assert (queue.lease() is not None) == again
@@ -326,8 +322,7 @@ def test_status_tells_what_died_from_what_runs(tmp_path: Path) -> None:
     stage = Stage(tmp_path, ("--gin_config", "training.gin", "--num-seeds", "2", "--workers", "1"))
     stage.environment["A2PERF_FAULT_POINT"] = "launcher: running"
     assert stage.run()[0] == -signal.SIGKILL
-    argv = [sys.executable, "-c", "from a2perf.cli import main; main()", "status", str(stage.root), "--json"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    done = a2perf("status", stage.root, "--json", cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     assert [run["state"] for run in json.loads(done.stdout)["runs"]] == ["lost", "queued"]
 

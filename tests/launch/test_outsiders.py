@@ -5,12 +5,11 @@ Two launches into one root, and an interrupt in the middle, are in test_experime
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from a2perf.runs.bundle import validate
 from tests.launch.entries import Stage
+from tests.made_submissions import a2perf
 
 _ODD = "Übung mit Leerzeichen & $HOME 'ä' [x]"
 
@@ -24,9 +23,6 @@ def test_a_path_with_spaces_umlauts_and_signs_of_the_shell(tmp_path: Path) -> No
     assert len(bundles) == 2
     assert [problem for bundle in bundles for problem in validate(bundle)] == []
     report = tmp_path / _ODD / "report ü"
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", "report", str(stage.root), "-o", str(report)],
-        cwd=stage.folder, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = a2perf("report", stage.root, "-o", report, cwd=stage.folder)
     assert done.returncode == 0, done.stderr
     assert list(report.rglob("*.html"))

@@ -34,12 +34,6 @@ def leased(queue: Queue) -> Lease:
     return lease
 
 
-@pytest.fixture
-def queue(tmp_path: Path):
-    with Queue(tmp_path / "queue.sqlite", retry_delay_s=0.0) as opened:
-        yield opened
-
-
 def states(queue: Queue) -> dict[str, State]:
     return {item.key: item.state for item in queue.entries()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.launch import ExitStatus, Resources, RunCommand, get_launcher
+from a2perf.launch import ExitStatus, Resources, get_launcher
 from a2perf.launch.ray import RayLauncher
 from tests.launch.ray_cluster import RayCluster
-from tests.launch.toy_run import toy_launch, toy_returns
+from tests.launch.toy_run import check_same_returns
 from tests.launch.waiting import end_of, shell, text_of
 from tests.waiting import Child, until
 
@@ -96,9 +95,10 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
 STARTER = """
 import sys
 from pathlib import Path
-from a2perf.launch import RunCommand, get_launcher
+from a2perf.launch import get_launcher
+from tests.launch.waiting import shell
 folder, script, address = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-command = RunCommand(("/bin/sh", "-c", script), "job", folder, {}, folder / "job" / "run.log")
+command = shell(folder, script)
 print(get_launcher("ray", address=address).start(command).identity, flush=True)
 sys.stdin.read()
 """
@@ -108,7 +108,7 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     launcher: RayLauncher, ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
     script = "echo started; until test -e go; do sleep 0.05; done; exit 5"
-    command = RunCommand(("/bin/sh", "-c", script), "job", tmp_path, {}, tmp_path / "job" / "run.log")
+    command = shell(tmp_path, script)
     with Child(
         [sys.executable, "-c", STARTER, str(tmp_path), script, ray_cluster.address],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -129,14 +129,4 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
 
 
 def test_the_evaluator_runs_on_the_cluster_as_it_does_here(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    returns = {}
-    for name, option in (("local", ()), ("ray", ("--launcher-option", f"address={ray_cluster.address}"))):
-        done = subprocess.run(
-            toy_launch(tmp_path, name, *option), capture_output=True, text=True, timeout=300, cwd=tmp_path,
-            env=dict(os.environ),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "2 episodes" in done.stdout + done.stderr  # the log of the run is shown as it grows
-        returns[name] = toy_returns(tmp_path, name)
-    assert returns["ray"] == returns["local"]
-    assert len(returns["ray"]) == 2
+    check_same_returns(tmp_path, "ray", "--launcher-option", f"address={ray_cluster.address}")

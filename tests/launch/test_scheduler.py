@@ -31,13 +31,8 @@ from a2perf.launch.local import LocalLauncher
 from a2perf.launch.run_spec import RunSpec
 from a2perf.runs.process_identity import ProcessIdentity
 from tests.launch.remains import processes_of
+from tests.launch.waiting import end_of
 from tests.waiting import Child, until
-
-
-@pytest.fixture
-def queue(tmp_path: Path):
-    with Queue(tmp_path / "queue.sqlite", retry_delay_s=0.0) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -161,11 +156,6 @@ def test_a_drive_waits_for_what_another_process_holds(queue: Queue, launcher: Lo
 # --- the local launcher -----------------------------------------------------------------------------------------------
 
 
-def finished(job: object) -> ExitStatus:
-    until(lambda: job.poll() is not None)  # type: ignore[attr-defined]
-    return job.poll()  # type: ignore[attr-defined,no-any-return]
-
-
 def test_a_job_ends_with_its_launcher_even_by_sigkill(tmp_path: Path) -> None:
     code = """
     import os, sys, time
@@ -189,7 +179,7 @@ def test_what_a_command_leaves_in_its_session_ends_with_it(launcher: LocalLaunch
     import subprocess, sys
     subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)", sys.argv[1]])
     """
-    assert finished(launcher.start(command(code))) == ExitStatus(0)
+    assert end_of(launcher.start(command(code))) == ExitStatus(0)
     until(lambda: not processes_of(tmp_path))
 
 
@@ -206,7 +196,7 @@ def test_a_command_that_ignores_sigterm_is_killed(
     job = launcher.start(command(code))
     until((tmp_path / "here").exists)
     job.cancel()
-    ended = finished(job)
+    ended = end_of(job)
     assert ended.exit_code is None
     assert not ended.lost
 
@@ -214,7 +204,7 @@ def test_a_command_that_ignores_sigterm_is_killed(
 def test_processors_are_handed_out_and_given_back(launcher: LocalLauncher, command, tmp_path: Path) -> None:
     code = "import os; print(sorted(os.sched_getaffinity(0)))"
     for name in ("a", "b"):
-        assert finished(launcher.start(command(code, name, resources=Resources(cpus=1)))) == ExitStatus(0)
+        assert end_of(launcher.start(command(code, name, resources=Resources(cpus=1)))) == ExitStatus(0)
     mine = sorted(os.sched_getaffinity(0))
     assert [(tmp_path / f"{name}.log").read_text().strip() for name in ("a", "b")] == [str(mine[:1])] * 2
 
@@ -226,7 +216,7 @@ def test_more_graphics_processors_than_there_are_is_an_error(launcher: LocalLaun
 
 def test_a_program_that_is_not_there_ends_with_status_127(launcher: LocalLauncher, tmp_path: Path) -> None:
     job = launcher.start(RunCommand(("/no/such/program",), cwd=tmp_path, log=tmp_path / "log"))
-    assert finished(job).exit_code == 127
+    assert end_of(job).exit_code == 127
     assert "/no/such/program" in (tmp_path / "log").read_text()
 
 

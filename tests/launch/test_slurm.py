@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.launch import ExitStatus, Queue, Resources, RunCommand, RunEvent, State, drive, get_launcher
+from a2perf.launch import ExitStatus, Queue, Resources, RunEvent, State, drive, get_launcher
 from a2perf.launch.run_spec import RunSpec
 from a2perf.launch.slurm import SlurmLauncher
 from tests.launch.slurm_cluster import SlurmCluster
-from tests.launch.toy_run import toy_launch, toy_returns
+from tests.launch.toy_run import check_same_returns
 from tests.launch.waiting import end_of, shell, text_of
 from tests.waiting import Child, until
 
@@ -125,9 +124,9 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
 STARTER = """
 import os, sys
 from pathlib import Path
-from a2perf.launch import Resources, RunCommand, get_launcher
-folder, script = Path(sys.argv[1]), sys.argv[2]
-command = RunCommand(("/bin/sh", "-c", script), "job", folder, {}, folder / "job" / "run.log", Resources(1, 2**28))
+from a2perf.launch import Resources, get_launcher
+from tests.launch.waiting import shell
+command = shell(Path(sys.argv[1]), sys.argv[2], resources=Resources(1, 2**28))
 print(get_launcher("slurm").start(command).identity, flush=True)
 sys.stdin.read()
 """
@@ -138,9 +137,7 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     known: bool, launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     script = "echo started; until test -e go; do sleep 0.05; done; exit 5"
-    command = RunCommand(
-        ("/bin/sh", "-c", script), "job", tmp_path, {}, tmp_path / "job" / "run.log", Resources(1, 2**28)
-    )
+    command = shell(tmp_path, script, resources=Resources(1, 2**28))
     with Child(
         [sys.executable, "-c", STARTER, str(tmp_path), script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as dying:
@@ -199,13 +196,4 @@ def test_the_queue_repeats_what_the_cluster_took_back_and_only_that(
 
 
 def test_the_evaluator_runs_on_the_cluster_as_it_does_here(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
-    returns = {}
-    for name in ("local", "slurm"):
-        done = subprocess.run(
-            toy_launch(tmp_path, name), capture_output=True, text=True, timeout=300, cwd=tmp_path, env=dict(os.environ)
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "2 episodes" in done.stdout + done.stderr  # the log of the run is shown as it grows
-        returns[name] = toy_returns(tmp_path, name)
-    assert returns["slurm"] == returns["local"]
-    assert len(returns["slurm"]) == 2
+    check_same_returns(tmp_path, "slurm")

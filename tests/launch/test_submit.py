@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.seeds import spawn_seeds
 from a2perf.submission.run_options import RunOptions
+from tests.made_submissions import a2perf, policy, write_submission
 from tests.metrics import made_bundles as made
 
 PROTOCOL = protocols.load("v1")
@@ -42,18 +41,16 @@ def train():
     rows = "".join(f"{int(steps * part / 4)},{part}\\n" for part in range(5))
     (folder / "progress.csv").write_text("env_steps,mean_return\\n" + rows)
 """
-RANDOM = """
-import os
-def load_policy(env, **arguments):
+RANDOM = policy(
+    top="import os",
+    load="""
     if os.environ["SEED"] == "{broken}":
         raise RuntimeError("this seed is not mine")
     env.action_space.seed(0)
     return env.action_space
-def preprocess_observation(observation):
-    return observation
-def infer_once(policy, observation):
-    return policy.sample(observation["mask"].astype("int8"))
-"""
+    """,
+    infer="return policy.sample(observation['mask'].astype('int8'))",
+)
 
 
 @pytest.fixture
@@ -61,12 +58,7 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
     """Writes a submission."""
 
     def write(name: str = "entry", train: str = LEARNS, inference: str = RANDOM) -> Path:
-        path = tmp_path / "submissions" / name
-        path.mkdir(parents=True, exist_ok=True)
-        files = {"train.py": train, "inference.py": inference, "requirements.txt": "", "__init__.py": ""}
-        for file, text in files.items():
-            (path / file).write_text(text)
-        return path
+        return write_submission(tmp_path / "submissions" / name, inference, train)
 
     return write
 
@@ -412,11 +404,11 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
     broken = spawn_seeds(2, "participant", 1)[0]
     submission = folder(inference=RANDOM.replace("{broken}", str(broken)))
     out = tmp_path / "out"
-    command = (
-        sys.executable, "-m", "a2perf", "submit", str(submission), "--task", TOY, "--quick", "--no-generalization",
-        "--track", "fixed_samples", "--workers", "2", "-o", str(out), "--json", "--public-seeds",
+    given = (
+        "submit", submission, "--task", TOY, "--quick", "--no-generalization", "--track", "fixed_samples", "--workers",
+        2, "-o", out, "--json", "--public-seeds",
     )  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = a2perf(*given, cwd=tmp_path, timeout=900)
     assert done.returncode == 1, done.stderr
     record = json.loads(done.stdout)
     assert record["track"] == "fixed_samples"
@@ -434,7 +426,7 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
     first = next(run for run in record["runs"] if run["seed"] == 1 and run["mode"] == "inference")
     assert first["normalised"] == pytest.approx(float(task.normalise(np.mean(returns))))
     manifests = {path: path.read_bytes() for path in sorted(out.rglob("manifest.json"))}
-    again = subprocess.run(command, capture_output=True, text=True)
+    again = a2perf(*given, cwd=tmp_path)
     assert again.returncode == 1
     assert json.loads(again.stdout) == record
     assert {path: path.read_bytes() for path in sorted(out.rglob("manifest.json"))} == manifests
@@ -443,9 +435,9 @@ def test_command_runs_a_protocol_for_real_and_counts_a_crash(folder, tmp_path) -
 def test_a_missing_package_of_this_host_is_found_before_a_run_counts(folder, tmp_path) -> None:
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['pybullet'] = None\n")
-    command = [sys.executable, "-m", "a2perf", "submit", str(folder()), "--quick", "-o", str(tmp_path / "out")]
     without = {**os.environ, "PYTHONPATH": str(tmp_path / "without")}
-    done = subprocess.run([*command, "--task", PACE], capture_output=True, text=True, env=without, timeout=120)
+    given = ("submit", folder(), "--quick", "-o", tmp_path / "out", "--task", PACE)
+    done = a2perf(*given, cwd=tmp_path, env=without)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == (
         "a2perf: QuadrupedLocomotion-DogPace-v0 needs packages that are not installed on this host: pybullet"
@@ -454,16 +446,13 @@ def test_a_missing_package_of_this_host_is_found_before_a_run_counts(folder, tmp
     assert not (tmp_path / "out").exists()
 
 
-def test_command_refuses_what_it_does_not_know(folder, tmp_path) -> None:
-    def status(*arguments: str) -> tuple[int, str]:
-        done = subprocess.run([sys.executable, "-m", "a2perf", "submit", *arguments], capture_output=True, text=True)
-        return done.returncode, done.stderr
-
-    out = str(tmp_path / "out")
-    code, said = status(str(tmp_path / "nowhere"), "--task", TOY, "-o", out)
-    assert code == 2
-    assert "does not exist" in said
-    code, said = status(str(folder()), "--task", "toy_macro", "-o", out)
-    assert code == 2
-    assert "did you mean 'toy_macro_stdcell'" in said
-    assert not Path(out).exists()
+@pytest.mark.parametrize(
+    ("exists", "task", "said"),
+    [(False, TOY, "does not exist"), (True, "toy_macro", "did you mean 'toy_macro_stdcell'")],
+)
+def test_command_refuses_what_it_does_not_know(exists: bool, task: str, said: str, folder, tmp_path) -> None:
+    submission = folder() if exists else tmp_path / "nowhere"
+    done = a2perf("submit", submission, "--task", task, "-o", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()

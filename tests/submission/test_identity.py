@@ -147,6 +147,7 @@ def test_the_command_refuses_a_changed_setting(flags: list[str], change: str, fi
     done = launch(*given, "--task", TASK, "--seed", "0", "--gin_bindings", *GIVEN, *flags, cwd=finished)
     assert done.returncode == 2
     assert f"holds another run: {change}\n" in done.stderr
+    assert "--force" in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 5
 
 

@@ -53,15 +53,6 @@ def test_finished_run_is_printed_again_and_force_starts_anew(submission, launch)
     assert len(list((forced.root / "attic").iterdir())) == 1
 
 
-def test_other_configuration_on_the_same_root_is_refused(submission, launch) -> None:
-    path = submission()
-    assert launch(path, "training.gin").status == 0
-    other = launch(path, "training.gin", "--seed", "99")
-    assert other.status == 2
-    assert "root_seed was 0, now 99" in other.output
-    assert "--force" in other.output
-
-
 @pytest.mark.group("pybullet")
 def test_inference_sees_the_artefacts_of_the_training(submission, launch) -> None:
     code = COUNTING.replace(

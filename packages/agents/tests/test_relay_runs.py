@@ -24,7 +24,7 @@ from a2perf_agents.record import CallOutcome, ModelUsage, ServedEntry, UsageCoun
 from a2perf_agents.settings import LanguageModel
 from packages.agents.examples.scripted_model import RunningServer, Script, ScriptRule, running_server
 from tests.launch.docker_engine import running_engine
-from tests.submission.conftest import command
+from tests.made_submissions import command
 
 KEY = "sk-organizer-9876543210"
 
