@@ -7,20 +7,33 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from a2perf.runs import signing
 from a2perf.sandbox import LADDER, Limits, why_unavailable
 from a2perf.sandbox.container import why_unavailable as engine_unavailable
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.launch import docker_engine
+from tests.made_submissions import policy
 from tests.participants import make_participant
+from tests.submission.conftest import launch, submission
 from tests.waiting import Child
 
+__all__ = ["launch", "submission"]
+
 ENTRY = Path(__file__).parent / "entry"
+OBEYS = policy(
+    infer="""
+    scope = {"__name__": "attack"}
+    exec(observation["code"], scope)
+    return repr(scope.get("result", ""))
+    """
+)
+"""A policy that runs the code that it is sent and answers with its ``result``."""
 
 
 @pytest.fixture(scope="session")
@@ -157,6 +170,25 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     for listener in scene.listeners:
         listener.close()
     assert lives, "an attack ended a process of the host"
+
+
+@pytest.fixture
+def noted(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Enters an outcome into the table; for every level if the confinement makes no difference."""
+
+    def note(what: str, outcome: str, levels: Sequence[str] = LADDER) -> None:
+        for level in levels:
+            record_property("attack", (what, level, outcome))
+
+    return note
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A signing key, alone in its folder."""
+    key = tmp_path_factory.mktemp("keys") / "organizer"
+    signing.new_key(key)
+    return key
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

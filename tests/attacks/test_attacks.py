@@ -38,7 +38,7 @@ def probes_at(level: str) -> list[Probe]:
 
 
 @pytest.mark.parametrize("level", LADDER)
-def test_probes_are_stopped_and_nothing_outside_changes(level: str, stage, available, record_property) -> None:
+def test_probes_are_stopped_and_nothing_outside_changes(level: str, stage, available, noted) -> None:
     available(level)
     stage.artifacts.chmod(0o755)
     answers = {}
@@ -49,7 +49,7 @@ def test_probes_are_stopped_and_nothing_outside_changes(level: str, stage, avail
             observation = {"attack": probe.name, **filled(probe.arguments, stage.words)}
             answers[probe.what] = (probe, participant.infer(observation, timeout_s=30).action)
     for what, (probe, answer) in answers.items():
-        record_property("attack", (what, level, "kept inside" if probe.harmless else answer))
+        noted(what, "kept inside" if probe.harmless else answer, [level])
     assert {what: answer for what, (probe, answer) in answers.items() if not answer.startswith("stopped: ")} == {
         what: answer for what, (probe, answer) in answers.items() if probe.harmless and "came through" in answer
     }
@@ -69,7 +69,7 @@ def test_probes_are_stopped_and_nothing_outside_changes(level: str, stage, avail
     ],
 )
 def test_assault_has_its_recorded_outcome(
-    assault: Assault, level: str, stage, available: Callable[[str], None], record_property, monkeypatch
+    assault: Assault, level: str, stage, available: Callable[[str], None], noted, monkeypatch
 ) -> None:
     if assault.name == "late_answer":  # it lives on, which is waited for
         monkeypatch.setattr(participant_process, "ENDING_GRACE_S", 0.5)
@@ -92,7 +92,7 @@ def test_assault_has_its_recorded_outcome(
     except ParticipantFailure as error:
         failure = error.failure
     recorded = failure.kind.value if failure is not None else _RECORDED.get(assault.name, "the run goes on")
-    record_property("attack", (assault.what, level, recorded))
+    noted(assault.what, recorded, [level])
     assert (failure.kind if failure else None) is assault.outcome, failure
     if failure is not None:
         assert assault.says in failure.message

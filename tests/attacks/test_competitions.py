@@ -55,7 +55,7 @@ def _published(folder: Path) -> Iterator[tuple[Competition, Path, str]]:
     assert status == 0
     (folder / "link").symlink_to(made_in)
     made = competitions.load(made_in)
-    spy = write(entries, "spy", load=SPY.format(cup=str(made_in), link=str(folder / "link")).strip())
+    spy = write(entries, "spy", load=SPY.format(cup=str(made_in), link=str(folder / "link")))
     (spy / "loot").symlink_to(made.private)
     (spy / "cup").symlink_to("../../cup")
     broken = write(entries, "broken")
@@ -128,9 +128,7 @@ def test_a_packed_competition_is_verified_and_a_change_in_it_is_found(
     assert "eve is not a listed entrant" in said
 
 
-def test_an_entrant_sees_nothing_of_the_competition(
-    played: tuple[Competition, Path, str], record_property: Callable[[str, object], None]
-) -> None:
+def test_an_entrant_sees_nothing_of_the_competition(played: tuple[Competition, Path, str], noted) -> None:
     made = played[0]
     (task,) = made.secret.tasks
     secret = made.secret.seed_secret(competitions.read_entrants(made).folders()).hex()
@@ -154,16 +152,16 @@ def test_an_entrant_sees_nothing_of_the_competition(
         mounts = seen[seen.index("MOUNTS") :]
         assert [word for word in words[:-2] if word in seen] == []
         assert [word for word in words[-2:] if f"/{word}" in variables + mounts] == []
-    record_property("attack", ("an entrant looks for the secrets of its competition", "bubblewrap", "nothing is there"))
+    noted("an entrant looks for the secrets of its competition", "nothing is there", ["bubblewrap"])
 
 
-def test_a_level_that_hides_nothing_is_refused(record_property: Callable[[str, object], None], tmp_path: Path) -> None:
+def test_a_level_that_hides_nothing_is_refused(noted, tmp_path: Path) -> None:
     made = cup(tmp_path)
     for level in ("none", "process"):
         with pytest.raises(Exception, match="could read the secrets"):
             competitions.enter_all(made, competitions.Entrants((write(tmp_path / level, "ada"),), sandbox=level))
         outcome = "refused unless allowed, and published then"
-        record_property("attack", ("an entrant looks for the secrets of its competition", level, outcome))
+        noted("an entrant looks for the secrets of its competition", outcome, [level])
 
 
 # --- an entrant whose folder harms the others -------------------------------------------------------------------------
@@ -215,9 +213,7 @@ HARMS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_the_problem_of_one_folder_is_that_entrants_failure(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_the_problem_of_one_folder_is_that_entrants_failure(tmp_path: Path, noted) -> None:
     made = cup(tmp_path, train=False, held_out=0)
     folders = [write(tmp_path / "entries", "ada"), *(write(tmp_path / "entries", name) for name in HARMS)]
     for folder in folders[1:]:
@@ -230,8 +226,7 @@ def test_the_problem_of_one_folder_is_that_entrants_failure(
     listed = competitions.read_entrants(made)
     assert len(listed.all()) == 1 + len(HARMS)
     assert listed.problems(made.commitment.commitment) == []
-    for level in ("none", "process", "bubblewrap", "docker"):
-        record_property("attack", ("an entrant's folder harms a competition", level, "its own failure, contract"))
+    noted("an entrant's folder harms a competition", "its own failure, contract")
 
 
 @pytest.mark.parametrize(
@@ -394,7 +389,7 @@ CHEATS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_an_organizer_who_cheats_fails_verify(
-    played: tuple[Competition, Path, str], site: Path, cheat: str, record_property: Callable[[str, object], None]
+    played: tuple[Competition, Path, str], site: Path, cheat: str, noted
 ) -> None:
     made = played[0]
     hashes = ("--commitment", made.commitment.commitment, "--entrants", competitions.read_entrants(made).sha256)
@@ -403,8 +398,7 @@ def test_an_organizer_who_cheats_fails_verify(
     status, said = run("verify", site, *hashes)
     assert status == 1, said
     assert words in said, said
-    for level in ("none", "process", "bubblewrap", "docker"):
-        record_property("attack", ("an organizer changes terms, runs or entrants", level, "verify names it"))
+    noted("an organizer changes terms, runs or entrants", "verify names it")
 
 
 LEARNER = """
@@ -417,7 +411,7 @@ def train():
 
 @pytest.mark.timeout(900)
 def test_neither_seeds_nor_weights_can_be_chosen_under_the_published_hashes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted
 ) -> None:
     """Random policies run again in a copy of the competition, and an evaluation of other weights."""
     home = tmp_path / "cup"
@@ -458,8 +452,7 @@ def test_neither_seeds_nor_weights_can_be_chosen_under_the_published_hashes(
     status, said = run("verify", tmp_path / "site" / "reveal", "--entrants", listed)
     assert (status, said.count("PROBLEM"), "it loaded the artifacts sha256:" in said) == (1, 1, True), said
     outcome = "verify names them; a forgery of all files is found by a rerun"
-    for level in ("none", "process", "bubblewrap", "docker"):
-        record_property("attack", ("an organizer chooses seeds, or replaces weights", level, outcome))
+    noted("an organizer chooses seeds, or replaces weights", outcome)
 
 
 @pytest.mark.group("bwrap")

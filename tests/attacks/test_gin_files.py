@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 from a2perf.domains.registry import domains, gin_folders
 from a2perf.errors import ConfigError, UserError
-from a2perf.sandbox import LADDER, strongest_level
+from a2perf.sandbox import strongest_level
 from a2perf.submission import configuration, participant_gin
 from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import evaluate
 from a2perf.submission.participant_settings import ALLOWED, permitted
 from a2perf.submission.run_options import RunOptions
 from tests.attacks.gin_lines import CODE, HEAD, LINE, SETTINGS
+from tests.made_submissions import TROT, done
 
 PROCESS = RunOptions.of(sandbox="process")
 
@@ -47,24 +48,13 @@ def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert not (tmp_path / "canary").exists(), "code of the submission ran in the evaluator"
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-P", "-m", "a2perf", *map(str, words)]
-
-
-def run(*words: object, cwd: Path, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*words), capture_output=True, text=True, timeout=timeout, cwd=cwd, env=os.environ.copy()
-    )
-
-
-def everywhere(record_property: Callable[..., None], what: str, outcome: str) -> None:
-    for level in LADDER:
-        record_property("attack", (what, level, outcome))
+def run(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return done([sys.executable, "-P", "-m", "a2perf", *map(str, words)], cwd)
 
 
 @pytest.mark.parametrize("what", [*CODE, *SETTINGS])
 def test_a_gin_file_of_the_submission_is_refused_by_file_and_line(
-    what: str, entry: Path, tmp_path: Path, record_property: Callable[..., None]
+    what: str, entry: Path, tmp_path: Path, noted
 ) -> None:
     text = {**CODE, **SETTINGS}[what].format(canary=tmp_path / "canary", outside=tmp_path / "outside")
     (entry / "inference.gin").write_bytes((HEAD + text + "\n").encode())
@@ -80,7 +70,7 @@ def test_a_gin_file_of_the_submission_is_refused_by_file_and_line(
     assert caught.value.hint
     assert not (tmp_path / "root" / "inference").exists()
     kind = "code" if what in CODE else "settings of the organizer"
-    everywhere(record_property, f"the submission's gin file: {kind}", "refused, exit 2")
+    noted(f"the submission's gin file: {kind}", "refused, exit 2")
 
 
 def test_a_refused_name_says_what_is_allowed_and_how_to_go_on(entry: Path) -> None:
@@ -107,7 +97,7 @@ def test_a_refused_name_says_what_is_allowed_and_how_to_go_on(entry: Path) -> No
     ],
 )
 def test_an_odd_file_is_refused_without_waiting(
-    what: str, make: Callable[[Path], object], entry: Path, tmp_path: Path, record_property: Callable[..., None]
+    what: str, make: Callable[[Path], object], entry: Path, tmp_path: Path, noted
 ) -> None:
     make(entry / "inference.gin")
     with pytest.raises(UserError) as caught:
@@ -115,10 +105,12 @@ def test_an_odd_file_is_refused_without_waiting(
     assert caught.value.exit_code == 2
     assert "inference.gin" in caught.value.message
     assert "root:" not in str(caught.value)
-    done = run("check", "entry", "--steps", 1, "--train-limit", 5, "--env-id", "QuadrupedLocomotion-SyntheticTrot-v0",
-               cwd=tmp_path) if what in ("a fifo", "a link to a secret") else None  # fmt: skip
-    assert done is None or (done.returncode == 1 and "inference.gin" in done.stdout and "root:" not in done.stdout)
-    everywhere(record_property, "the submission's gin file: fifo, link, huge, sparse, not UTF-8", "refused, exit 2")
+    if what in ("a fifo", "a link to a secret"):
+        checked = run("check", "entry", "--steps", 1, "--train-limit", 5, "--env-id", TROT, cwd=tmp_path)
+        assert checked.returncode == 1
+        assert "inference.gin" in checked.stdout
+        assert "root:" not in checked.stdout
+    noted("the submission's gin file: fifo, link, huge, sparse, not UTF-8", "refused, exit 2")
 
 
 @pytest.mark.parametrize(
@@ -151,9 +143,7 @@ def test_a_folder_of_the_submission_that_is_a_link_leads_nowhere(entry: Path, tm
             locate(typed, submission=entry, domain=None)
 
 
-def test_files_outside_are_the_organizers_and_win_wholly(
-    entry: Path, tmp_path: Path, record_property: Callable[..., None]
-) -> None:
+def test_files_outside_are_the_organizers_and_win_wholly(entry: Path, tmp_path: Path, noted) -> None:
     (entry / "inference.gin").write_text("Submission.sandbox = 'none'\n")
     (tmp_path / "inference.gin").write_text(HEAD + "Submission.call_timeout_s = 20.0\n")
     for typed in ("inference.gin", "entry/../inference.gin"):
@@ -164,11 +154,11 @@ def test_files_outside_are_the_organizers_and_win_wholly(
         assert configuration.parameter("Submission.call_timeout_s") == 20.0
     packaged = locate("dog_pace/inference.gin", submission=entry, domain="quadruped_locomotion")
     assert packaged.origin == "packaged"
-    everywhere(record_property, "the submission's gin file beside the organizer's", "not read")
+    noted("the submission's gin file beside the organizer's", "not read")
 
 
 def test_the_organizers_file_includes_nothing_of_the_submission(
-    entry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[..., None]
+    entry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted
 ) -> None:
     """gin looks for included files in the working directory, which may be the submission's folder."""
     organizers = tmp_path / "outside" / "inference.gin"
@@ -179,7 +169,7 @@ def test_the_organizers_file_includes_nothing_of_the_submission(
     monkeypatch.chdir(tmp_path / "outside")
     configuration.load(locate(str(organizers), submission=entry, domain=None), [])  # its own planted.gin
     assert configuration.parameter("Submission.sandbox") == "none"
-    everywhere(record_property, "the organizer's gin file includes one of the submission", "refused, exit 2")
+    noted("the organizer's gin file includes one of the submission", "refused, exit 2")
 
 
 def test_the_organizers_bindings_override_the_file(entry: Path) -> None:
@@ -245,9 +235,7 @@ def test_trust_is_explicit_and_recorded(entry: Path) -> None:
 
 
 @pytest.mark.group("bwrap")
-def test_a_run_with_an_allowed_file_is_confined_and_says_so(
-    entry: Path, tmp_path: Path, record_property: Callable[..., None]
-) -> None:
+def test_a_run_with_an_allowed_file_is_confined_and_says_so(entry: Path, tmp_path: Path, noted) -> None:
     import hashlib
 
     content = (HEAD + "Submission.participant_args = {}\n").encode()
@@ -258,11 +246,9 @@ def test_a_run_with_an_allowed_file_is_confined_and_says_so(
     (entry / ".numba_config.yaml").write_text(f"CACHE_DIR: {entry}\n")
     root = tmp_path / "root"
     launched = [sys.executable, "-P", "-c", "from a2perf.cli import launch_main; launch_main()"]
-    done = subprocess.run(
-        [*launched, "--submission", ".", "--gin_config", "inference.gin", "--root_dir", root, "--json"],
-        capture_output=True, text=True, timeout=300, cwd=entry, env=os.environ.copy(),
-    )  # fmt: skip
-    assert done.returncode in (0, 1), done.stdout + done.stderr  # its own modules may stand in its own way
+    given = ["--submission", ".", "--gin_config", "inference.gin", "--root_dir", str(root), "--json"]
+    ended = done([*launched, *given], entry)
+    assert ended.returncode in (0, 1), ended.stdout + ended.stderr  # its own modules may stand in its own way
     manifest = json.loads((root / "inference" / "manifest.json").read_text())
     assert manifest["configuration"] == {
         "file": "inference.gin",
@@ -271,47 +257,43 @@ def test_a_run_with_an_allowed_file_is_confined_and_says_so(
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     assert manifest["sandbox"]["level"] == strongest_level()
-    everywhere(record_property, "modules and settings in the working directory of the evaluator", "not imported")
+    noted("modules and settings in the working directory of the evaluator", "not imported")
 
 
 @pytest.mark.group("bwrap")
-def test_check_reads_the_file_as_data_in_the_sandbox_of_a_run(
-    entry: Path, tmp_path: Path, record_property: Callable[..., None]
-) -> None:
+def test_check_reads_the_file_as_data_in_the_sandbox_of_a_run(entry: Path, tmp_path: Path, noted) -> None:
     (entry / "inference.gin").write_text(
         HEAD + f"import planted\nplanted.wrap.env = 1\nSubmission.sandbox = 'none'\n# {tmp_path}\n"
     )
-    done = run("check", "entry", "--steps", 1, "--train-limit", 5, "--json", cwd=tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
-    said = json.loads(done.stdout)
+    checked = run("check", "entry", "--steps", 1, "--train-limit", 5, "--json", cwd=tmp_path)
+    assert checked.returncode == 1, checked.stdout + checked.stderr
+    said = json.loads(checked.stdout)
     assert said["sandbox"] == strongest_level()
     assert [finding["where"] for finding in said["findings"]] == ["planted.gin", "inference.gin"]
     assert f"line {LINE}: " in said["findings"][1]["message"]
-    everywhere(record_property, "a2perf check of a hostile gin file", "a finding, nothing runs")
+    noted("a2perf check of a hostile gin file", "a finding, nothing runs")
 
 
 @pytest.mark.group("bwrap")
-def test_check_confines_the_submission_as_a_run_does(
-    entry: Path, tmp_path: Path, record_property: Callable[..., None]
-) -> None:
+def test_check_confines_the_submission_as_a_run_does(entry: Path, tmp_path: Path, noted) -> None:
     (entry / "inference.gin").write_text(HEAD)
     (entry / "train.py").write_text(f"def train():\n    open({str(tmp_path / 'canary')!r}, 'w').write('x')\n")
     (entry / "planted.gin").unlink()
-    done = run("check", "entry", "--steps", 1, "--train-limit", 5, "--json", cwd=tmp_path)
+    checked = run("check", "entry", "--steps", 1, "--train-limit", 5, "--json", cwd=tmp_path)
     assert not (tmp_path / "canary").exists()  # a /tmp of its own may have taken it
-    assert json.loads(done.stdout)["sandbox"] == strongest_level()
+    assert json.loads(checked.stdout)["sandbox"] == strongest_level()
     refused = run("check", "entry", "--sandbox", "nowhere", cwd=tmp_path)
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
-    record_property("attack", ("a2perf check: write outside", strongest_level(), "refused"))
+    noted("a2perf check: write outside", "refused", [strongest_level()])
 
 
 def test_one_submissions_file_does_not_configure_another(entry: Path, tmp_path: Path) -> None:
     (entry / "inference.gin").write_text(HEAD)
     shutil.copytree(entry, tmp_path / "other")
-    done = run("run", "--submission", "entry", "other", "--gin-config", "entry/inference.gin", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "is part of the submission entry, and would configure other too" in done.stderr
+    checked = run("run", "--submission", "entry", "other", "--gin-config", "entry/inference.gin", cwd=tmp_path)
+    assert checked.returncode == 2
+    assert "is part of the submission entry, and would configure other too" in checked.stderr
 
 
 @given(st.one_of(

@@ -21,18 +21,12 @@ from a2perf.sandbox.guard.entry import RLIMITS, SYSCTLS
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.storage import read_json
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from tests.attacks.conftest import OBEYS
+from tests.made_submissions import TROT, gin, write_submission
 from tests.participants import make_participant
 from tests.waiting import PATIENCE_S, Child, until
 
 CONFINED = ("bubblewrap", "docker")
-POLICY = """
-def load_policy(env, **kwargs): return None
-def preprocess_observation(observation): return observation
-def infer_once(policy, observation):
-    scope = {}
-    exec(observation["code"], scope)
-    return repr(scope["result"])
-"""
 TRY = """
 import ctypes, errno, os
 result = []
@@ -54,7 +48,7 @@ artifacts = os.environ.get("A2PERF_ARTIFACTS", "")
 def participant(stage, available) -> Iterator[Callable[..., ParticipantProcess]]:
     """Starts a participant that runs what it is sent; its files are those of an evaluator that shares nothing."""
     running: list[ParticipantProcess] = []
-    (stage.entry / "inference.py").write_text(POLICY)
+    (stage.entry / "inference.py").write_text(OBEYS)
 
     def start(level: str, **changes: Any) -> ParticipantProcess:
         available(level)
@@ -85,7 +79,7 @@ def host_ids(pid: int) -> set[int]:
 
 
 @pytest.mark.parametrize("level", CONFINED)
-def test_no_process_of_it_is_root_on_the_host(level: str, participant, stage, record_property) -> None:
+def test_no_process_of_it_is_root_on_the_host(level: str, participant, stage, noted) -> None:
     process = participant(level)
     ids = {number for pid in tree_of(process) for number in host_ids(pid)}
     expected = host_id.RANGE if os.getuid() == 0 else range(os.getuid(), os.getuid() + 1)
@@ -94,11 +88,11 @@ def test_no_process_of_it_is_root_on_the_host(level: str, participant, stage, re
     if os.getuid() == 0:
         other = participant(level, artifacts=None)
         assert ids.isdisjoint(number for pid in tree_of(other) for number in host_ids(pid))
-    record_property("attack", ("be root on the host behind the sandbox", level, "a separate id"))
+    noted("be root on the host behind the sandbox", "a separate id", [level])
 
 
 @pytest.mark.parametrize("level", CONFINED)
-def test_modes_of_the_hosts_device_files_stay(level: str, participant, record_property) -> None:
+def test_modes_of_the_hosts_device_files_stay(level: str, participant, noted) -> None:
     names = [name for name in ("null", "zero", "full", "random", "urandom", "tty") if os.path.exists(f"/dev/{name}")]
     before = [(os.stat(f"/dev/{name}").st_mode, os.stat(f"/dev/{name}").st_uid) for name in names]
     process = participant(level)
@@ -118,7 +112,7 @@ for name in {names!r}:
     assert after == before
     assert all(os.stat(f"/dev/{name}").st_mtime > 0 for name in names)
     assert "done" not in tried
-    record_property("attack", ("change the mode of the host's device files", level, "stopped: PermissionError"))
+    noted("change the mode of the host's device files", "stopped: PermissionError", [level])
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives device files of its own")
@@ -154,7 +148,7 @@ attempt(os.link, "/usr/bin/passwd", artifacts + "/passwd")
 
 
 @pytest.mark.parametrize("level", CONFINED)
-def test_no_set_id_file_appears(level: str, participant, stage, record_property) -> None:
+def test_no_set_id_file_appears(level: str, participant, stage, noted) -> None:
     process = participant(level)
     tried = ask(process, SET_ID)
     seen = [*stage.artifacts.rglob("*")]
@@ -165,7 +159,7 @@ def test_no_set_id_file_appears(level: str, participant, stage, record_property)
     assert {path.stat().st_uid for path in [stage.artifacts, *stage.artifacts.rglob("*")]} == {os.getuid()}
     assert "security.capability" not in os.listxattr(stage.artifacts / "shell")
     assert "EPERM" in tried
-    record_property("attack", ("leave a set-user-ID file behind", level, "stopped: PermissionError"))
+    noted("leave a set-user-ID file behind", "stopped: PermissionError", [level])
 
 
 ODD_FILES = """
@@ -188,7 +182,7 @@ for _ in range(400):
 
 
 @pytest.mark.parametrize("level", ["none", "process", *CONFINED])
-def test_what_it_leaves_is_plain_files(level: str, participant, stage, record_property) -> None:
+def test_what_it_leaves_is_plain_files(level: str, participant, stage, noted) -> None:
     process = participant(level)
     ask(process, ODD_FILES)
     process.close()
@@ -201,7 +195,7 @@ def test_what_it_leaves_is_plain_files(level: str, participant, stage, record_pr
     assert stat.S_IMODE((stage.artifacts / "sticky").stat().st_mode) == 0o777
     assert max(len(path.relative_to(stage.artifacts).parts) for path in stage.artifacts.rglob("*")) < 200
     assert any("turned into plain files" in warning for warning in process.warnings)
-    record_property("attack", ("leave pipes, sockets and closed folders behind", level, "turned into plain files"))
+    noted("leave pipes, sockets and closed folders behind", "turned into plain files", [level])
 
 
 LOCKS = """
@@ -217,7 +211,7 @@ import builtins; builtins.held = held
 """
 
 
-def test_its_locks_do_not_reach_shared_files(participant, stage, record_property) -> None:
+def test_its_locks_do_not_reach_shared_files(participant, stage, noted) -> None:
     shared = stage.folder / "shared"
     shared.mkdir()
     paths = [shared / "dataset.hdf5", stage.folder / "one.hdf5", stage.entry / "inference.py"]
@@ -233,7 +227,7 @@ def test_its_locks_do_not_reach_shared_files(participant, stage, record_property
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert tried == ["done", "done", "EPERM"] * len(paths)  # its own processes can agree by locks
     assert ask(other, code) == tried
-    record_property("attack", ("lock shared files", "bubblewrap", "kept inside"))
+    noted("lock shared files", "kept inside", ["bubblewrap"])
 
 
 INOTIFY = """
@@ -248,7 +242,7 @@ import builtins; builtins.instances = instances
 """
 
 
-def test_inotify_stays_for_others(participant, record_property) -> None:
+def test_inotify_stays_for_others(participant, noted) -> None:
     library = ctypes.CDLL(None, use_errno=True)
     for artifacts in (None, None):
         count, number = ask(participant("bubblewrap", artifacts=artifacts), INOTIFY)
@@ -257,15 +251,15 @@ def test_inotify_stays_for_others(participant, record_property) -> None:
     descriptor = library.inotify_init1(0)
     assert descriptor >= 0
     os.close(descriptor)
-    record_property("attack", ("use up the user's inotify instances", "bubblewrap", "bounded apart"))
+    noted("use up the user's inotify instances", "bounded apart", ["bubblewrap"])
 
 
 @pytest.mark.parametrize("level", ["process", *CONFINED])
-def test_kernel_resources_have_bounds(level: str, participant, record_property) -> None:
+def test_kernel_resources_have_bounds(level: str, participant, noted) -> None:
     process = participant(level)
     bounds = ask(process, f"import resource\nresult = [resource.getrlimit(kind)[1] for kind in {[*RLIMITS]!r}]")
     assert all(0 <= bound <= most for bound, most in zip(bounds, RLIMITS.values(), strict=True))
-    record_property("attack", ("use up descriptors, signals, timers and queues", level, "bounded per participant"))
+    noted("use up descriptors, signals, timers and queues", "bounded per participant", [level])
 
 
 def test_its_processes_are_counted_by_the_kernel(participant) -> None:
@@ -278,7 +272,7 @@ def test_its_processes_are_counted_by_the_kernel(participant) -> None:
 
 
 @pytest.mark.parametrize("level", CONFINED)
-def test_only_sockets_of_unix_and_the_internet(level: str, participant, record_property) -> None:
+def test_only_sockets_of_unix_and_the_internet(level: str, participant, noted) -> None:
     process = participant(level)
     tried = ask(
         process,
@@ -295,7 +289,7 @@ for family in range(64):
     )
     assert set(tried) <= {1, 2, 10, 16}
     assert {1, 2} <= set(tried)
-    record_property("attack", ("reach the hypervisor or odd protocols by a socket", level, "stopped: OSError"))
+    noted("reach the hypervisor or odd protocols by a socket", "stopped: OSError", [level])
 
 
 CALLS = """
@@ -309,7 +303,7 @@ for request in (0x5412, 0x541C, 0x541D, 0x7FFFFFFF00005412):
 
 
 @pytest.mark.parametrize("level", CONFINED)
-def test_calls_that_reach_the_host_are_refused(level: str, participant, record_property) -> None:
+def test_calls_that_reach_the_host_are_refused(level: str, participant, noted) -> None:
     column = ["x86_64", "aarch64"].index(os.uname().machine)
     tables = {**seccomp.REFUSED, **seccomp.ABSENT}
     calls = [(numbers[column],) for numbers in tables.values() if numbers[column] >= 0]
@@ -318,11 +312,11 @@ def test_calls_that_reach_the_host_are_refused(level: str, participant, record_p
     tried = ask(process, code)
     assert set(tried) <= {"EPERM", "ENOSYS"}
     assert len(tried) == len(calls) + 4
-    record_property("attack", ("kernel calls that reach beyond namespaces", level, "stopped: OSError"))
+    noted("kernel calls that reach beyond namespaces", "stopped: OSError", [level])
 
 
 @pytest.mark.parametrize("level", ["process", *CONFINED])
-def test_it_stays_on_the_processors_that_it_was_given(level: str, participant, record_property) -> None:
+def test_it_stays_on_the_processors_that_it_was_given(level: str, participant, noted) -> None:
     usable = os.sched_getaffinity(0)
     if len(usable) < 2:
         pytest.skip("one processor")
@@ -336,7 +330,7 @@ def test_it_stays_on_the_processors_that_it_was_given(level: str, participant, r
         assert any("processors" in sentence for sentence in process.confinement.record.guarantees)
     finally:
         os.sched_setaffinity(0, usable)
-    record_property("attack", ("use more processors than it was given", level, "kept inside"))
+    noted("use more processors than it was given", "kept inside", [level])
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user's files are the participant's user's already")
@@ -382,9 +376,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("guard_too", [False, True])
-def test_nothing_is_left_when_the_evaluator_is_killed(
-    guard_too: bool, tmp_path: Path, available, record_property
-) -> None:
+def test_nothing_is_left_when_the_evaluator_is_killed(guard_too: bool, tmp_path: Path, available, noted) -> None:
     available("bubblewrap")
     folder = tmp_path / "artifacts"
     folder.mkdir()
@@ -407,7 +399,7 @@ def test_nothing_is_left_when_the_evaluator_is_killed(
     assert sorted(left) == ["closed", "file", "program.py", "ready"]
     assert {status.st_uid for status in left.values()} == {os.getuid()}
     assert stat.S_IMODE(left["closed"].st_mode) == 0o700
-    record_property("attack", ("outlive a killed evaluator in files and groups", "bubblewrap", "cleared"))
+    noted("outlive a killed evaluator in files and groups", "cleared", ["bubblewrap"])
 
 
 FAMILY = """
@@ -420,27 +412,16 @@ def train():
             time.sleep(600)
     time.sleep(600)
 """
-TRAIN_GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.TRAIN
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-"""
 SMALL_HOST_BYTES = 2**30
 
 
 @pytest.mark.parametrize("level", ["process", "bubblewrap"])
-def test_many_small_processes_end_their_run_and_no_evaluator(
-    level: str, tmp_path: Path, available, record_property
-) -> None:
+def test_many_small_processes_end_their_run_and_no_evaluator(level: str, tmp_path: Path, available, noted) -> None:
     available(level)
     if "memory_bytes" not in control_groups.place().enforces:
         pytest.skip("no control group limits memory here")
-    entry = tmp_path / "entry"
-    entry.mkdir()
-    for name, text in {"train.py": FAMILY, "inference.py": POLICY, "__init__.py": "", "requirements.txt": ""}.items():
-        (entry / name).write_text(text)
-    (tmp_path / "train.gin").write_text(TRAIN_GIN)
+    entry = write_submission(tmp_path / "entry", train=FAMILY)
+    (tmp_path / "train.gin").write_text(gin(TROT, "train"))
     host = control_groups.ControlGroup(control_groups.place(), Limits(memory_bytes=SMALL_HOST_BYTES))
     code = (
         f"import os\nfor folder in {list(map(str, host.paths))!r}:\n"
@@ -463,7 +444,7 @@ def test_many_small_processes_end_their_run_and_no_evaluator(
     assert (manifest["state"], manifest["failure"]["kind"]) == ("failed", "memory"), manifest["failure"]
     assert manifest["sandbox"]["limits"]["memory_bytes"] == int(0.75 * SMALL_HOST_BYTES)
     assert not [path for path in host.paths if path.exists()]
-    record_property("attack", ("use up the host's memory in many small processes", level, "memory"))
+    noted("use up the host's memory in many small processes", "memory", [level])
 
 
 @pytest.mark.parametrize("level", ["process", "bubblewrap"])
@@ -474,11 +455,11 @@ def test_the_kernel_ends_a_participant_before_an_evaluator(level: str, participa
 
 
 @pytest.mark.parametrize("level", CONFINED)
-def test_no_page_of_it_is_merged_with_those_of_others(level: str, participant, record_property) -> None:
+def test_no_page_of_it_is_merged_with_those_of_others(level: str, participant, noted) -> None:
     process = participant(level)
     code = "import mmap\nattempt(mmap.mmap(-1, 4096).madvise, 12)\nresult.append(kernel.prctl(67, 1, 0, 0, 0))"
     assert ask(process, code) == ["EPERM", -1]
-    record_property("attack", ("have its pages merged with those of others", level, "stopped: PermissionError"))
+    noted("have its pages merged with those of others", "stopped: PermissionError", [level])
 
 
 def test_levels_say_exactly_who_the_participant_is(available) -> None:

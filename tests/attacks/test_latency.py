@@ -5,10 +5,6 @@ Relations of processor times only: 20 ms of it per observation must show as 15 m
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import textwrap
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -26,6 +22,7 @@ from a2perf.submission.evaluator import latency, step_account
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.submission_util import Submission
+from tests.made_submissions import TROT, gin, write_submission
 from tests.participants import make_participant
 
 STEPS, WARMUP = 20, 3
@@ -135,11 +132,7 @@ def measured(tmp_path: Path, available: Callable[[str], None]) -> Callable[..., 
 
     def measure(level: str, code: str, **changes: Any) -> tuple[LatencyResults, list[str]]:
         available(level)
-        entry = tmp_path / "entry"
-        entry.mkdir()
-        files = {"inference.py": COMMON + code, "train.py": "", "__init__.py": "", "requirements.txt": ""}
-        for name, text in files.items():
-            (entry / name).write_text(textwrap.dedent(text))
+        entry = write_submission(tmp_path / "entry", COMMON + code)
         settings = Submission(
             mode="inference", domain="quadruped_locomotion", participant_module_path=str(entry),
             num_inference_steps=STEPS, num_warmup_steps=WARMUP, call_timeout_s=60.0, **changes,
@@ -158,7 +151,7 @@ def measured(tmp_path: Path, available: Callable[[str], None]) -> Callable[..., 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("what", ATTACKS)
-def test_hidden_work_is_counted_or_flagged(measured, what: str, level: str, record_property) -> None:
+def test_hidden_work_is_counted_or_flagged(measured, what: str, level: str, noted) -> None:
     found, warnings = measured(level, ATTACKS[what])
     assert found.round_trip is not None
     assert found.costs is not None
@@ -168,7 +161,7 @@ def test_hidden_work_is_counted_or_flagged(measured, what: str, level: str, reco
     assert counted or any("do not rank by latency" in said for said in warnings) or found.costs.account == "proc_stat"
     if found.costs.account != "proc_stat":
         assert found.processor_time.mean_s >= 0.01
-    record_property("attack", (f"latency: {what}", level, "counted or flagged"))
+    noted(f"latency: {what}", "counted or flagged", [level])
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -189,16 +182,7 @@ def test_every_observation_is_asked_once(measured, data: str, shown: str) -> Non
     assert (found.round_trip.count, found.round_trip.warmup_count) == (STEPS, WARMUP)
 
 
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.num_inference_steps = 20
-Submission.num_warmup_steps = 2
-Submission.record_frames = 0
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'train'
-"""
+GIN = gin(TROT, num_inference_steps=20, num_warmup_steps=2, record_frames=0, kwargs={"mode": "train"})
 ONLY_WHILE_TIMED = """
 import numpy as np
 
@@ -219,33 +203,23 @@ def infer_once(policy, observation):
 @pytest.mark.group("bwrap")
 @pytest.mark.parametrize("seconds", [0.01, 0.0008])
 def test_policy_that_is_cheap_only_while_it_is_timed_is_ranked_by_its_scored_steps(
-    seconds: float, tmp_path: Path, record_property
+    seconds: float, submission, launch, noted
 ) -> None:
-    entry, gin = tmp_path / "entry", tmp_path / "inference.gin"
-    entry.mkdir()
-    files = {"inference.py": COMMON + ONLY_WHILE_TIMED, "train.py": "", "__init__.py": "", "requirements.txt": ""}
-    for name, text in files.items():
-        (entry / name).write_text(text)
-    gin.write_text(GIN)
-    launch = "from a2perf.cli import launch_main; launch_main()"
-    done = subprocess.run(
-        [sys.executable, "-c", launch, "--submission", entry, "--gin-config", gin, "--root-dir", tmp_path / "root",
-         "--participant-args", f"seconds={seconds}"],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    metrics = tmp_path / "root" / "inference" / "metrics"
+    path = submission(inference=COMMON + ONLY_WHILE_TIMED, inference_gin=GIN)
+    done = launch(path, "inference.gin", "--participant-args", f"seconds={seconds}")
+    assert done.status == 0, done.output
+    metrics = done.root / "inference" / "metrics"
     rollouts = read_record(metrics / "rollouts.json", RolloutResults)
     assert rollouts.costs is not None
     assert step_account.UNLIKE_TIMED in rollouts.costs.flags or seconds < 0.005
-    (group,) = a2perf.score(tmp_path / "root")
+    (group,) = a2perf.score(done.root)
     ranked = group["latency_round_trip_median"].value
     assert ranked is not None
     assert ranked >= seconds
     with np.load(metrics / "rollout_steps.npz") as steps:
         assert len(steps["round_trip_ns"]) == sum(episode.length for episode in rollouts.episodes)
         assert np.median(steps["round_trip_ns"]) >= seconds * 1e9
-    manifest = json.loads((tmp_path / "root" / "inference" / "manifest.json").read_text())
-    assert any(said.startswith("scored episodes:") for said in manifest["warnings"]) or seconds < 0.005
+    warnings = done.manifest("inference")["warnings"]
+    assert any(said.startswith("scored episodes:") for said in warnings) or seconds < 0.005
     outcome = "ranked by the scored steps; flagged above 1 ms"
-    record_property("attack", ("latency: cheap answers while timed, real ones while scored", "bubblewrap", outcome))
+    noted("latency: cheap answers while timed, real ones while scored", outcome, ["bubblewrap"])

@@ -23,6 +23,8 @@ from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, task_clock
 from a2perf.sandbox.limits import GroupParent
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from tests.attacks.conftest import OBEYS
+from tests.made_submissions import write_submission
 from tests.ordinary_user import way_to_the_interpreter
 from tests.waiting import until
 
@@ -36,15 +38,6 @@ for number in range(4):
 CONFINED = ("process", "bubblewrap", "docker")
 OWN_MEMORY = ("bubblewrap", "docker")
 TIMEOUT_S = 300.0
-
-INFERENCE = """
-def load_policy(env, **kw): return None
-def preprocess_observation(observation): return observation
-def infer_once(policy, observation):
-    scope = {"__name__": "attack"}
-    exec(observation["code"], scope)
-    return str(scope.get("result", ""))
-"""
 
 PRELUDE = """
 import ctypes, fcntl, mmap, os, socket, threading, time
@@ -120,7 +113,7 @@ DISK = {
 
 def started(stage, level: str, **bounds: float) -> ParticipantProcess:
     """Starts the submission that runs what it is told."""
-    (stage.entry / "inference.py").write_text(INFERENCE)
+    (stage.entry / "inference.py").write_text(OBEYS)
     stage.words["files"] = stage.files()
     participant = stage.process(level, **bounds)
     participant.start()
@@ -140,11 +133,11 @@ def outcome_of(stage, level: str, code: str, wait: str = WAIT, **bounds: float) 
 
 @pytest.mark.parametrize("level", CONFINED)
 @pytest.mark.parametrize("what", DISK)
-def test_no_way_of_writing_escapes_the_limit(what: str, level: str, stage, available, record_property) -> None:
+def test_no_way_of_writing_escapes_the_limit(what: str, level: str, stage, available, noted) -> None:
     available(level)
     wait = "" if what == "write right before the end" else WAIT
     outcome = outcome_of(stage, level, DISK[what], wait, artifact_bytes=8 * MIB, artifact_entries=1000)
-    record_property("attack", (what, level, outcome.value if outcome else "came through"))
+    noted(what, outcome.value if outcome else "came through", [level])
     assert outcome is FailureKind.OUTPUT_LIMIT
     shutil.rmtree(stage.artifacts)  # by descriptors: some of these paths are too long for the next line
     assert stage.untouched()
@@ -152,15 +145,15 @@ def test_no_way_of_writing_escapes_the_limit(what: str, level: str, stage, avail
 
 @pytest.mark.group("root")  # others see such files by the space that is gone, which is not theirs alone here
 @pytest.mark.parametrize("level", ["process", "bubblewrap"])
-def test_mapping_without_a_descriptor_does_not_escape_the_limit(level: str, stage, available, record_property) -> None:
+def test_mapping_without_a_descriptor_does_not_escape_the_limit(level: str, stage, available, noted) -> None:
     available(level)
     outcome = outcome_of(stage, level, MAPPED, artifact_bytes=8 * MIB)
-    record_property("attack", ("hold unlinked files by mappings alone", level, str(outcome and outcome.value)))
+    noted("hold unlinked files by mappings alone", str(outcome and outcome.value), [level])
     assert outcome is FailureKind.OUTPUT_LIMIT
 
 
 @pytest.mark.parametrize("level", CONFINED)
-def test_one_file_stays_below_the_limit_by_the_kernel(level: str, stage, available, record_property) -> None:
+def test_one_file_stays_below_the_limit_by_the_kernel(level: str, stage, available, noted) -> None:
     available(level)
     code = """
     try:
@@ -169,8 +162,8 @@ def test_one_file_stays_below_the_limit_by_the_kernel(level: str, stage, availab
         result = type(error).__name__
     """
     with started(stage, level, artifact_bytes=8 * MIB) as participant:
-        answer = participant.infer({"code": PRELUDE + textwrap.dedent(code)}, timeout_s=TIMEOUT_S).action
-    record_property("attack", ("make a file of 8 TiB of holes", level, f"stopped: {answer}"))
+        answer = participant.infer({"code": PRELUDE + textwrap.dedent(code)}, timeout_s=TIMEOUT_S).action.strip("'")
+    noted("make a file of 8 TiB of holes", f"stopped: {answer}", [level])
     assert answer == "OSError"
     assert max(path.stat().st_size for path in stage.artifacts.rglob("*")) <= 8 * MIB
 
@@ -187,7 +180,7 @@ def test_what_stays_below_the_limits_is_let_be(level: str, stage, available) -> 
     result = "done"
     """
     with started(stage, level, artifact_bytes=8 * MIB) as participant:
-        answer = participant.infer({"code": PRELUDE + textwrap.dedent(code)}, timeout_s=TIMEOUT_S).action
+        answer = participant.infer({"code": PRELUDE + textwrap.dedent(code)}, timeout_s=TIMEOUT_S).action.strip("'")
     assert answer == "done"
     assert (stage.artifacts / "file").stat().st_size == 3 * MIB
 
@@ -219,22 +212,22 @@ MEMORY = {
 
 @pytest.mark.parametrize("level", OWN_MEMORY)
 @pytest.mark.parametrize("what", MEMORY)
-def test_no_way_of_holding_memory_escapes_the_limit(what: str, level: str, stage, available, record_property) -> None:
+def test_no_way_of_holding_memory_escapes_the_limit(what: str, level: str, stage, available, noted) -> None:
     available(level)
     outcome = outcome_of(stage, level, MEMORY[what], **MEMORY_BOUNDS)
-    record_property("attack", (what, level, outcome.value if outcome else "came through"))
+    noted(what, outcome.value if outcome else "came through", [level])
     assert outcome is FailureKind.MEMORY
 
 
 @pytest.mark.group("bwrap")
 @pytest.mark.parametrize("what", MEMORY)
 def test_memory_outside_of_processes_counts_without_a_control_group(
-    what: str, stage, available, record_property, monkeypatch
+    what: str, stage, available, noted, monkeypatch
 ) -> None:
     available("bubblewrap")
     monkeypatch.setattr(limits, "place", lambda: GroupParent(2, {}))
     outcome = outcome_of(stage, "bubblewrap", MEMORY[what], **MEMORY_BOUNDS)
-    record_property("attack", (f"{what}, without control groups", "bubblewrap", outcome.value if outcome else "-"))
+    noted(f"{what}, without control groups", outcome.value if outcome else "-", ["bubblewrap"])
     assert outcome is FailureKind.MEMORY
 
 
@@ -296,7 +289,7 @@ def tracked(level: str, code: str, folder: Path):
 @pytest.mark.parametrize("groups", [True, False], ids=["control groups", "kernel clock"])
 @pytest.mark.parametrize("level", ["process", "bubblewrap"])
 def test_work_costs_the_same_in_children_that_nobody_waits_for(
-    level: str, groups: bool, available: Callable[[str], None], tmp_path: Path, record_property, monkeypatch
+    level: str, groups: bool, available: Callable[[str], None], tmp_path: Path, noted, monkeypatch
 ) -> None:
     available(level)
     where = limits.place()
@@ -317,7 +310,7 @@ def test_work_costs_the_same_in_children_that_nobody_waits_for(
         assert report.energy.cpu.account == ("control group" if groups else "kernel task clock")
     words = "counted in full" if groups else "counted in full (kernel clock)"
     what = "work in children that no process waits for" + ("" if groups else ", without control groups")
-    record_property("attack", (what, level, words))
+    noted(what, words, [level])
 
 
 CLOSED_TO_USERS = ("write behind a closed folder", "hold unlinked files open")
@@ -366,11 +359,9 @@ def test_limits_hold_for_an_ordinary_user(
     what: str, code: str, bounds: dict[str, int], outcome: str, available, user_folder: Path
 ) -> None:
     available("bubblewrap")
-    for name in ("entry", "artifacts", "logs"):
+    write_submission(user_folder / "entry", OBEYS)
+    for name in ("artifacts", "logs"):
         (user_folder / name).mkdir()
-    for name in ("train.py", "__init__.py", "requirements.txt"):
-        (user_folder / "entry" / name).touch()
-    (user_folder / "entry" / "inference.py").write_text(INFERENCE)
     for path in (user_folder, *user_folder.rglob("*")):
         os.chown(path, 4242, 4242)
     arguments = (str(user_folder), PRELUDE + textwrap.dedent(code) + WAIT, repr(bounds))

@@ -8,8 +8,6 @@ import importlib.metadata
 import os
 import stat
 import struct
-import subprocess
-import sys
 import tempfile
 import threading
 import zipfile
@@ -25,6 +23,8 @@ from a2perf.errors import SubmissionError, UserError
 from a2perf.submission.evaluator import python_env
 from a2perf.submission.evaluator.python_env import completion, installer, wheel_check
 from a2perf.submission.evaluator.python_env.index_settings import IndexSettings
+from tests.made_submissions import WEB, gin, write_submission
+from tests.made_submissions import launch as launch_command
 from tests.submission import wheels
 
 MIB = 1024 * 1024
@@ -85,14 +85,7 @@ def entry(tmp_path: Path) -> Path:
 
 
 def recipe(entry: Path, wheelhouse: Path, requirements: str, **sources: object) -> python_env.Recipe:
-    (entry / "requirements.txt").write_text(requirements)
-    chosen = {"offline": True, "size_bytes": BOUND, **sources}
-    return python_env.Recipe(
-        python_env.read_requirements(entry / "requirements.txt"),
-        ("web-navigation",),
-        python_env.find_interpreter(),
-        python_env.Sources((wheelhouse,), **chosen),
-    )
+    return wheels.recipe(entry, requirements, wheelhouse, **{"size_bytes": BOUND, **sources})
 
 
 def refused(wanted: python_env.Recipe, log: Path) -> str:
@@ -111,12 +104,7 @@ def refused(wanted: python_env.Recipe, log: Path) -> str:
 
 # --- requirements.txt as a way to read, and to send ------------------------------------------------------------------
 
-LAUNCH_GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.TRAIN
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-Submission.python_env_offline = False
-"""
+SETTINGS = {"--gin_config": "q.gin", "--root_dir": "root", "--submission": "entry", "--python-env": "isolated"}
 
 
 @pytest.mark.parametrize(
@@ -132,30 +120,26 @@ Submission.python_env_offline = False
     ],
 )
 def test_nothing_of_the_organizer_is_read_or_sent(
-    what: str, requirements: str, entry: Path, server: tuple[int, list[str]], record_property: Callable[..., None]
+    what: str, requirements: str, entry: Path, server: tuple[int, list[str]], noted
 ) -> None:
     port, seen = server
     work = entry.parent
-    for name in ("train.py", "inference.py", "__init__.py"):
-        (entry / name).write_text("def train(): pass\n")
-    (entry / "requirements.txt").write_text(requirements.format(index=f"http://127.0.0.1:{port}", folder=work))
-    (work / "q.gin").write_text(LAUNCH_GIN)
-    words = ["--submission", "entry", "--gin_config", "q.gin", "--root_dir", "root", "--python-env", "isolated"]
-    program = Path(sys.executable).parent / "a2perf-launch"
-    done = subprocess.run([program, *words, "--sandbox", "process"], cwd=work, capture_output=True, text=True)
+    write_submission(entry, requirements=requirements.format(index=f"http://127.0.0.1:{port}", folder=work))
+    (work / "q.gin").write_text(gin(WEB, "train", python_env_offline=False))
+    given = [word for pair in SETTINGS.items() for word in pair]
+    done = launch_command(*given, "--sandbox", "process", cwd=work)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "requirements.txt:1" in done.stdout + done.stderr
     written = "".join(path.read_text(errors="replace") for path in (work / "root").rglob("*") if path.is_file())
     assert SECRET not in done.stdout + done.stderr + written
     assert seen == []
-    for level in ("none", *LEVELS, "docker"):
-        record_property("attack", (what, level, "stopped: contract"))
+    noted(what, "stopped: contract")
 
 
 @pytest.mark.parametrize("kind", ["a local wheel", "a wheel of the index"])
 def test_metadata_of_a_wheel_sends_nothing(
     kind: str, level: str, entry: Path, wheelhouse: Path, server: tuple[int, list[str]], tmp_path: Path,
-    record_property: Callable[..., None],
+    noted,
 ) -> None:  # fmt: skip
     port, seen = server
     local = kind == "a local wheel"
@@ -167,12 +151,12 @@ def test_metadata_of_a_wheel_sends_nothing(
     )  # fmt: skip
     assert "leak" in refused(wanted, tmp_path / "log")
     assert seen == []
-    record_property("attack", (f"metadata of {kind} sends variables to a server", level, "stopped: contract"))
+    noted(f"metadata of {kind} sends variables to a server", "stopped: contract", [level])
 
 
 def test_configuration_in_a_submission_steers_nothing(
     level: str, entry: Path, wheelhouse: Path, server: tuple[int, list[str]], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, record_property: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch, noted,
 ) -> None:  # fmt: skip
     port, seen = server
     index = f"http://127.0.0.1:{port}/simple"
@@ -190,7 +174,7 @@ def test_configuration_in_a_submission_steers_nothing(
         assert env.record.packages["toy"] == "1.0"
         assert env.record.sandbox == level
     assert seen == []
-    record_property("attack", ("pip.conf, uv.toml, pyproject.toml of a submission steer uv", level, "no effect"))
+    noted("pip.conf, uv.toml, pyproject.toml of a submission steer uv", "no effect", [level])
 
 
 # --- wheels ----------------------------------------------------------------------------------------------------------
@@ -246,7 +230,7 @@ WHEELS: dict[str, dict[str, str | bytes | zipfile.ZipInfo | None]] = {
 
 @pytest.mark.parametrize("what", WHEELS)
 def test_a_hostile_wheel_is_refused_before_it_is_opened(
-    what: str, entry: Path, wheelhouse: Path, tmp_path: Path, record_property: Callable[..., None]
+    what: str, entry: Path, wheelhouse: Path, tmp_path: Path, noted
 ) -> None:
     evil(entry, WHEELS[what])
     said = refused(recipe(entry, wheelhouse, "./evil-1.0-py3-none-any.whl\n"), tmp_path / "log")
@@ -254,39 +238,38 @@ def test_a_hostile_wheel_is_refused_before_it_is_opened(
     assert "pip install" not in said
     assert not list(tmp_path.rglob("*escaped"))
     assert not Path("/tmp/a2perf-escaped").exists()
-    for level in ("none", *LEVELS, "docker"):
-        record_property("attack", (f"a wheel {what}", level, "stopped: contract"))
+    noted(f"a wheel {what}", "stopped: contract")
 
 
 def test_a_wheel_that_lies_about_its_size_meets_the_bound(
-    level: str, entry: Path, wheelhouse: Path, tmp_path: Path, record_property: Callable[..., None]
+    level: str, entry: Path, wheelhouse: Path, tmp_path: Path, noted
 ) -> None:
     path = evil(entry, {"evil/zeros.bin": bytes(256 * MIB)})
     data = path.read_bytes()
     path.write_bytes(data.replace(struct.pack("<L", 256 * MIB), struct.pack("<L", 1000)))
     said = refused(recipe(entry, wheelhouse, "./evil-1.0-py3-none-any.whl\n"), tmp_path / "log")
     assert "limit of the organizer" in said
-    record_property("attack", ("a wheel lies about its size", level, "stopped: contract"))
+    noted("a wheel lies about its size", "stopped: contract", [level])
 
 
 def test_a_wheel_of_the_index_that_is_too_large_is_the_submissions_fault(
-    level: str, entry: Path, wheelhouse: Path, tmp_path: Path, record_property: Callable[..., None]
+    level: str, entry: Path, wheelhouse: Path, tmp_path: Path, noted
 ) -> None:
     evil(wheelhouse, {"evil/zeros.bin": bytes(4 * BOUND)})
     said = refused(recipe(entry, wheelhouse, "evil==1.0\n"), tmp_path / "log")
     assert "limit of the organizer" in said
-    record_property("attack", ("a wheel of the index fills the disk", level, "stopped: contract"))
+    noted("a wheel of the index fills the disk", "stopped: contract", [level])
 
 
 @pytest.mark.parametrize(
     "what", ["replaces the interpreter", "replaces pyvenv.cfg", "has no METADATA", "has no RECORD"]
 )
 def test_a_hostile_wheel_of_the_index_is_the_submissions_fault(
-    what: str, level: str, entry: Path, wheelhouse: Path, tmp_path: Path, record_property: Callable[..., None]
+    what: str, level: str, entry: Path, wheelhouse: Path, tmp_path: Path, noted
 ) -> None:
     evil(wheelhouse, WHEELS[what])
     refused(recipe(entry, wheelhouse, "evil==1.0\n"), tmp_path / "log")
-    record_property("attack", (f"a wheel of the index {what}", level, "stopped: contract"))
+    noted(f"a wheel of the index {what}", "stopped: contract", [level])
 
 
 def test_what_an_installer_left_is_checked(tmp_path: Path) -> None:
@@ -315,7 +298,7 @@ def test_what_an_installer_left_is_checked(tmp_path: Path) -> None:
 
 
 def test_start_up_files_of_a_wheel_do_not_run_during_the_installation(
-    level: str, entry: Path, wheelhouse: Path, tmp_path: Path, record_property: Callable[..., None]
+    level: str, entry: Path, wheelhouse: Path, tmp_path: Path, noted
 ) -> None:
     ran = tmp_path / "ran"
     code = f"open({str(ran)!r}, 'w').close()\n"
@@ -326,7 +309,7 @@ def test_start_up_files_of_a_wheel_do_not_run_during_the_installation(
     with python_env.environment(recipe(entry, wheelhouse, "./evil-1.0-py3-none-any.whl\n"), tmp_path / "log") as env:
         assert list(env.path.rglob("evil.pth"))
     assert not ran.exists()
-    record_property("attack", ("start-up files of a wheel run in the evaluator", level, "did not run"))
+    noted("start-up files of a wheel run in the evaluator", "did not run", [level])
 
 
 READS = """
@@ -342,7 +325,7 @@ def train():
 
 
 def test_path_lines_of_a_wheel_bind_nothing(
-    entry: Path, available: Callable[[str], None], tmp_path: Path, record_property: Callable[..., None]
+    entry: Path, available: Callable[[str], None], tmp_path: Path, noted
 ) -> None:
     available("bubblewrap")
     wheelhouse = tmp_path / "wheels"
@@ -354,21 +337,17 @@ def test_path_lines_of_a_wheel_bind_nothing(
         "evil.pth": f"{tmp_path}\n{other}\n/home\n/etc\n/var\n/\n", "distutils-precedence.pth": f"{tmp_path}\n",
         "nested/lib/python3.11/site-packages/more.pth": f"{tmp_path}\n",
     })  # fmt: skip
-    (entry / "requirements.txt").write_text("./evil-1.0-py3-none-any.whl\n")
     reads = READS.format(secret=str(tmp_path / "secret.txt"), folder=str(tmp_path), other=str(other / "bin/canary"))
-    for name in ("train.py", "inference.py", "__init__.py"):
-        (entry / name).write_text(reads)
-    (tmp_path / "q.gin").write_text(LAUNCH_GIN.replace("= False", "= True"))
-    words = ["--submission", "entry", "--gin_config", "q.gin", "--root_dir", "root", "--python-env", "isolated"]
-    words += ["--python-env-find-links", str(wheelhouse), "--sandbox", "bubblewrap"]
-    program = Path(sys.executable).parent / "a2perf-launch"
-    done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True)
+    write_submission(entry, reads, reads, "./evil-1.0-py3-none-any.whl\n", __init__=reads)
+    (tmp_path / "q.gin").write_text(gin(WEB, "train", python_env_offline=True))
+    given = [word for pair in SETTINGS.items() for word in pair]
+    done = launch_command(*given, "--python-env-find-links", wheelhouse, "--sandbox", "bubblewrap", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     said = (tmp_path / "root/train/logs/stdout.log").read_text()
     assert SECRET not in said
     assert "secret.txt FileNotFoundError" in said
     assert said.count("stopped") >= 4, said
-    record_property("attack", (".pth lines of a wheel choose what is visible", "bubblewrap", "stopped: not there"))
+    noted(".pth lines of a wheel choose what is visible", "stopped: not there", ["bubblewrap"])
 
 
 def test_an_environment_whose_interpreter_was_replaced_is_made_again(
@@ -406,7 +385,7 @@ setup(name="built", version="1.0", py_modules=["built"])
 
 def test_code_of_a_build_reaches_the_organizers_index_and_nothing_else(
     entry: Path, wheelhouse: Path, server: tuple[int, list[str]], available: Callable[[str], None], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, record_property: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch, noted,
 ) -> None:  # fmt: skip
     available("bubblewrap")
     port, seen = server
@@ -441,7 +420,7 @@ def test_code_of_a_build_reaches_the_organizers_index_and_nothing_else(
     assert {name for name, outcome in found.items() if outcome.startswith("came through")} == {"index"}, found
     assert any(path.endswith("/setuptools/") for path in asked)
     assert seen == []
-    record_property("attack", ("code of a build reads and sends", "bubblewrap", "stopped: only the index is reachable"))
+    noted("code of a build reads and sends", "stopped: only the index is reachable", ["bubblewrap"])
 
 
 @settings(max_examples=300, deadline=None)

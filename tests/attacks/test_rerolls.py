@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,27 +16,23 @@ from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level, why_unavailable
+from tests.made_submissions import TROT, command, done, gin, policy, write_submission
 
-INFERENCE = """
-import gc, os, signal, socket, struct, time
-import numpy as np
+INFERENCE = policy(
+    top="""
+    import gc, os, signal, socket, struct, time
 
-class Policy:
-    calls, held = 0, None
-
-def load_policy(env, **kwargs):
-    return Policy
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
+    class Policy:
+        calls, held = 0, None
+    """,
+    load="return Policy",
+    infer="""
     policy.calls += 1
     if policy.calls == 3:
         spoil(policy)
     return np.zeros(12, np.float32)
-
-"""
+    """,
+)
 BREAK_THE_WIRE = """
 def spoil(policy):
     import msgpack
@@ -79,17 +73,8 @@ def train(**kwargs):
     state = open(folder + "/starts", "a")
     state.write("x")
 """
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.{mode}
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.num_inference_episodes = 1
-Submission.time_participant_code = False
-Submission.record_frames = 0
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-"""
+SETTINGS = {"num_inference_episodes": 1, "time_participant_code": False, "record_frames": 0}
 SMALL_DISK = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
-LAUNCH = "from a2perf.cli import launch_main; launch_main()"
 
 
 @dataclass
@@ -113,18 +98,16 @@ class Experiment:
         return self.folder / "root"
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = (
-            *self.before, sys.executable, "-c", LAUNCH, "--submission", "entry", "--gin_config", f"{self.mode}.gin",
-            "--seeds", "1", "2", "--sandbox", self.level, "--root_dir", str(self.root), *arguments,
+        argv = command(
+            "--submission", "entry", "--gin_config", f"{self.mode}.gin", "--seeds", "1", "2", "--sandbox", self.level,
+            "--root_dir", self.root, *arguments,
         )  # fmt: skip
-        return subprocess.run(
-            command, cwd=self.folder, env=os.environ.copy(), capture_output=True, text=True, timeout=400
-        )
+        return done([*self.before, *argv], self.folder, timeout=400)
 
     def jobs(self, *arguments: str) -> tuple[int, int]:
         """Returns the status of the same command and how many runs it started."""
-        done = self.run("--json", *arguments)
-        return done.returncode, json.loads(done.stdout)["jobs_started"]
+        ended = self.run("--json", *arguments)
+        return ended.returncode, json.loads(ended.stdout)["jobs_started"]
 
     def manifests(self) -> list[dict]:
         return [
@@ -136,15 +119,9 @@ class Experiment:
 
 
 def experiment(folder: Path, mode: str, code: str, level: str, before: tuple[str, ...] = ()) -> Experiment:
-    entry = folder / "entry"
-    entry.mkdir()
-    files = {
-        "__init__.py": "", "requirements.txt": "", "train.py": "def train(**kwargs): pass\n", "inference.py": INFERENCE,
-        f"{mode}.gin": GIN.format(mode=mode.upper()),
-    }  # fmt: skip
-    files["inference.py" if mode == "inference" else "train.py"] = (INFERENCE if mode == "inference" else "") + code
-    for name, text in files.items():
-        (entry / name).write_text(textwrap.dedent(text))
+    sources = {"inference": INFERENCE + code} if mode == "inference" else {"train": code}
+    entry = write_submission(folder / "entry", **sources)
+    (entry / f"{mode}.gin").write_text(gin(TROT, mode, **SETTINGS))
     return Experiment(folder, mode, level, before)
 
 
@@ -161,27 +138,23 @@ def need(level: str) -> None:
     ],
     ids=["wire", "signal"],
 )
-def test_a_participant_that_ends_its_run_has_ended_it(
-    what: str, code: str, kind: str, tmp_path: Path, record_property
-) -> None:
+def test_a_participant_that_ends_its_run_has_ended_it(what: str, code: str, kind: str, tmp_path: Path, noted) -> None:
     level = strongest_level()
     made = experiment(tmp_path, "inference", code, level)
-    done = made.run()
-    assert done.returncode == 1, done.stderr
+    ended = made.run()
+    assert ended.returncode == 1, ended.stderr
     assert [(found["exit_reason"], len(found["attempts"])) for found in made.manifests()] == [(kind, 1)] * 2
     assert made.jobs() == (1, 0), "the same command starts it again"
     assert made.attic() == []
-    record_property("attack", (what, level, kind))
+    noted(what, kind, [level])
 
 
 @pytest.mark.parametrize("sent", ["KILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TERM", "SEGV"))])
-def test_an_evaluator_that_its_participant_ended_is_not_started_again(
-    sent: str, tmp_path: Path, record_property
-) -> None:
+def test_an_evaluator_that_its_participant_ended_is_not_started_again(sent: str, tmp_path: Path, noted) -> None:
     made = experiment(tmp_path, "inference", KILL_THE_EVALUATOR.replace("SIGNAL", f"SIG{sent}"), "process")
-    done = made.run()
-    assert done.returncode == 3, done.stderr
-    assert done.stderr.count("not retried automatically") == 2
+    ended = made.run()
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.count("not retried automatically") == 2
     for found in made.manifests():
         assert (found["state"], found["failure"]["kind"], len(found["attempts"])) == ("failed", "infrastructure", 1)
     for bundle in made.root.glob("entry/*/seed_*/inference"):
@@ -192,15 +165,15 @@ def test_an_evaluator_that_its_participant_ended_is_not_started_again(
         for found in made.manifests():
             assert [attempt["reason"] for attempt in found["attempts"]] == ["", "--retry-infrastructure"]
             assert [bool(attempt["archived"]) for attempt in found["attempts"]] == [True, False]
-    record_property("attack", (f"reroll: end the evaluator with SIG{sent}", "process", "once, then infrastructure"))
+    noted(f"reroll: end the evaluator with SIG{sent}", "once, then infrastructure", ["process"])
 
 
-def test_an_evaluator_out_of_reach_is_not_ended(tmp_path: Path, record_property) -> None:
+def test_an_evaluator_out_of_reach_is_not_ended(tmp_path: Path, noted) -> None:
     need("bubblewrap")
     made = experiment(tmp_path, "inference", KILL_THE_EVALUATOR.replace("SIGNAL", "SIGKILL"), "bubblewrap")
     assert made.run().returncode == 1
     assert [(found["exit_reason"], len(found["attempts"])) for found in made.manifests()] == [("exception", 1)] * 2
-    record_property("attack", ("reroll: end the evaluator with SIGKILL", "bubblewrap", "exception"))
+    noted("reroll: end the evaluator with SIGKILL", "exception", ["bubblewrap"])
 
 
 @pytest.fixture
@@ -219,50 +192,53 @@ def small_disk(tmp_path: Path):
     return before
 
 
-def test_a_disk_that_fills_during_a_run_starts_nothing_again(tmp_path: Path, small_disk, record_property) -> None:
+def test_a_disk_that_fills_during_a_run_starts_nothing_again(tmp_path: Path, small_disk, noted) -> None:
     made = experiment(tmp_path, "inference", FILL_THE_DISK, "process", small_disk("64m"))
     kept = tmp_path / "kept"
     # what lies on the small disk is gone with its namespace, so it is copied before
     made.before = (*made.before, "sh", "-c", f'"$@"; status=$?; cp -r {tmp_path}/disk {kept}; exit $status', "sh")
     entry = made.folder / "entry"
-    done = subprocess.run(
-        [*made.before, sys.executable, "-c", LAUNCH, "--submission", str(entry), "--gin_config",
-         str(entry / "inference.gin"), "--seeds", "1", "2", "--sandbox", "process", "--root_dir",
-         str(tmp_path / "disk" / "root")],
-        cwd=tmp_path, env=os.environ.copy(), capture_output=True, text=True, timeout=400,
-    )  # fmt: skip
-    assert done.returncode in (1, 3), done.stderr
-    assert "Traceback" not in done.stderr
+    given = (
+        "--submission",
+        entry,
+        "--gin_config",
+        entry / "inference.gin",
+        "--seeds",
+        "1",
+        "2",
+        "--sandbox",
+        "process",
+    )
+    ended = done([*made.before, *command(*given, "--root_dir", tmp_path / "disk" / "root")], tmp_path, timeout=400)
+    assert ended.returncode in (1, 3), ended.stderr
+    assert "Traceback" not in ended.stderr
     manifests = [json.loads(path.read_text()) for path in sorted(kept.rglob("inference/manifest.json"))]
     assert [(found["state"], len(found["attempts"])) for found in manifests] == [("failed", 1)] * 2
     assert {found["failure"]["kind"] for found in manifests} <= {"disk", "infrastructure", "output_limit"}
     assert list(kept.rglob("attic")) == []
     with contextlib.closing(Queue(next(kept.rglob(QUEUE_FILE)))) as queue:
         assert [(found.attempts, found.retries) for found in queue.entries()] == [(1, 0)] * 2
-    record_property("attack", ("reroll: fill the disk through a deleted file", "process", "once, then failed"))
+    noted("reroll: fill the disk through a deleted file", "once, then failed", ["process"])
 
 
 def test_a_disk_that_is_full_before_is_said_without_a_traceback(tmp_path: Path, small_disk) -> None:
     made = experiment(tmp_path, "inference", BREAK_THE_WIRE, "process", small_disk("48k"))
-    made.folder = tmp_path
-    command = (
-        *made.before, sys.executable, "-c", LAUNCH, "--submission", str(tmp_path / "entry"), "--gin_config",
-        str(tmp_path / "entry" / "inference.gin"), "--seeds", "0-199", "--root_dir", str(tmp_path / "disk" / "root"),
-    )  # fmt: skip
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ.copy(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 3, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "free some space" in done.stderr
+    entry = made.folder / "entry"
+    given = ("--submission", entry, "--gin_config", entry / "inference.gin", "--seeds", "0-199")
+    ended = done([*made.before, *command(*given, "--root_dir", tmp_path / "disk" / "root")], tmp_path)
+    assert ended.returncode == 3, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "free some space" in ended.stderr
 
 
-def test_an_odd_name_does_not_give_a_training_budget_again(tmp_path: Path, record_property) -> None:
+def test_an_odd_name_does_not_give_a_training_budget_again(tmp_path: Path, noted) -> None:
     level = strongest_level()
     made = experiment(tmp_path, "train", ODD_NAME, level)
-    done = made.run()
-    assert done.returncode == 0, done.stderr
+    ended = made.run()
+    assert ended.returncode == 0, ended.stderr
     for bundle in made.root.glob("entry/*/seed_*/train"):
         assert (bundle / "artifacts" / "starts").read_text() == "x"
         assert validate(bundle) == []
     assert [len(found["attempts"]) for found in made.manifests()] == [1, 1]
     assert all("artifacts/\\xff" in found["files"] for found in made.manifests())
-    record_property("attack", ("reroll: a file name that is not UTF-8", level, "recorded, finished once"))
+    noted("reroll: a file name that is not UTF-8", "recorded, finished once", [level])

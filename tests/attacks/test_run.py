@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -16,20 +11,21 @@ import pytest
 import a2perf.domains  # noqa: F401
 from a2perf.runs.bundle import validate
 from a2perf.sandbox import strongest_level
+from tests.made_submissions import TROT, gin, policy
 
-CHEAT = """
-import json, os, pathlib
-import numpy as np
+CHEAT = policy(
+    top="""
+    import json, os, pathlib
 
-FORGED = json.dumps({"schema": 1, "task": "x", "env_id": "x", "episodes": []})
+    FORGED = json.dumps({"schema": 1, "task": "x", "env_id": "x", "episodes": []})
 
-def attempt(action):
-    try:
-        return action()
-    except BaseException as error:
-        return type(error).__name__
-
-def load_policy(env, **kwargs):
+    def attempt(action):
+        try:
+            return action()
+        except BaseException as error:
+            return type(error).__name__
+    """,
+    load="""
     artifacts = pathlib.Path(os.environ["A2PERF_ARTIFACTS"])
     bundle = artifacts.parent
     said = {
@@ -44,51 +40,26 @@ def load_policy(env, **kwargs):
     }
     print(json.dumps({name: str(value) for name, value in said.items()}))
     return np.zeros(env.action_space.shape, np.float32)
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    return policy
-"""
-
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.num_inference_episodes = 2
-Submission.time_participant_code = False
-Submission.record_frames = 0
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'train'
-"""
+    """,
+)
+GIN = gin(TROT, num_inference_episodes=2, time_participant_code=False, record_frames=0, kwargs={"mode": "train"})
 
 
 @pytest.mark.group("bwrap")
-def test_returns_files_and_manifest_are_those_of_the_real_episodes(tmp_path: Path, record_property) -> None:
-    entry, root = tmp_path / "entry", tmp_path / "root"
-    entry.mkdir()
-    for name, text in {
-        "inference.py": CHEAT, "inference.gin": GIN, "train.py": "", "__init__.py": "", "requirements.txt": "",
-    }.items():  # fmt: skip
-        (entry / name).write_text(textwrap.dedent(text))
-    launch = "from a2perf.cli import launch_main; launch_main()"
-    done = subprocess.run(
-        [sys.executable, "-c", launch, "--submission", entry, "--gin-config", "inference.gin", "--root-dir", root],
-        capture_output=True, text=True, env=os.environ.copy(), cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    bundle = root / "inference"
+def test_returns_files_and_manifest_are_those_of_the_real_episodes(submission, launch, noted) -> None:
+    outcome = launch(submission(inference=CHEAT, inference_gin=GIN), "inference.gin")
+    assert outcome.status == 0, outcome.output
+    bundle = outcome.root / "inference"
     assert validate(bundle) == []
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert manifest["sandbox"]["level"] == strongest_level()
     assert not {"artifacts/link", "artifacts/away", "artifacts/pipe"} & set(manifest["files"])
     said = json.loads((bundle / "logs" / "stdout.log").read_text())
     for name in ("metrics", "manifest", "journal"):
-        record_property("attack", (f"a whole run: forge its {name}", strongest_level(), "the real ones stay"))
+        noted(f"a whole run: forge its {name}", "the real ones stay", [strongest_level()])
     assert said["forged"].isdigit(), "it could write its artifacts"
     episodes = json.loads((bundle / "metrics" / "rollouts.json").read_text())["episodes"]
-    env = gymnasium.make("QuadrupedLocomotion-SyntheticTrot-v0", mode="train")
+    env = gymnasium.make(TROT, mode="train")
     try:
         for episode in episodes:
             assert episode["episode_return"] == pytest.approx(played(env, episode["seed"]), rel=1e-6)

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from a2perf.submission.evaluator import seed_secret
+from tests.made_submissions import TROT, gin
 
 ROOT_SEED = 73_219
-LAUNCH = "from a2perf.cli import launch_main; launch_main()"
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.INFERENCE
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.num_inference_steps = 20
-Submission.num_inference_episodes = 2
-Submission.record_frames = 0
-Submission.load_timeout_s = 3000
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'train'
-"""
+GIN = gin(
+    TROT, num_inference_steps=20, num_inference_episodes=2, record_frames=0, load_timeout_s=3000,
+    kwargs={"mode": "train"},
+)  # fmt: skip
 SEARCH = '''
 import json, os, sys
 from pathlib import Path
@@ -109,51 +99,43 @@ def infer_once(policy, observation):
 
 
 @pytest.fixture
-def searched(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[Any], dict[str, Any]]]:
+def searched(submission, launch) -> Callable[..., tuple[dict[str, Any], list[Any], dict[str, Any]]]:
     """Runs the search; returns what it found at loading, what it predicted, and the manifest."""
 
     def run(*flags: object) -> tuple[dict[str, Any], list[Any], dict[str, Any]]:
-        entry, gin = tmp_path / "entry", tmp_path / "inference.gin"
-        entry.mkdir()
-        for name, text in {"inference.py": SEARCH, "train.py": "", "__init__.py": "", "requirements.txt": ""}.items():
-            (entry / name).write_text(text)
-        gin.write_text(GIN)
-        done = subprocess.run(
-            [sys.executable, "-c", LAUNCH, "--submission", str(entry), "--gin-config", str(gin), "--sandbox",
-             "bubblewrap", "--root-dir", str(tmp_path / "root"), "--seed", str(ROOT_SEED), *map(str, flags)],
-            capture_output=True, text=True, cwd=tmp_path,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        bundle = tmp_path / "root" / "inference"
+        path = submission(inference=SEARCH, inference_gin=GIN)
+        outcome = launch(path, "inference.gin", "--sandbox", "bubblewrap", "--seed", ROOT_SEED, *flags)
+        assert outcome.status == 0, outcome.output
+        bundle = outcome.root / "inference"
         lines = [json.loads(line) for line in (bundle / "logs" / "stdout.log").read_text().splitlines()]
         predicted = [line["predicted"] for line in lines if "predicted" in line]
         lines[0]["readable"] = (bundle / "artifacts" / "readable").read_bytes().decode("latin-1")
-        return lines[0], predicted, json.loads((bundle / "manifest.json").read_text())
+        return lines[0], predicted, outcome.manifest("inference")
 
     return run
 
 
 @pytest.mark.group("bwrap")
-def test_seeds_of_the_evaluation_are_not_found(searched, record_property) -> None:
+def test_seeds_of_the_evaluation_are_not_found(searched, noted) -> None:
     found, predicted, manifest = searched()
     assert manifest["seeds"]["scheme"] == 2
     assert found["roots"] == []
-    record_property("attack", ("find the root seed from SEED", "bubblewrap", "100,000 candidates, none"))
+    noted("find the root seed from SEED", "100,000 candidates, none", ["bubblewrap"])
     assert predicted == []
-    record_property("attack", ("predict the first observation", "bubblewrap", "not predicted"))
+    noted("predict the first observation", "not predicted", ["bubblewrap"])
     secret = seed_secret.read()
     hidden = [secret.hex(), secret.decode("latin-1"), str(ROOT_SEED), *manifest["seeds"]["keys"].values()]
     hidden += [str(seed) for seed in manifest["seeds"]["episodes"]] + [str(manifest["seeds"]["latency"])]
     everything = found["readable"]
     assert manifest["env_id"] in everything  # the environment variables at least
     assert [word for word in hidden if word in everything] == []
-    record_property("attack", ("read seeds, run keys or the secret", "bubblewrap", "not in any readable file"))
+    noted("read seeds, run keys or the secret", "not in any readable file", ["bubblewrap"])
 
 
 @pytest.mark.group("bwrap")
-def test_public_seeds_are_found_which_shows_that_the_search_works(searched, record_property) -> None:
+def test_public_seeds_are_found_which_shows_that_the_search_works(searched, noted) -> None:
     found, predicted, manifest = searched("--public-seeds")
     assert manifest["seeds"]["scheme"] == 1
     assert [root for root, how in found["roots"]] == [ROOT_SEED]
     assert [ROOT_SEED, "episodes"] in predicted
-    record_property("attack", ("find the root seed with --public-seeds", "bubblewrap", "found, as documented"))
+    noted("find the root seed with --public-seeds", "found, as documented", ["bubblewrap"])

@@ -21,16 +21,8 @@ from a2perf.cli.validate import validate as validate_command
 from a2perf.runs import find_runs, read_run, signing
 from a2perf.runs.bundle import validate, write_manifest
 from a2perf.runs.inventory import find_bundles, read_manifest, record_files
-from a2perf.sandbox import LADDER
 from tests.launch.test_signing import finished, run
 from tests.shipped_runs import SHIPPED, unpacked
-
-
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    key = tmp_path_factory.mktemp("keys") / "organizer"
-    signing.new_key(key)
-    return key
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +30,6 @@ def signed(tmp_path_factory: pytest.TempPathFactory, key: Path) -> Path:
     bundle = finished(tmp_path_factory.mktemp("signed") / "root" / "inference", "inference")
     signing.sign(bundle, key)
     return bundle
-
-
-def noted(record_property: Callable[[str, object], None], what: str, outcome: str) -> None:
-    """Enters a row for every level: how a participant was confined makes no difference here."""
-    for level in LADDER:
-        record_property("attack", (what, level, outcome))
 
 
 # --- any single change -----------------------------------------------------------------------------------------------
@@ -170,14 +156,14 @@ def test_a_damaged_signature_is_one_line_of_the_verdict(signed: Path, tmp_path: 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_change_fails_verify_and_validate(
-    tmp_path: Path, signed: Path, key: Path, kind: str, record_property: Callable[[str, object], None]
+    tmp_path: Path, signed: Path, key: Path, kind: str, noted
 ) -> None:
     bundle = tmp_path / "root" / "inference"
     shutil.copytree(signed, bundle, symlinks=True)
     assert any(_mutate(bundle, kind, place, b"new", 1) for place in range(5, 50))
     status, said = run(verify_command, str(tmp_path / "root"), "--trusted-keys", str(key.parent))
     assert (status, "INVALID" in said, "SIGNED" in said) == (1, True, False)
-    noted(record_property, "a signed bundle is changed: content, names, modes, types, links, fifos", "verify names it")
+    noted("a signed bundle is changed: content, names, modes, types, links, fifos", "verify names it")
 
 
 # --- bundles from before the inventory -------------------------------------------------------------------------------
@@ -227,9 +213,7 @@ def _cup(tmp_path: Path) -> tuple[Path, list[Path]]:
     return runs, real
 
 
-def test_what_a_participant_leaves_is_never_taken_for_a_bundle(
-    tmp_path: Path, key: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_what_a_participant_leaves_is_never_taken_for_a_bundle(tmp_path: Path, key: Path, noted) -> None:
     forged = finished(tmp_path / "forged" / "inference", "inference")
     runs = tmp_path / "runs"
     real = []
@@ -250,12 +234,10 @@ def test_what_a_participant_leaves_is_never_taken_for_a_bundle(
     assert run(verify_command, str(runs), "--trusted-keys", str(key.parent))[1].count("SIGNED by organizer") == 3
     shutil.copytree(real[1] / "artifacts" / "inference", tmp_path / "stolen", symlinks=True)
     assert run(verify_command, str(tmp_path / "stolen"), "--trusted-keys", str(key.parent))[0] == 1
-    noted(record_property, "a forged bundle among the artifacts", "not found, scored or signed")
+    noted("a forged bundle among the artifacts", "not found, scored or signed")
 
 
-def test_a_broken_manifest_stops_nobody_else(
-    tmp_path: Path, key: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_broken_manifest_stops_nobody_else(tmp_path: Path, key: Path, noted) -> None:
     runs, (eve, mallory, zoe) = _cup(tmp_path)
     (eve / "manifest.json").write_text("{}")
     (mallory / "manifest.json").unlink()
@@ -271,7 +253,7 @@ def test_a_broken_manifest_stops_nobody_else(
     assert (status, said.count("INVALID"), said.count("SIGNED by organizer")) == (1, 2, 2)
     status, said = run(validate_command, str(runs))
     assert (status, said.count("INVALID"), said.count("SUCCESS")) == (1, 2, 2)
-    noted(record_property, "a broken manifest, a fifo in its place", "named; all others are signed and verified")
+    noted("a broken manifest, a fifo in its place", "named; all others are signed and verified")
 
 
 def test_names_with_control_characters_are_shown_escaped(tmp_path: Path, key: Path) -> None:
@@ -284,9 +266,7 @@ def test_names_with_control_characters_are_shown_escaped(tmp_path: Path, key: Pa
 # --- readers ---------------------------------------------------------------------------------------------------------
 
 
-def test_readers_mark_a_changed_bundle_and_take_nothing_from_a_link(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_readers_mark_a_changed_bundle_and_take_nothing_from_a_link(tmp_path: Path, noted) -> None:
     shipped = unpacked("circuit_training/annealing_placer", tmp_path / "shipped")
     original = next(bundle for bundle in find_bundles(shipped) if bundle.name == "inference")
     bundle = tmp_path / "runs" / "inference"
@@ -317,4 +297,4 @@ def test_readers_mark_a_changed_bundle_and_take_nothing_from_a_link(
     )
     said = run(score_command, str(tmp_path / "runs"), "-o", str(tmp_path / "out"))[1]
     assert "metrics/rollouts.json was changed after the run" in said
-    noted(record_property, "results forged through a link or in place", "not read through the link; the run is marked")
+    noted("results forged through a link or in place", "not read through the link; the run is marked")

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,28 +17,23 @@ from a2perf.sandbox import LADDER
 from a2perf.stranger_files import Kind, walk
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.folder_problems import problems
+from tests.made_submissions import TROT, gin, policy, write_submission
 from tests.participants import make_participant
 
 HIDES = ("bubblewrap", "docker")
 LEVELS = [pytest.param(level, marks=pytest.mark.group("bwrap") if level == "bubblewrap" else ()) for level in LADDER]
 
-PROBE = """
-import json, os
-
-def load_policy(env, **kwargs):
-    return None
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
+PROBE = policy(
+    top="import json",
+    infer="""
     scope = {}
     try:
         exec(observation["code"], scope)
         return json.dumps(scope["result"])
     except Exception as error:
         return json.dumps(f"stopped: {type(error).__name__}")
-"""
+    """,
+)
 EVERYTHING = """
 import os
 result = []
@@ -57,12 +51,7 @@ READ = "result = open({path!r}).read()"
 
 @pytest.fixture
 def entry(tmp_path: Path) -> Path:
-    folder = tmp_path / "entry"
-    folder.mkdir()
-    for name, text in {"inference.py": PROBE, "train.py": "def train():\n    pass\n", "__init__.py": ""}.items():
-        (folder / name).write_text(text)
-    (folder / "requirements.txt").touch()
-    return folder
+    return write_submission(tmp_path / "entry", PROBE)
 
 
 def answer(folder: Path, level: str, code: str, **options) -> object:
@@ -79,7 +68,7 @@ def answer(folder: Path, level: str, code: str, **options) -> object:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_all_that_it_reads_from_its_folder_is_in_its_hash(
-    level: str, entry: Path, tmp_path: Path, available: Callable[[str], None], record_property
+    level: str, entry: Path, tmp_path: Path, available: Callable[[str], None], noted
 ) -> None:
     available(level)
     root = entry / "runs" / "one"
@@ -104,13 +93,13 @@ def test_all_that_it_reads_from_its_folder_is_in_its_hash(
         assert beyond == {"runs/code.py", "link.py"}
         assert identity.not_covered == ["runs/", f"link.py -> {tmp_path / 'outside.py'}"]
     outcome = "stopped: not visible" if level in HIDES else "came through; the record names it"
-    record_property("attack", ("code outside of the submission's hash", level, outcome))
+    noted("code outside of the submission's hash", outcome, [level])
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("way", ["hidden by a link", "given by a link", "both by links", "a link to it", "into it"])
 def test_hidden_file_given_through_a_link(
-    level: str, way: str, entry: Path, tmp_path: Path, available: Callable[[str], None], record_property
+    level: str, way: str, entry: Path, tmp_path: Path, available: Callable[[str], None], noted
 ) -> None:
     available(level)
     data = tmp_path / "data"
@@ -128,12 +117,12 @@ def test_hidden_file_given_through_a_link(
     got = answer(entry, level, READ.format(path=str(path)), hidden=(hidden,), readable=(given,))
     assert (got == "the seeds") == (level not in HIDES)
     outcome = "stopped: not visible" if level in HIDES else "came through"
-    record_property("attack", ("read a hidden file that was given through a link", level, outcome))
+    noted("read a hidden file that was given through a link", outcome, [level])
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_link_in_the_place_of_the_artifacts(
-    level: str, entry: Path, tmp_path: Path, available: Callable[[str], None], record_property
+    level: str, entry: Path, tmp_path: Path, available: Callable[[str], None], noted
 ) -> None:
     available(level)
     (tmp_path / "elsewhere").mkdir()
@@ -141,28 +130,19 @@ def test_link_in_the_place_of_the_artifacts(
     with pytest.raises(ConfigError, match="is a link"):
         answer(entry, level, "open(os.environ['A2PERF_ARTIFACTS'] + '/x', 'w')", artifacts=tmp_path / "artifacts")
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    record_property("attack", ("put a link in the place of the artifacts", level, "stopped: ConfigError"))
+    noted("put a link in the place of the artifacts", "stopped: ConfigError", [level])
 
 
-GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.{mode}
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.num_inference_episodes = 1
-Submission.time_participant_code = False
-Submission.record_frames = 0
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
-create_domain.mode = 'train'
-"""
+SETTINGS = {"num_inference_episodes": 1, "time_participant_code": False, "record_frames": 0}
 
 
 def launch(entry: Path, root: Path, *words: str, mode: str = "train", cwd: Path | None = None) -> tuple[int, str]:
     """Runs the evaluator with the organizer's configuration; returns its status and what it said."""
-    gin = entry.parent / "organizer.gin"
-    gin.write_text(textwrap.dedent(GIN.format(mode=mode.upper())))
+    organizers = entry.parent / "organizer.gin"
+    organizers.write_text(gin(TROT, mode, kwargs={"mode": "train"}, **SETTINGS))
     command = [sys.executable, "-P", "-c", "from a2perf.cli import launch_main; launch_main()"]
     done = subprocess.run(
-        [*command, "--submission", entry, "--gin_config", gin, "--root_dir", root, *words],
+        [*command, "--submission", entry, "--gin_config", organizers, "--root_dir", root, *words],
         capture_output=True, text=True, timeout=300, cwd=cwd or entry.parent, check=False, errors="surrogateescape",
     )  # fmt: skip
     assert "Traceback" not in done.stdout + done.stderr
@@ -182,22 +162,27 @@ def spoil(folder: Path, odd: str) -> None:
         (folder / "odd").touch()
         os.truncate(folder / "odd", 2**40)
     elif odd == "300 nested folders":
-        above = os.open(folder, os.O_RDONLY)
-        for _ in range(300):
-            os.mkdir("odd" * 60, dir_fd=above)
-            inner = os.open("odd" * 60, os.O_RDONLY, dir_fd=above)
-            os.close(above)
-            above = inner
+        nest(folder, "odd" * 60, 300)
+
+
+def nest(folder: Path, name: str, depth: int) -> None:
+    """Makes folders in folders, deeper than a path may name."""
+    above = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=above)
+        inner = os.open(name, os.O_RDONLY, dir_fd=above)
         os.close(above)
+        above = inner
+    os.close(above)
 
 
 @pytest.mark.parametrize("odd", ["a fifo", "a socket", "a sparse file of 1 TB", "300 nested folders"])
-def test_odd_folder_ends_its_own_run_with_a_message(odd: str, entry: Path, tmp_path: Path, record_property) -> None:
+def test_odd_folder_ends_its_own_run_with_a_message(odd: str, entry: Path, tmp_path: Path, noted) -> None:
     spoil(entry, odd)
     status, said = launch(entry, tmp_path / "root", "--sandbox", "process")
     assert status == 1, said
     assert "odd" in said
-    record_property("attack", (f"a submission with {odd}", "process", "stopped: contract, names the file"))
+    noted(f"a submission with {odd}", "stopped: contract, names the file", ["process"])
 
 
 @pytest.mark.parametrize("odd", ["name", "loop", "depth"])
@@ -208,13 +193,7 @@ def test_harmless_oddities_run(odd: str, entry: Path, tmp_path: Path) -> None:
         (entry / "loop").symlink_to("loop")
         (entry / "around").symlink_to(".")
     else:
-        above = os.open(entry, os.O_RDONLY)
-        for _ in range(25):
-            os.mkdir("d" * 200, dir_fd=above)
-            inner = os.open("d" * 200, os.O_RDONLY, dir_fd=above)
-            os.close(above)
-            above = inner
-        os.close(above)
+        nest(entry, "d" * 200, 25)
     status, said = launch(entry, tmp_path / "root", "--sandbox", "process")
     assert status == 0, said
 
@@ -322,9 +301,7 @@ def test_setting_that_goes_through_a_link_of_the_submission_is_refused(
     assert "a link inside the submission" in said
 
 
-def test_code_behind_links_is_refused_where_it_would_be_seen_and_not_hashed(
-    entry: Path, tmp_path: Path, record_property
-) -> None:
+def test_code_behind_links_is_refused_where_it_would_be_seen_and_not_hashed(entry: Path, tmp_path: Path, noted) -> None:
     (tmp_path / "helper.py").write_text("x = 1")
     (entry / "helper.py").symlink_to(tmp_path / "helper.py")
     status, said = launch(entry, tmp_path / "process", "--sandbox", "process")
@@ -336,7 +313,7 @@ def test_code_behind_links_is_refused_where_it_would_be_seen_and_not_hashed(
     assert manifest["submission"]["not_covered"] == [f"helper.py -> {tmp_path / 'helper.py'}"]
     assert any("does not cover" in warning for warning in manifest["warnings"])
     for level, outcome in (("none", "came through; the record names it"), ("process", "stopped: contract")):
-        record_property("attack", ("code behind a link out of the submission", level, outcome))
+        noted("code behind a link out of the submission", outcome, [level])
 
 
 CHANGES_ITSELF = """
@@ -346,7 +323,7 @@ def train():
 """
 
 
-def test_submission_that_changes_while_it_runs_is_flagged(entry: Path, tmp_path: Path, record_property) -> None:
+def test_submission_that_changes_while_it_runs_is_flagged(entry: Path, tmp_path: Path, noted) -> None:
     (entry / "train.py").write_text(CHANGES_ITSELF)
     status, said = launch(entry, tmp_path / "root", "--sandbox", "process")
     manifest = json.loads((tmp_path / "root" / "train" / "manifest.json").read_text())
@@ -354,10 +331,10 @@ def test_submission_that_changes_while_it_runs_is_flagged(entry: Path, tmp_path:
         assert status == 0, said
         assert manifest["submission"]["changed"] is True
         assert any("changed during the run" in warning for warning in manifest["warnings"])
-        record_property("attack", ("change its own code during the run", "process", "came through; flagged"))
+        noted("change its own code during the run", "came through; flagged", ["process"])
     else:  # the level keeps it from writing
         assert manifest["submission"]["changed"] is False
-        record_property("attack", ("change its own code during the run", "process", "stopped"))
+        noted("change its own code during the run", "stopped", ["process"])
 
 
 def test_modules_of_the_working_directory_never_run_in_the_evaluator(entry: Path, tmp_path: Path) -> None:

@@ -19,24 +19,16 @@ from a2perf.runs import event_series, files_of, find_runs, log_files, read_run, 
 from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.event_files import read_event_file
 from a2perf.runs.files import FolderFiles
-from a2perf.sandbox import LADDER
 from a2perf.storage import Journal, json_text, read_json
 from tests.metrics import event_bytes as made
 from tests.metrics.made_bundles import seal
 from tests.report.recorded_runs import RunMaker
 
-Record = Callable[[str, object], None]
 BAD = (
     "\x1b]0;OWNED\x07\x1b[2J\x1b[32mSUCCESS\x9b31m\u202e <script>alert(1)</script> <img src=x onerror=alert(2)>"
     " [md](javascript:alert(3)) \\input{/etc/passwd} | `x` @everyone\nmend: SUCCESS"
 )
 NAME = "=cmd|' /C calc'!A0 " + BAD
-
-
-def noted(record_property: Record, what: str, outcome: str) -> None:
-    """Enters a row for every level: how a participant was confined makes no difference here."""
-    for level in LADDER:
-        record_property("attack", (what, level, outcome))
 
 
 @pytest.fixture
@@ -73,7 +65,7 @@ COMMANDS = ("score RUNS", "score RUNS --json", "validate RUNS", "validate RUNS -
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_prints_or_writes_what_a_participant_smuggled(
-    command: str, hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Record
+    command: str, hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], noted
 ) -> None:
     out = tmp_path / "out"
     words = [{"RUNS": str(hostile), "OUT": str(out)}.get(word, word) for word in command.split()]
@@ -88,7 +80,7 @@ def test_no_command_prints_or_writes_what_a_participant_smuggled(
     for path in out.rglob("*"):
         if path.suffix in (".html", ".svg", ".md", ".csv", ".json", ".tex"):
             _check(path)
-    noted(record_property, "names, messages and logs with escapes, tags, formulas and bidi marks", "escaped everywhere")
+    noted("names, messages and logs with escapes, tags, formulas and bidi marks", "escaped everywhere")
 
 
 def _check(path: Path) -> None:
@@ -155,7 +147,7 @@ def _wide(artifacts: Path) -> None:
 
 @pytest.mark.parametrize("leave", [_fifo, _sparse, _links, _deep, _nested, _wide], ids=lambda leave: leave.__name__[1:])
 def test_what_a_training_leaves_costs_its_own_run_a_condition(
-    leave: Callable[[Path], None], tmp_path: Path, record_property: Record
+    leave: Callable[[Path], None], tmp_path: Path, noted
 ) -> None:
     bundle = _train(tmp_path, "hostile")
     _train(tmp_path, "honest")
@@ -171,7 +163,7 @@ def test_what_a_training_leaves_costs_its_own_run_a_condition(
     assert len(runs["honest"].curve.values) == 60
     assert runs["hostile"].conditions
     assert not runs["honest"].changed
-    noted(record_property, "fifos, sparse files, links, deep trees, wide tables in artifacts", "a condition")
+    noted("fifos, sparse files, links, deep trees, wide tables in artifacts", "a condition")
 
 
 def test_a_journal_of_nested_lists_ends_and_does_not_crash(tmp_path: Path) -> None:
@@ -271,14 +263,14 @@ def test_files_of_curves_beyond_a_bound_are_left_out(tmp_path: Path, monkeypatch
     ['"per_sample_kwh": -5.0', '"samples": -1', '"checkpoint_kwh": [-1.0]', '"generation": {"kwh": -1}',
      '"per_sample_kwh": 1e999', '"samples": 1e30', '"per_sample_kwh": "5"'],
 )  # fmt: skip
-def test_amounts_that_cannot_be_are_not_believed(claim: str, tmp_path: Path, record_property: Record) -> None:
+def test_amounts_that_cannot_be_are_not_believed(claim: str, tmp_path: Path, noted) -> None:
     folder = tmp_path / "artifacts" / "a2perf_datasets"
     folder.mkdir(parents=True)
     (folder / "x.json").write_text(f'{{"dataset_id": "d", {claim}}}')
     notes, conditions = read_notes(files_of(tmp_path))
     assert notes == []
     assert len(conditions) == 1
-    noted(record_property, "negative or endless energy claimed for offline data", "left out, with a condition")
+    noted("negative or endless energy claimed for offline data", "left out, with a condition")
 
 
 def test_energy_that_a_participant_calls_measured_is_a_claim(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from a2perf.runs.files import FolderFiles
 from a2perf.runs.foreign_logs import find_imports
 from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.series import SeriesReader
-from tests.attacks.test_what_others_read import BAD, NAME, Record, _check, hostile, noted, obeyed
+from tests.attacks.test_what_others_read import BAD, NAME, _check, hostile, obeyed
 from tests.rlops.made_runs import METRIC, write_run
 
 __all__ = ["hostile"]
@@ -44,18 +44,16 @@ def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_signing_and_verifying_show_hostile_bundles(
-    hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Record
+    hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], noted
 ) -> None:
     pytest.importorskip("cryptography")
     _run(["sign", str(hostile), "--new-key", str(tmp_path / "key")], capsys)
     _run(["verify", str(hostile), "--any-key"], capsys)
     assert json.loads(_run(["verify", str(hostile), "--any-key", "--json"], capsys))
-    noted(record_property, "hostile names in bundles that are signed and verified", "escaped everywhere")
+    noted("hostile names in bundles that are signed and verified", "escaped everywhere")
 
 
-def test_comparisons_and_tags_show_hostile_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Record
-) -> None:
+def test_comparisons_and_tags_show_hostile_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], noted) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
     out.mkdir()
     for tag in ("old", "new"):
@@ -78,10 +76,10 @@ def test_comparisons_and_tags_show_hostile_runs(
         _check(path)
         if path.suffix == ".svg":
             ElementTree.parse(path)
-    noted(record_property, "hostile names of environments, versions and tags in comparisons", "escaped everywhere")
+    noted("hostile names of environments, versions and tags in comparisons", "escaped everywhere")
 
 
-def test_the_summary_of_a_submission_is_words(tmp_path: Path, record_property: Record) -> None:
+def test_the_summary_of_a_submission_is_words(tmp_path: Path, noted) -> None:
     run = SubmittedRun(task=NAME, seed=1, mode="train", path=NAME, state="failed", reason=BAD, attempts=2)
     score = ProtocolScore(iqm=0.5, low=0.1, high=0.9, seeds=1, expected=3, notes=[BAD])
     record = ProtocolRecord(
@@ -94,20 +92,20 @@ def test_the_summary_of_a_submission_is_words(tmp_path: Path, record_property: R
     _check(tmp_path / "summary.md")
     rows = [line for line in summary_text(record).splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
-    noted(record_property, "hostile names and reasons in the summary of a submission", "escaped everywhere")
+    noted("hostile names and reasons in the summary of a submission", "escaped everywhere")
 
 
-def test_junit_of_hostile_names_is_xml(record_property: Record) -> None:
+def test_junit_of_hostile_names_is_xml(noted) -> None:
     run = SimpleNamespace(seed=1, state="failed", values=[0.5], reason=BAD + "\udc80")
     test = SimpleNamespace(name=NAME)
     outcome = SimpleNamespace(test=test, verdict=PerformanceVerdict.FAILED, message=BAD, wall_s=1.0, runs=[run])
     suite = ElementTree.fromstring(results.junit(cast("Any", [outcome])))
     assert not obeyed("".join(suite.itertext()))
-    noted(record_property, "control characters in results for continuous integration", "escaped, XML stays valid")
+    noted("control characters in results for continuous integration", "escaped, XML stays valid")
 
 
 @pytest.mark.parametrize("command", ["wrap", "perftest"])
-def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, record_property: Record) -> None:
+def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, noted) -> None:
     script = f"def main(env):\n    print({BAD!r})\n    raise RuntimeError({BAD!r})\n"
     script += "if __name__ == '__main__':\n    main('')\n"
     (tmp_path / "bad.py").write_text(script)
@@ -132,21 +130,21 @@ def test_what_a_script_says_is_shown_escaped(command: str, tmp_path: Path, recor
     assert not obeyed(said)
     for path in tmp_path.rglob("junit.xml"):
         ElementTree.parse(path)
-    noted(record_property, f"escapes in the output and the exception of a script under {command}", "shown escaped")
+    noted(f"escapes in the output and the exception of a script under {command}", "shown escaped")
 
 
 # --- files that rlops reads ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["[" * 10**5, "1" * 3000, "1" * 10**4, '{"a":' * 10**4])
-def test_hostile_values_of_a_history_cost_their_row(text: str, tmp_path: Path, record_property: Record) -> None:
+def test_hostile_values_of_a_history_cost_their_row(text: str, tmp_path: Path, noted) -> None:
     (tmp_path / "history.jsonl").write_text(f'{{"x": {text}}}\n{{"y": 2.0, "_step": 7}}\n')
     (item,) = find_imports([tmp_path])
     assert item.tables["y.csv"] == [["step", "y", "elapsed_s"], [7, 2, ""]]
-    noted(record_property, "nested JSON and endless integers in the history of a tracker", "a condition")
+    noted("nested JSON and endless integers in the history of a tracker", "a condition")
 
 
-def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, record_property: Record) -> None:
+def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, noted) -> None:
     run = write_run(tmp_path, "run", curves={METRIC: [(step, 1.0) for step in range(20)]})
     artifacts = run / "command" / "artifacts"
     os.mkfifo(artifacts / "a.csv")
@@ -166,7 +164,7 @@ def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, rec
     assert (
         len([note for note in reader.notes if "larger than" in note or note.endswith("limit of 268435456 bytes")]) == 3
     )
-    noted(record_property, "fifos, sparse files and links among the files of a stored run", "a condition")
+    noted("fifos, sparse files and links among the files of a stored run", "a condition")
 
 
 def test_a_store_of_too_many_names_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,9 +208,7 @@ def _sparse_array(group: Any, h5py: Any) -> None:
 @pytest.mark.parametrize(
     "change", [_links, _soft, _elsewhere, _virtual, _sparse_array], ids=lambda one: one.__name__[1:]
 )
-def test_arrays_of_offline_data_that_lead_elsewhere_are_refused(
-    change: Any, tmp_path: Path, record_property: Record
-) -> None:
+def test_arrays_of_offline_data_that_lead_elsewhere_are_refused(change: Any, tmp_path: Path, noted) -> None:
     h5py = pytest.importorskip("h5py")
     from a2perf.datasets import hdf5_file
     from tests.datasets.toys import played
@@ -226,7 +222,7 @@ def test_arrays_of_offline_data_that_lead_elsewhere_are_refused(
             hdf5_file.read_array(stream, stream["episode_0"], "rewards")
         with pytest.raises(UserError, match="cannot be read"):
             hdf5_file.RowReader(stream, {"rewards": 3}).read(0, "rewards", 0, 3)
-    noted(record_property, "arrays of offline data in other files, or larger than their file", "refused, and named")
+    noted("arrays of offline data in other files, or larger than their file", "refused, and named")
 
 
 @pytest.mark.parametrize("steps", [-1, 1 << 62, np.inf])

@@ -1,5 +1,4 @@
 """Everything between a participant's first instruction and the end of its last process counts, and is its own fault."""
-# ruff: noqa: F401, F811  the fixtures are those of the submission tests
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.storage import read_json
+from tests.made_submissions import STANDS, WEB, gin, policy
 from tests.submission import wheels
-from tests.submission.conftest import launch, submission
 
 SPIN = """
 import atexit, os, time
@@ -43,12 +42,7 @@ def train():
     open(os.environ["A2PERF_ARTIFACTS"] + "/weights", "w").close()
     atexit.register(time.sleep, 600)
 """
-WEB_GIN = """
-import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.TRAIN
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-create_domain.env_name = 'WebNavigation-Difficulty-01-v0'
-"""
+WEB_GIN = gin(WEB, "train")
 ISOLATED = (
     "--python-env", "isolated", "--gin-bindings", "Submission.python_env_offline = True", "--sandbox", "bubblewrap",
 )  # fmt: skip
@@ -72,7 +66,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 
 
 @pytest.mark.parametrize("level", ["none", "process", pytest.param("bubblewrap", marks=pytest.mark.group("bwrap"))])
-def test_work_of_exit_handlers_and_their_children_is_training(level: str, submission, launch, record_property) -> None:
+def test_work_of_exit_handlers_and_their_children_is_training(level: str, submission, launch, noted) -> None:
     outcome = launch(submission(train=TRAINS_AT_ITS_END), "training.gin", "--sandbox", level)
     assert outcome.status == 0, outcome.output
     results = read_json(outcome.root / "train" / "metrics" / "train.json")
@@ -85,7 +79,7 @@ def test_work_of_exit_handlers_and_their_children_is_training(level: str, submis
     assert tracking["energy"]["net_kwh"] > 0
     assert {"start", "train_call", "exit"} <= set(outcome.manifest("train")["timings_s"])
     assert f"{results['wall_s'] - results['call_wall_s']:.1f} s of them outside of train()" in outcome.output
-    record_property("attack", ("train after train() has returned", level, "counted"))
+    noted("train after train() has returned", "counted", [level])
 
 
 def test_the_time_limit_holds_after_train_has_returned(submission, launch) -> None:
@@ -100,7 +94,7 @@ def test_the_time_limit_holds_after_train_has_returned(submission, launch) -> No
 
 @pytest.mark.group("bwrap")
 @pytest.mark.timeout(900)
-def test_work_while_the_interpreter_starts_is_training(submission, launch, packages, record_property) -> None:
+def test_work_while_the_interpreter_starts_is_training(submission, launch, packages, noted) -> None:
     options = packages(SPIN + "spin(3.0)\n", real=True)
     entry = submission(requirements_txt="evil==1.0\n")
     outcome = launch(entry, "training.gin", *options, timeout=900)
@@ -115,7 +109,7 @@ def test_work_while_the_interpreter_starts_is_training(submission, launch, packa
     timings = inference.manifest("inference")["timings_s"]
     assert timings["load_policy"] >= timings["start"] >= 3.0
     assert read_json(inference.root / "inference" / "metrics" / "tracking.json")["cpu_seconds"] >= 3.0
-    record_property("attack", ("train while the interpreter starts", "bubblewrap", "counted"))
+    noted("train while the interpreter starts", "counted", ["bubblewrap"])
 
 
 @pytest.mark.group("bwrap")
@@ -131,7 +125,7 @@ def test_work_while_the_interpreter_starts_is_training(submission, launch, packa
     ids=["exits", "is killed", "closes the wire"],
 )  # fmt: skip
 def test_an_end_before_the_greeting_is_the_submissions_fault(
-    start_up: str, kind: str, submission, launch, packages, record_property
+    start_up: str, kind: str, submission, launch, packages, noted
 ) -> None:
     entry = submission(requirements_txt="evil==1.0\n", training_gin=WEB_GIN)
     outcome = launch(entry, "training.gin", *packages(start_up), timeout=900)
@@ -139,16 +133,14 @@ def test_an_end_before_the_greeting_is_the_submissions_fault(
     failure = outcome.manifest("train")["failure"]
     assert (failure["kind"], failure["where"]) == (kind, "start")
     assert "python_envs" not in outcome.output.replace(str(outcome.root), ""), "it names a foreign interpreter"
-    record_property("attack", ("reroll: a package ends the interpreter while it starts", "bubblewrap", "its failure"))
+    noted("reroll: a package ends the interpreter while it starts", "its failure", ["bubblewrap"])
 
 
 @pytest.mark.parametrize(("mode", "gin"), [("train", "training.gin"), ("inference", "inference.gin")])
 def test_a_whole_run_has_a_limit_on_its_time(mode: str, gin: str, submission, launch) -> None:
     slow = submission(
         train="import time\ndef train():\n    time.sleep(600)\n",
-        inference="import time, numpy\ndef load_policy(env, **kwargs): return numpy.zeros(env.action_space.shape)\n"
-        "def preprocess_observation(observation): return observation\n"
-        "def infer_once(policy, observation):\n    time.sleep(0.2)\n    return policy\n",
+        inference=policy(top="import time", load=STANDS, infer="time.sleep(0.2)\nreturn policy"),
     )
     outcome = launch(slow, gin, "--run-time-limit-s", 4)
     assert outcome.status == 1, outcome.output

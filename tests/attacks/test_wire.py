@@ -12,36 +12,29 @@ from a2perf.records import FailureKind
 from a2perf.sandbox import LADDER
 from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.failures import ParticipantFailure
+from tests.made_submissions import policy
 
-FORGER = """
-import gc, os, signal, socket, struct, time
-import msgpack, numpy as np
+FORGER = policy(
+    top="""
+    import gc, os, signal, socket, struct, time
+    import msgpack
 
-def array(value):
-    name = value.dtype.str.encode()
-    shape = struct.pack(f"<{value.ndim}Q", *value.shape)
-    return msgpack.ExtType(1, bytes([len(name)]) + name + bytes([value.ndim]) + shape + value.tobytes())
+    def array(value):
+        name = value.dtype.str.encode()
+        shape = struct.pack(f"<{value.ndim}Q", *value.shape)
+        return msgpack.ExtType(1, bytes([len(name)]) + name + bytes([value.ndim]) + shape + value.tobytes())
 
-def header(name, shape, content, code=1):
-    start = bytes([len(name)]) + name + bytes([len(shape)])
-    return msgpack.ExtType(code, start + struct.pack(f"<{len(shape)}Q", *shape) + content)
+    def header(name, shape, content, code=1):
+        start = bytes([len(name)]) + name + bytes([len(shape)])
+        return msgpack.ExtType(code, start + struct.pack(f"<{len(shape)}Q", *shape) + content)
 
-def send(body, tail=b""):
-    wire = next(found for found in gc.get_objects() if isinstance(found, socket.socket) and found.fileno() > 2)
-    wire.sendall(struct.pack("<III", len(body), len(tail), 0) + body + tail)
-    time.sleep(600)
-
-def load_policy(env, **kwargs):
-    return None
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    scope = dict(globals())
-    exec(observation, scope)
-    return scope.get("answer")
-"""
+    def send(body, tail=b""):
+        wire = next(found for found in gc.get_objects() if isinstance(found, socket.socket) and found.fileno() > 2)
+        wire.sendall(struct.pack("<III", len(body), len(tail), 0) + body + tail)
+        time.sleep(600)
+    """,
+    infer="scope = dict(globals())\nexec(observation, scope)\nreturn scope.get('answer')",
+)
 
 PAIR = "array(np.array([1, 2], '<i8'))"
 MALFORMED = {
@@ -73,17 +66,17 @@ def failure_of(stage, level: str, code: str) -> ParticipantFailure:
 
 
 @pytest.mark.parametrize("level", LADDER)
-def test_a_malformed_reply_is_bad_output(level: str, stage, available: Callable[[str], None], record_property) -> None:
+def test_a_malformed_reply_is_bad_output(level: str, stage, available: Callable[[str], None], noted) -> None:
     available(level)
     for what, code in MALFORMED.items():
         failure = failure_of(stage, level, code).failure
-        record_property("attack", (what, level, failure.kind.value))
+        noted(what, failure.kind.value, [level])
         assert failure.kind is FailureKind.BAD_OUTPUT, (what, failure)
 
 
-def test_a_signal_without_a_name_is_a_participants_failure(stage, record_property) -> None:
+def test_a_signal_without_a_name_is_a_participants_failure(stage, noted) -> None:
     failure = failure_of(stage, "process", "os.kill(os.getpid(), signal.SIGRTMIN + 5)").failure
-    record_property("attack", ("end by a real-time signal", "process", failure.kind.value))
+    noted("end by a real-time signal", failure.kind.value, ["process"])
     assert failure.kind is FailureKind.SIGNAL
     assert failure.signal == f"signal {39}"
 
@@ -124,14 +117,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_an_odd_action_is_bad_output(what: str, record_property) -> None:
+def test_an_odd_action_is_bad_output(what: str, noted) -> None:
     space, value = ODD[what]
     with np.errstate(all="raise"), pytest.raises(ParticipantFailure) as caught:
         ActionChecker(space)(value)
     assert caught.value.failure.kind is FailureKind.BAD_OUTPUT
     assert "cannot be read" not in caught.value.failure.message, "the check itself has to refuse it"
     assert len(caught.value.failure.message) < 1000
-    record_property("attack", ("odd actions: dtypes, shapes, overflow, nesting, size", "none", "bad_output"))
+    noted("odd actions: dtypes, shapes, overflow, nesting, size", "bad_output", ["none"])
 
 
 def test_the_largest_float_for_an_integer_box_becomes_its_bound() -> None:
