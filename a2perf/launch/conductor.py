@@ -6,18 +6,17 @@ launcher decides where runs execute, the queue which runs wait for which, and ``
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from a2perf.fault_point import fault_point
-from a2perf.launch.interface import Launcher, heeded_signals
+from a2perf.launch.interface import Launcher, handled_signals
 from a2perf.launch.preparation import Restart, prepare
 from a2perf.launch.queue import MAX_RETRIES, Queue
 from a2perf.launch.queue_entry import QueueEntry
@@ -82,7 +81,7 @@ class Conductor:
         self._live = live
         self._signals = 0
         self._stop_announced = False
-        self._previous: dict[signal.Signals, Any] = {}
+        self._signals_handled = ExitStack()
 
     @property
     def interrupted(self) -> bool:
@@ -92,12 +91,11 @@ class Conductor:
     def __enter__(self) -> Conductor:
         # Python accepts signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._take) for number in heeded_signals()}
+            self._signals_handled.enter_context(handled_signals(self._take))
         return self
 
     def __exit__(self, *error: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        self._signals_handled.close()
         self.launcher.close()
         sys.stderr.flush()
 

@@ -15,16 +15,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf import assets
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import images
-from a2perf.launch.container_files import check_readable, container_user, give_folders, lent_seed_secret, users_folders
+from a2perf.launch.container_files import USER, check_readable, container_user, give_folders, lent_seed_secret
 from a2perf.launch.foreground import run_to_end
-from a2perf.launch.interface import Cause, ExitStatus
+from a2perf.launch.interface import Cause, ExitStatus, appended
 from a2perf.launch.local import GpuPool, gpu_count
 from a2perf.launch.run_spec import EVALUATOR, RunCommand
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
@@ -93,9 +92,9 @@ class ContainerLauncher:
         self._cpus = None if cpus is None else float(cpus)
         self._jobs: list[ContainerJob] = []
         self._gpus = GpuPool()
-        self._docker, self._client = images.connect()
+        self.docker, self._client = images.connect()
         self._owner = str(ProcessIdentity.current())
-        self.remove_orphans()
+        self._remove_orphans()
 
     def start(self, command: RunCommand) -> ContainerJob:
         """Starts a command.
@@ -113,19 +112,24 @@ class ContainerLauncher:
         gpus = self._gpus.take(command) if command.resources.gpus and gpu_count() else []
         container: Container | None = None
         try:
-            with users_folders(command), lent_seed_secret(command) as secret:
+            give_folders(command.writable, USER, USER)
+            with lent_seed_secret(command) as secret:
                 settings = self._settings(command, image, digest, gpus)
                 settings["mounts"].append(
-                    self._docker.types.Mount(_SEED_SECRET, str(secret), type="bind", read_only=True)
+                    self.docker.types.Mount(_SEED_SECRET, str(secret), type="bind", read_only=True)
                 )
                 container = self._client.containers.create(image, **settings)
-                return self._watch(ContainerJob(self, container, command, gpus))
+                job = ContainerJob(self, container, command, gpus)
+                job.begin()
+                self._jobs.append(job)
+                return job
         except BaseException as error:
+            give_folders(command.writable, os.geteuid(), os.getegid())
             self._gpus.give_back(gpus)
             if container is not None:
-                with contextlib.suppress(self._docker.errors.DockerException, OSError):
+                with contextlib.suppress(self.docker.errors.DockerException, OSError):
                     container.remove(force=True)
-            if not isinstance(error, (self._docker.errors.DockerException, OSError)):
+            if not isinstance(error, (self.docker.errors.DockerException, OSError)):
                 raise
             explanation = getattr(error, "explanation", None) or str(error)
             raise InfrastructureError(
@@ -135,7 +139,7 @@ class ContainerLauncher:
 
     def adopt(self, identity: str) -> None:
         """Removes the container of a launcher that died; its processes ended with the launcher."""
-        with contextlib.suppress(self._docker.errors.NotFound):
+        with contextlib.suppress(self.docker.errors.NotFound):
             self._client.containers.get(identity).remove(force=True)
 
     def wait(self, timeout_s: float) -> None:
@@ -155,30 +159,17 @@ class ContainerLauncher:
             job.kill()
         self._client.close()
 
-    def remove_orphans(self) -> list[str]:
-        """Removes the containers of launchers of this host that are dead, and returns their names."""
-        removed = []
+    def _remove_orphans(self) -> None:
+        """Removes the containers of launchers of this host that are dead."""
         for container in self._client.containers.list(all=True, filters={"label": OWNER_LABEL}):
-            with contextlib.suppress(self._docker.errors.APIError):  # another launcher may be removing it
+            with contextlib.suppress(self.docker.errors.APIError):  # another launcher may be removing it
                 if ProcessIdentity.parse(container.labels[OWNER_LABEL]).alive() is False:
                     container.remove(force=True, v=True)
-                    removed.append(str(container.name))
-        return removed
-
-    @property
-    def errors(self) -> Any:
-        """The SDK's exceptions."""
-        return self._docker.errors
 
     def ended(self, job: ContainerJob) -> None:
         """Releases the resources of a job."""
         self._jobs.remove(job)
         self._gpus.give_back(job.gpus)
-
-    def _watch(self, job: ContainerJob) -> ContainerJob:
-        job.begin()
-        self._jobs.append(job)
-        return job
 
     def _remove_same(self, digest: str, command: RunCommand) -> None:
         for container in self._client.containers.list(all=True, filters={"label": f"{COMMAND_LABEL}={digest}"}):
@@ -187,7 +178,7 @@ class ContainerLauncher:
             container.remove(force=True, v=True)
 
     def _settings(self, command: RunCommand, image: str, digest: str, gpus: list[str]) -> dict[str, Any]:
-        types, wanted = self._docker.types, command.resources
+        types, wanted = self.docker.types, command.resources
         flags = command.evaluator_flags()
         argv = command.argv if flags is None else (self._python, "-P", "-m", EVALUATOR, *flags)
         cpus = self._cpus if wanted.cpus is None else wanted.cpus
@@ -255,7 +246,7 @@ class ContainerLauncher:
         if missing := [path for path in read if not path.exists()]:
             raise UserError(f"{command.name} reads {missing[0]}, which does not exist", hint="check the path")
         check_readable(command)
-        mount = self._docker.types.Mount
+        mount = self.docker.types.Mount
         return [
             *(mount(target, str(path), type="bind", read_only=True) for path, target in read.items()),
             *(mount(str(path), str(path), type="bind") for path in command.writable),
@@ -307,10 +298,10 @@ class ContainerJob:
                 self._container.kill()
                 self._stop_at = now + _STOP_GRACE_S
             self._container.reload()
-        except self._launcher.errors.NotFound:
+        except self._launcher.docker.errors.NotFound:
             reason = "its container was removed"
             return self._close(ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=reason))
-        except (self._launcher.errors.DockerException, OSError) as error:
+        except (self._launcher.docker.errors.DockerException, OSError) as error:
             self._silent_since = self._silent_since or now
             if now - self._silent_since < _ENGINE_PATIENCE_S:
                 return None
@@ -335,7 +326,7 @@ class ContainerJob:
 
     def _stop(self) -> None:
         self._stop_at = time.monotonic() + _STOP_GRACE_S
-        with contextlib.suppress(self._launcher.errors.DockerException, OSError):
+        with contextlib.suppress(self._launcher.docker.errors.DockerException, OSError):
             self._container.kill("SIGTERM")
 
     def _verdict(self, code: int, out_of_memory: bool, error: str) -> ExitStatus:
@@ -356,11 +347,11 @@ class ContainerJob:
 
     def _close(self, ended: ExitStatus) -> ExitStatus:
         self._ended = ended
-        with contextlib.suppress(self._launcher.errors.DockerException, OSError):
+        with contextlib.suppress(self._launcher.docker.errors.DockerException, OSError):
             self._container.kill()
         # Before the removal, which deletes the engine's log of the container.
         self._logger.join(10.0)
-        with contextlib.suppress(self._launcher.errors.DockerException, OSError):
+        with contextlib.suppress(self._launcher.docker.errors.DockerException, OSError):
             self._container.remove(force=True, v=True)
         with contextlib.suppress(OSError):
             self._input.close()
@@ -369,17 +360,13 @@ class ContainerJob:
         return ended
 
     def _copy_log(self) -> None:
-        log = self._command.log
-        with contextlib.suppress(self._launcher.errors.DockerException, OSError), _sink(log) as write:
+        with (
+            contextlib.suppress(self._launcher.docker.errors.DockerException, OSError),
+            appended(self._command.log) as log,
+        ):
             for chunk in self._container.logs(stream=True, follow=True):
-                write(chunk)
-
-
-@contextlib.contextmanager
-def _sink(log: Path | None) -> Iterator[Any]:
-    if log is None:
-        yield lambda chunk: (sys.stdout.write(chunk.decode("utf-8", "replace")), sys.stdout.flush())
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab", buffering=0) as stream:
-        yield stream.write
+                if log is not None:
+                    log.write(chunk)
+                else:
+                    sys.stdout.write(chunk.decode("utf-8", "replace"))
+                    sys.stdout.flush()

@@ -64,17 +64,6 @@ def lent_seed_secret(command: RunCommand) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-@contextlib.contextmanager
-def users_folders(command: RunCommand) -> Iterator[None]:
-    """Gives a run's folders to the container's user, and back when the container does not start."""
-    give_folders(command.writable, USER, USER)
-    try:
-        yield
-    except BaseException:
-        give_folders(command.writable, os.geteuid(), os.getegid())
-        raise
-
-
 def give_folders(folders: tuple[Path, ...], user: int, group: int) -> None:
     """As root, changes the owner of run folders and of the files of the run in them; follows no links."""
     if os.geteuid() != 0:

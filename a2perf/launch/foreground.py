@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from a2perf.constants import ExitCode
-from a2perf.launch.interface import Launcher, heeded_signals
+from a2perf.launch.interface import Launcher, handled_signals
 from a2perf.launch.run_spec import RunCommand
 
 _POLL_S = 0.5
@@ -94,15 +93,11 @@ def run_to_end(launcher: Launcher, command: RunCommand, *, tail: LogTail | None 
         Its exit status; 3 when it has none.
     """
     job = launcher.start(command)
-    previous = {number: signal.signal(number, lambda received, frame: job.cancel()) for number in heeded_signals()}
-    try:
+    with handled_signals(lambda number, frame: job.cancel()):
         while (ended := job.poll()) is None:
             launcher.wait(_POLL_S)
             if tail is not None:
                 tail.copy()
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     # The job may have written after the last copy and before its end.
     if tail is not None:
         tail.copy()

@@ -10,14 +10,17 @@ launcher's options and returns a ``Launcher``::
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import importlib
 import inspect
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.launch.run_spec import RunCommand
@@ -191,12 +194,30 @@ def _check_options(name: str, make: Callable[..., object], options: dict[str, An
             )
 
 
-def heeded_signals() -> list[signal.Signals]:
-    """Returns the signals that end a launcher, except those that are ignored (``nohup``)."""
+@contextlib.contextmanager
+def handled_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handles the signals that end a launcher, except those that are ignored (``nohup``)."""
     asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    return [number for number in asking if signal.getsignal(number) is not signal.SIG_IGN]
+    heeded = [number for number in asking if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, handler) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
 
 
 def run_environment(command: RunCommand) -> dict[str, str]:
     """Returns the whole environment of a command on this machine."""
     return {**os.environ, **command.env}
+
+
+@contextlib.contextmanager
+def appended(log: Path | None) -> Iterator[BinaryIO | None]:
+    """Opens a command's log without a buffer, for output behind that of earlier attempts; ``None`` without a log."""
+    if log is None:
+        yield None
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab", buffering=0) as stream:
+        yield stream

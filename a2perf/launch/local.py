@@ -15,15 +15,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Callable, Sequence
 
 from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import die_with_parent
 from a2perf.launch.fork_server import ForkServer
-from a2perf.launch.interface import Cause, ExitStatus, heeded_signals, run_environment
+from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals, run_environment
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills, signal_name
@@ -94,7 +92,7 @@ class LocalLauncher:
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         try:
-            with _output(command.log) as log:
+            with appended(command.log) as log:
                 stream = output if log is None else log.fileno()
                 started = self._forked(command, cpus, environment, stream, pass_fds)
                 if started is None:
@@ -153,14 +151,9 @@ class LocalLauncher:
         SIGINT and SIGTERM are passed on: the evaluator can end the participant and leave a finished manifest.
         """
         job = self.start(command)
-        heeded = heeded_signals()
-        previous = {number: signal.signal(number, lambda received, frame: job.signal(received)) for number in heeded}
-        try:
+        with handled_signals(lambda number, frame: job.signal(number)):
             while (ended := job.poll()) is None:
                 self.wait(1.0)
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
         if ended.timed_out:
             print(f"a2perf: {command.name}: {ended.reason}", file=sys.stderr)
             return int(ExitCode.PARTICIPANT_FAILED)
@@ -302,16 +295,6 @@ def _executed(
         stdin=None if output is None else subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=pass_fds,
     )  # fmt: skip
     return process.pid, os.pidfd_open(process.pid), process.wait
-
-
-@contextlib.contextmanager
-def _output(log: Path | None) -> Iterator[BinaryIO | None]:
-    if log is None:
-        yield None
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as stream:
-        yield stream
 
 
 def _alive(pid: int) -> bool:

@@ -47,8 +47,9 @@ class NodeTask:
     @classmethod
     def of(cls, command: RunCommand, log: Path) -> NodeTask:
         """Returns the task of a command."""
-        env = {**_own_variables(), **command.env}
-        return cls(command.argv, str(command.cwd), env, str(log), command.resources.wall_s)
+        # Nodes of a running cluster do not have the a2perf settings of the launcher's environment.
+        settings = {name: value for name, value in os.environ.items() if name.startswith("A2PERF_")}
+        return cls(command.argv, str(command.cwd), {**settings, **command.env}, str(log), command.resources.wall_s)
 
     def start(self) -> subprocess.Popen[bytes]:
         """Starts the command; it ends with the calling thread.
@@ -161,8 +162,3 @@ def read_end(path: Path) -> NodeEnd | None:
         return NodeEnd(**value)
     except (OSError, UserError, TypeError, ValueError):
         return None
-
-
-def _own_variables() -> dict[str, str]:
-    """The a2perf settings of the launcher's environment; nodes of a running cluster do not have them."""
-    return {name: value for name, value in os.environ.items() if name.startswith("A2PERF_")}

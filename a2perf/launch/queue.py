@@ -39,7 +39,6 @@ class Queue(QueueFile):
         path: the file; created if missing.
         max_retries: how often an entry is tried again after a failure of the infrastructure.
         retry_delay_s: pause before the first retry; it doubles with every further one.
-        stale_s: age of the last heartbeat, in seconds, from which a lease of another host counts as lost.
     """
 
     def __init__(
@@ -48,13 +47,11 @@ class Queue(QueueFile):
         *,
         max_retries: int = MAX_RETRIES,
         retry_delay_s: float = RETRY_DELAY_S,
-        stale_s: float = STALE_S,
     ) -> None:
         super().__init__(path)
         self.worker = str(ProcessIdentity.current())
         self._max_retries = max_retries
         self._retry_delay_s = retry_delay_s
-        self._stale_s = stale_s
         self._wanted = ""
 
     def add(self, entries: Sequence[RunSpec]) -> int:
@@ -198,7 +195,7 @@ class Queue(QueueFile):
                 # Only a process of this host can be seen (None: elsewhere); there the heartbeat has to decide. It does
                 # not decide for local processes: a suspended laptop would lose all its leases.
                 alive = row["worker"] == self.worker or ProcessIdentity.parse(row["worker"]).alive()
-                silent = time.time() - row["heartbeat"] > self._stale_s
+                silent = time.time() - row["heartbeat"] > STALE_S
                 if alive or (alive is None and not silent):
                     continue
                 found.append(row["key"])

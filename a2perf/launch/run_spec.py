@@ -10,10 +10,12 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from a2perf.runs.bundle import RESOURCES_VARIABLE
 
@@ -91,31 +93,15 @@ class RunCommand:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the command as a JSON object; ``from_json`` takes it back."""
-        return {
-            **{name: getattr(self, name) for name in ("name", "domain")},
-            "argv": list(self.argv),
-            "cwd": str(self.cwd),
-            "env": dict(self.env),
-            "log": None if self.log is None else str(self.log),
-            "resources": asdict(self.resources),
-            "readable": [str(path) for path in self.readable],
-            "writable": [str(path) for path in self.writable],
-        }
+        found: dict[str, Any] = msgspec.to_builtins(
+            self, enc_hook=lambda value: str(value) if isinstance(value, Path) else dict(value)
+        )
+        return found
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunCommand:
         """Returns the command from the JSON object of ``to_json``."""
-        return cls(
-            argv=tuple(value["argv"]),
-            name=value["name"],
-            cwd=Path(value["cwd"]),
-            env=value["env"],
-            log=None if value["log"] is None else Path(value["log"]),
-            resources=Resources(**value["resources"]),
-            domain=value["domain"],
-            readable=tuple(map(Path, value["readable"])),
-            writable=tuple(map(Path, value["writable"])),
-        )
+        return msgspec.convert(value, cls, dec_hook=lambda kind, given: kind(given))
 
 
 @dataclass(frozen=True)

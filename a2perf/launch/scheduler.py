@@ -99,7 +99,6 @@ def drive(
     *,
     on_event: Callable[[RunEvent], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
-    heartbeat_s: float = HEARTBEAT_S,
 ) -> Summary:
     """Executes the entries of a queue until every one is settled.
 
@@ -117,7 +116,7 @@ def drive(
     started = time.monotonic()
     queue.reap()
     loop.tick()  # the counts, before anything starts
-    due = started + heartbeat_s
+    due = started + HEARTBEAT_S
     while not (stopped := stop()):
         loop.collect()
         if stopped := stop():  # a run that has just ended may have answered the caller's question
@@ -126,7 +125,7 @@ def drive(
         if not loop.running and not queue.unsettled():
             break
         if time.monotonic() >= due:
-            due = time.monotonic() + heartbeat_s
+            due = time.monotonic() + HEARTBEAT_S
             loop.beat()
         loop.tick()
         # With every worker busy an entry that is due could not start anyway.

@@ -66,14 +66,6 @@ def explain(output: str, lines: Sequence[RequirementLine], base_requirements: Se
     )
 
 
-def over_limit(name: str, allowed: str, log: Path) -> SubmissionError:
-    """Returns the error for an installation that exceeded a limit of the organizer."""
-    return SubmissionError(
-        f"installing the requirements exceeded a limit of the organizer: {name} (at most {allowed})",
-        hint=f"require fewer or smaller packages, or raise Submission.python_env_size_bytes; see {log}",
-    )
-
-
 def tail(output: str) -> str:
     """Returns the last lines of an output, shortened."""
     kept = [line.rstrip()[:_SHOWN_CHARACTERS] for line in output.splitlines() if line.strip()]

@@ -26,7 +26,7 @@ from a2perf import stranger_files
 from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, SubmissionError
 from a2perf.sandbox import Ending, Limits, SandboxSpec, get_sandbox, strongest_level
 from a2perf.submission.evaluator.python_env import completion
-from a2perf.submission.evaluator.python_env.blame import clean, explain, over_limit, tail
+from a2perf.submission.evaluator.python_env.blame import clean, explain, tail
 from a2perf.submission.evaluator.python_env.index_proxy import RELAY, IndexProxy
 from a2perf.submission.evaluator.python_env.index_settings import IndexSettings, organizer_settings
 from a2perf.submission.evaluator.python_env.interpreter import Interpreter
@@ -255,21 +255,14 @@ class Installer:
         """
         started = time.monotonic()
         out, err = self._home / "stdout", self._home / "stderr"
+        # With the relay, build code runs in there and must not learn the organizer's proxy and its credentials.
+        hidden = [name for name in self._environment if fds and name.lower().endswith("_proxy")]
         spec = SandboxSpec(
-            argv=command,
-            cwd=self._work / "home",
-            # With the relay, build code runs in there and must not learn the organizer's proxy and its credentials.
-            env={
-                name: text for name, text in self._environment.items() if not (fds and name.lower().endswith("_proxy"))
-            },
-            readable=(self._given, *self._readable),
-            writable=(self._work,) if limited else (self._home,),
-            network=network,
+            argv=command, cwd=self._work / "home", network=network, fds=fds, stdout=out, stderr=err,
+            env={name: text for name, text in self._environment.items() if name not in hidden},
+            readable=(self._given, *self._readable), writable=(self._work,) if limited else (self._home,),
             limits=self._limits if limited else Limits(),
-            fds=fds,
-            stdout=out,
-            stderr=err,
-        )
+        )  # fmt: skip
         confined = get_sandbox(level).start(spec)
         try:
             ending = confined.wait(TIMEOUT_S + 60)
@@ -295,10 +288,14 @@ class Installer:
             limit = "file_size_bytes"
         if ending.oom_kills:
             limit = "memory_bytes"
-        if limit in ("artifact_bytes", "file_size_bytes"):
-            raise over_limit("disk", f"{self._sources.size_bytes} bytes", self._log)
         if limit is not None:
-            raise over_limit(limit, str(getattr(self._limits, limit, ending.limit_value)), self._log)
+            disk = limit in ("artifact_bytes", "file_size_bytes")
+            allowed = f"{self._sources.size_bytes} bytes" if disk else getattr(self._limits, limit, ending.limit_value)
+            raise SubmissionError(
+                "installing the requirements exceeded a limit of the organizer: "
+                f"{'disk' if disk else limit} (at most {allowed})",
+                hint=f"require fewer or smaller packages, or raise Submission.python_env_size_bytes; see {self._log}",
+            )
         if shutil.disk_usage(self._home).free < LEAST_FREE_BYTES:
             raise InfrastructureError("no space left to build the environment", hint="a2perf python-env --prune 30d")
 

@@ -46,7 +46,8 @@ def base_requirements(extras: Iterable[str]) -> list[str]:
     every = [Requirement(text) for text in importlib.metadata.requires("a2perf") or []]
     wanted = _known(extras)
     found = [requirement for requirement in every if _is_wanted(requirement, wanted)]
-    return sorted({f"{canonicalize_name(one.name)}{_extras_of(one)}{one.specifier}" for one in found})
+    extras_of = {one: f"[{','.join(sorted(one.extras))}]" if one.extras else "" for one in found}
+    return sorted({f"{canonicalize_name(one.name)}{extras_of[one]}{one.specifier}" for one in found})
 
 
 def requirements_of_domain(domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -68,10 +69,6 @@ def _is_wanted(requirement: Requirement, extras: set[str]) -> bool:
     if marker is None or marker.evaluate({"extra": ""}):
         return canonicalize_name(requirement.name) in WORKER_PACKAGES
     return any(marker.evaluate({"extra": extra}) for extra in extras)
-
-
-def _extras_of(requirement: Requirement) -> str:
-    return f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
 
 
 def _known(extras: Iterable[str]) -> set[str]:
@@ -101,24 +98,21 @@ def write_wheel(folder: Path) -> Path:
     """
     name = f"a2perf-{__version__}"
     info = f"{name}.dist-info"
-    texts = {f"{info}/METADATA": _metadata(), f"{info}/WHEEL": _WHEEL, f"{info}/entry_points.txt": _entry_points()}
+    # Without requirements: an installer must not try to install those of the evaluator.
+    metadata = f"Metadata-Version: 2.1\nName: a2perf\nVersion: {__version__}\n"
+    texts = {"METADATA": metadata, "WHEEL": _WHEEL, "entry_points.txt": _entry_points()}
+    members = [(name, file.read_bytes()) for name, file in (*_files(), *_carried())]
+    members += [(f"{info}/{name}", text.encode()) for name, text in texts.items()]
     path = folder / f"{name}-py3-none-any.whl"
     records = []
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in _members(texts):
+        for member, data in members:
             archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), data, zipfile.ZIP_DEFLATED)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             records.append(f"{member},sha256={digest},{len(data)}\n")
         records.append(f"{info}/RECORD,,\n")
         archive.writestr(zipfile.ZipInfo(f"{info}/RECORD", _FIXED_TIME), "".join(records), zipfile.ZIP_DEFLATED)
     return path
-
-
-def _members(texts: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-    for name, path in (*_files(), *_carried()):
-        yield name, path.read_bytes()
-    for name, text in texts.items():
-        yield name, text.encode()
 
 
 def _files() -> Iterator[tuple[str, Path]]:
@@ -149,11 +143,6 @@ def _carried() -> Iterator[tuple[str, Path]]:
             except MissingDependency:
                 continue  # the evaluator does not have it either and reports that itself
             yield f"a2perf/domains/{domain.name}/{place}", found
-
-
-def _metadata() -> str:
-    """Returns metadata without requirements: an installer must not try to install those of the evaluator."""
-    return f"Metadata-Version: 2.1\nName: a2perf\nVersion: {__version__}\n"
 
 
 def _entry_points() -> str:
