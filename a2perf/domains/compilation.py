@@ -63,6 +63,12 @@ def _compiled(function: F, options: dict[str, Any]) -> F:
     return cast(F, dispatcher)
 
 
+def is_kept(kernel: Callable[..., Any]) -> bool:
+    """Returns whether the code of a compiled function is on disk, or cannot be kept there."""
+    kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    return kept is None or bool(kept._load_index())
+
+
 def _readable_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
     """Returns what is kept; nothing if it names types that another version of the sources had."""
     try:

@@ -6,6 +6,7 @@ into its own arguments.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -200,14 +201,28 @@ def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
     shown = [place.path for place in found if place.kind == "read"]
     caches = [cache for cache in _kernel_caches() if any(_is_below(str(cache), path) for path in shown)]
     for index, cache in enumerate(caches):
-        names = [name for name in os.listdir(cache) if name.endswith((".nbi", ".nbc", ".pyc"))]
-        if not any(name.endswith(".nbi") for name in names):
+        # Numba keeps its files elsewhere if the installation cannot be written.
+        kept = next((place for place in _numba_folders(cache) if any(place.glob("*.nbi"))), None)
+        if kept is None:
             continue
         original = f"/run/a2perf/compiled/{index}"
-        yield VisiblePath(original, "read", str(cache))
         yield VisiblePath(str(cache), "tmpfs", size=64 * 1024 * 1024)
-        for name in names:
-            yield VisiblePath(f"{cache}/{name}", "link", f"{original}/{name}")
+        for place, endings in ((kept, (".nbi", ".nbc")), (cache, (".pyc",))):
+            source = f"{original}/{endings[0][1:]}"
+            yield VisiblePath(source, "read", str(place))
+            for name in os.listdir(place):
+                if name.endswith(endings):
+                    yield VisiblePath(f"{cache}/{name}", "link", f"{source}/{name}")
+
+
+def _numba_folders(cache: Path) -> Iterator[Path]:
+    """Yields the folders in which Numba may keep compiled code of the folder above ``cache``, in its order."""
+    folder = cache.parent
+    name = f"{folder.name}_{hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()}"
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(chosen, name)
+    yield cache
+    yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "numba", name).expanduser()
 
 
 def _kernel_caches() -> list[Path]:

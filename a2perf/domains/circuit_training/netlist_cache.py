@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from a2perf.assets import cache_dir
 from a2perf.domains.circuit_training.netlist import Names, Netlist, netlist_paths
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
+from a2perf.domains.circuit_training.netlist_reader import keep_scanner, read_netlist
 from a2perf.storage import write_atomic
 
 ENGINE_VERSION = 1  # goes up with every change of what the engine computes or of the columns' layout
@@ -89,6 +89,7 @@ def load_netlist(netlist_file: str | Path) -> Netlist:
     """
     key = digest("netlist", *netlist_paths(netlist_file))
     columns = cached_arrays(key, lambda: _columns(read_netlist(netlist_file)))
+    keep_scanner()
     return _from_columns(str(netlist_file), columns)
 
 

@@ -29,6 +29,7 @@ from a2perf.domains.circuit_training.netlist import (
     open_netlist,
 )
 from a2perf.domains.circuit_training.netlist_links import build_nets, resolve
+from a2perf.domains.compilation import is_kept
 
 _PIECE_BYTES = 16 * 2**20
 _FIX = "correct the netlist file, or write it again with the tool that made it"
@@ -57,6 +58,12 @@ def read_netlist(netlist_file: str | Path) -> Netlist:
     """
     pieces = [piece for path in netlist_paths(netlist_file) for piece in _scan_file(path)]
     return _Linker(str(netlist_file), pieces).link()
+
+
+def keep_scanner() -> None:
+    """Compiles the scanner unless its code is on disk: a participant has no netlist in a cache, and needs it."""
+    if not is_kept(scanner.scan):
+        _scan_piece(Path(), b"", 0, True)
 
 
 def _scan_file(path: Path) -> Iterator[_Piece]:

@@ -8,8 +8,10 @@ import threading
 
 import pytest
 
+from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.sandbox import SandboxSpec, get_sandbox
 from tests.domains.circuit_training.conftest import random_netlist
 
 PROGRAM = """
@@ -60,6 +62,29 @@ def test_importing_works_where_no_compiled_code_can_be_kept(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "below")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == "2.5\n", done.stderr
+
+
+@pytest.mark.group("bwrap")
+def test_the_scanner_is_compiled_once_for_all_confined_programs(write_netlist, tmp_path, monkeypatch):
+    """Also if the netlist is in the cache, and if Numba keeps its files outside of the installation."""
+    path = write_netlist(random_netlist(13))
+    load_netlist(path)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    code = f"from a2perf.domains.circuit_training import netlist_cache as n; n.load_netlist({str(path)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert list((tmp_path / "numba").glob("circuit_training_*/netlist_scanner.scan-*.nbi"))
+    code = (
+        "from a2perf.domains.circuit_training.netlist_reader import keep_scanner, scanner\n"
+        "keep_scanner()\nprint(scanner.scan.signatures)"
+    )
+    confined = get_sandbox("bubblewrap").start(
+        SandboxSpec(
+            argv=(sys.executable, "-I", "-c", code), cwd=tmp_path, env={}, writable=[tmp_path],
+            stdout=tmp_path / "out", stderr=tmp_path / "err",
+        )
+    )  # fmt: skip
+    confined.wait(300)
+    assert (tmp_path / "out").read_text() == "[]\n", (tmp_path / "err").read_text()
 
 
 def test_engines_in_threads_give_what_they_give_alone(write_netlist):
