@@ -6,7 +6,7 @@ provenance of energy. The interval is stratified: runs are resampled within each
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -65,28 +65,17 @@ class Overall(Record, kw_only=True):
 
 def overall_of(boards: Sequence[Board]) -> list[Overall]:
     """Returns a comparison for each domain and terms of which at least two tasks have a table of normalised scores."""
-    return [
-        Overall(**shared, tasks=list(single), rows=_rows(single))
-        for shared, single in boards_under_same_terms(boards, _SHARED)
-        if len(single) > 1
-    ]
-
-
-def boards_under_same_terms(
-    boards: Sequence[Board], names: Sequence[str]
-) -> Iterator[tuple[dict[str, Any], dict[str, Board]]]:
-    """Yields terms with the boards of normalised scores under them, by task; tasks with several boards are left out.
-
-    Args:
-        names: of the attributes that the boards share.
-    """
-    groups: dict[tuple[object, ...], list[Board]] = {}
+    groups: dict[tuple[Any, ...], list[Board]] = {}
     for board in boards:
         if board.reference:
-            groups.setdefault(tuple(getattr(board, name) for name in names), []).append(board)
+            groups.setdefault(tuple(getattr(board, name) for name in _SHARED), []).append(board)
+    found = []
     for terms, members in groups.items():
-        tasks = [board.task for board in members]
-        yield dict(zip(names, terms, strict=True)), {one.task: one for one in members if tasks.count(one.task) == 1}
+        names = [board.task for board in members]
+        single = {board.task: board for board in members if names.count(board.task) == 1}
+        if len(single) > 1:
+            found.append(Overall(**dict(zip(_SHARED, terms, strict=True)), tasks=list(single), rows=_rows(single)))
+    return found
 
 
 def _rows(boards: dict[str, Board]) -> list[OverallRow]:

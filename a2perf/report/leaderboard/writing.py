@@ -33,7 +33,6 @@ from a2perf.report.leaderboard.entries import (
     SignatureCheck,
     find_entries,
 )
-from a2perf.report.leaderboard.matrix import Matrix, matrices_of
 from a2perf.report.leaderboard.overall import Overall, overall_of
 from a2perf.report.leaderboard.pages import empty_page, protocol_page, reproduction_text, signature_text, task_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
@@ -66,7 +65,6 @@ class LeaderboardRecord(Record, kw_only=True):
 
     Attributes:
         rules: version of the formulas of all scores.
-        matrices: submissions by task, across domains.
         overall: comparisons over the tasks of a domain.
         invalid: bundles that could not be read.
         others: recorded runs without a manifest, which cannot be listed.
@@ -77,7 +75,6 @@ class LeaderboardRecord(Record, kw_only=True):
     a2perf_version: str
     title: str
     rules: int
-    matrices: list[Matrix] = msgspec.field(default_factory=list)
     overall: list[Overall]
     boards: list[Board]
     invalid: list[Broken]
@@ -145,7 +142,7 @@ def write_leaderboard(
     boards = boards_of(entries)
     record = LeaderboardRecord(
         a2perf_version=__version__, title=title, rules=max((board.rules for board in boards), default=0),
-        matrices=matrices_of(boards), overall=overall_of(boards), boards=boards, invalid=found.broken,
+        overall=overall_of(boards), boards=boards, invalid=found.broken,
         others=found.others,
     )  # fmt: skip
     try:

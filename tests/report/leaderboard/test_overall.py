@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -45,3 +46,16 @@ def test_a_single_task_and_plain_returns_make_no_whole(field: Field, tmp_path: P
     field.entry("agent", 10.0, task="other", train=False)
     record = write_leaderboard(field.top, tmp_path / "site", references=REFERENCES, reports=False).record
     assert (len(record.boards), record.overall) == (3, [])
+
+
+def test_tasks_of_two_domains_have_tables_of_their_own(field: Field, tmp_path: Path) -> None:
+    field.entry("walker", 10.0, task="trot", train=False)
+    for name, level in (("random", 1.0), ("placer", 8.0), ("broken", 9.0)):
+        field.entry(name, level, task="ariane", domain="circuit_training", train=False)
+    field.fail(next(field.top.glob("broken-*/ariane/seed_0/inference")))
+    references = references_of(trot=20.0, ariane=10.0)
+    record = write_leaderboard(field.top, tmp_path / "site", references=references, reports=False).record
+    assert ([board.task for board in record.boards], record.overall) == (["ariane", "trot"], [])
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert re.search(r'<td class="score best"[^>]*><span class="number">0.800</span>', page)
+    assert "1 of 3 runs not finished" in page
