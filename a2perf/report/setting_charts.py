@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -52,19 +52,13 @@ def charts_of_setting(setting: TaskResults, labels: Mapping[str, Label], new_nam
     Args:
         new_name: makes a unique name, safe in files, out of words.
     """
-    found = []
-    for mode in ("inference", "generalization"):
-        found += _returns(setting, mode, labels, new_name)
-    found += _learning(setting, labels, new_name)
-    found += _profile(setting, labels, new_name)
-    found += _latency(setting, labels, new_name)
-    for mode in ("train", "inference"):
-        found += _over_time(setting, mode, labels, new_name)
-    return found
+    found = [chart for mode in ("inference", "generalization") for chart in _returns(setting, mode, labels, new_name)]
+    for charts in (_learning, _profile, _latency):
+        found += charts(setting, labels, new_name)
+    return found + [chart for mode in ("train", "inference") for chart in _over_time(setting, mode, labels, new_name)]
 
 
-def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
-    found = []
+def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
     groups = setting.in_mode("train")
     for axis, name, unit in _AXES:
         drawn = [lines for group in groups if (lines := learned(group, labels[group.algorithm], axis)) is not None]
@@ -87,17 +81,14 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
         absent = [title for group in groups if (title := labels[group.algorithm].title) not in with_curve]
         left_out = f" Without a curve against {axis}: {', '.join(absent)}." if absent else ""
         dotted = " Dotted: evaluated return, floor and expert." if levels else ""
-        found.append(
-            interactive(
-                new_name(setting.name, "learning", axis),
-                f"Learning curve against {axis}",
-                f"{several}Training returns as logged by the submission, with exploration; not measured by the "
-                f"evaluator.{dotted}{left_out}",
-                "; ".join(ends) + ".",
-                builds,
-            )
+        yield interactive(
+            new_name(setting.name, "learning", axis),
+            f"Learning curve against {axis}",
+            f"{several}Training returns as logged by the submission, with exploration; not measured by the "
+            f"evaluator.{dotted}{left_out}",
+            "; ".join(ends) + ".",
+            builds,
         )
-    return found
 
 
 def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence[SeedGroup]) -> list[ReferenceLine]:
@@ -118,10 +109,9 @@ def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence
     return found
 
 
-def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
+def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
     groups = setting.in_mode(mode)
     tasks = sorted({task for group in groups for task in group.data.returns})
-    found = []
     for task in tasks:
         drawn = []
         for label, group in _labelled(setting, mode, labels):
@@ -138,16 +128,13 @@ def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_n
             for name, _, runs in drawn
         ]
         where = "" if mode == "inference" else f", {task_title(setting.domain, task)}"
-        found.append(
-            interactive(
-                new_name(setting.name, "returns", task if mode == "generalization" else ""),
-                f"Returns of rollouts{plain_text(where)}",
-                caption,
-                "; ".join(described) + ".",
-                {"linear": partial(compared.dots, drawn)},
-            )
+        yield interactive(
+            new_name(setting.name, "returns", task if mode == "generalization" else ""),
+            f"Returns of rollouts{plain_text(where)}",
+            caption,
+            "; ".join(described) + ".",
+            {"linear": partial(compared.dots, drawn)},
         )
-    return found
 
 
 def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
@@ -179,8 +166,7 @@ def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
     ]
 
 
-def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
-    found = []
+def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
     for call in _CALLS:
         calls: list[tuple[str, int, Values]] = []
         for label, group in _labelled(setting, "inference", labels):
@@ -195,20 +181,16 @@ def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
             for name, _, values in calls
         ]
         build: Callable[..., Drawing] = partial(compared.times, calls)
-        found.append(
-            interactive(
-                new_name(setting.name, "latency", call),
-                _CALL_TITLES[call],
-                f"All calls of all runs, {_CLOCKS[call]}; without warm-up.",
-                "; ".join(described) + ".",
-                {"log": build} if call != "infer_once" else {"log": build, "linear": partial(build, log=False)},
-            )
+        yield interactive(
+            new_name(setting.name, "latency", call),
+            _CALL_TITLES[call],
+            f"All calls of all runs, {_CLOCKS[call]}; without warm-up.",
+            "; ".join(described) + ".",
+            {"log": build} if call != "infer_once" else {"log": build, "linear": partial(build, log=False)},
         )
-    return found
 
 
-def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
-    found = []
+def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
     for what, unit, read in (("Power", "W", _power), ("Memory", "MiB", _memory)):
         drawn, kinds = [], set()
         for label, group in _labelled(setting, mode, labels):
@@ -242,16 +224,13 @@ def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new
         provenance = (
             "measured" if kinds == {"measured"} else "estimated" if kinds == {"estimated"} else "of mixed provenance"
         )
-        found.append(
-            interactive(
-                new_name(setting.name, what, mode),
-                title,
-                f"{of}; {provenance}. One line per run.",
-                "; ".join(described) + ".",
-                builds,
-            )
+        yield interactive(
+            new_name(setting.name, what, mode),
+            title,
+            f"{of}; {provenance}. One line per run.",
+            "; ".join(described) + ".",
+            builds,
         )
-    return found
 
 
 def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
