@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from a2perf.api.compared_groups import chosen_groups, given_runs
-from a2perf.api.compared_store import names_costs, store_groups
+from a2perf.api.compared_groups import chosen_groups, given_runs, names_costs, store_groups
 from a2perf.api.comparison import Comparison as Comparison
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import registry
