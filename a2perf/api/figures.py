@@ -121,10 +121,9 @@ def _return_panels(runs: Sequence[Run]) -> list[ChartPanel]:
 
 def _curve_panels(runs: Sequence[Run]) -> list[ChartPanel]:
     from a2perf.report.compared_charts import lines, lines_height
-    from a2perf.report.labels import labels_of
     from a2perf.report.learning import learned
     from a2perf.report.panels import ChartPanel
-    from a2perf.report.task_results import results_by_task
+    from a2perf.report.task_results import labels_of, results_by_task
 
     settings = results_by_task([run for run in runs if run.curve is not None], "corrected")
     labels = labels_of(settings)

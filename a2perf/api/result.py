@@ -265,7 +265,7 @@ class Result(LazyRun, Tabular):
         return hash((identity.domain, identity.task, identity.algorithm, identity.mode, identity.seed))
 
     def __repr__(self) -> str:
-        from a2perf.api.result_text import result_text
+        from a2perf.api.run_tables import result_text
 
         return result_text(self, self.interval)
 

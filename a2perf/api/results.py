@@ -230,7 +230,7 @@ class Runs(Records[Result]):
             )
 
     def __repr__(self) -> str:
-        from a2perf.api.result_text import runs_text
+        from a2perf.api.run_tables import runs_text
 
         return runs_text(self._held)
 

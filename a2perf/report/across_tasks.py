@@ -20,11 +20,10 @@ from a2perf.plain_text import plain_text
 from a2perf.report import compared_charts as compared
 from a2perf.report.compared_charts import Lines
 from a2perf.report.drawing import Chart, interactive
-from a2perf.report.labels import Label, title_of
 from a2perf.report.numbers_text import normalised_text
 from a2perf.report.references import protocol_task, run_means
 from a2perf.report.tables import Table, Text, columns
-from a2perf.report.task_results import TaskResults
+from a2perf.report.task_results import Label, TaskResults, title_of
 
 REPETITIONS = 5000
 THRESHOLDS = 161

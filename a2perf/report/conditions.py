@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from a2perf.metrics import registry
-from a2perf.report.labels import Label, title_of
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import MODE_WORDS, ScoreTable
-from a2perf.report.task_results import SeedGroup
+from a2perf.report.task_results import Label, SeedGroup, title_of
 
 _WARNINGS = ("left out", "not finite", "MIXED", "went back", "did not record", "gone over again")
 

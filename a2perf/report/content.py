@@ -17,7 +17,6 @@ from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
 from a2perf.report.drawing import Chart
-from a2perf.report.labels import Label, labels_of, title_of
 from a2perf.report.numbers_text import counted
 from a2perf.report.own_sections import AddedSection, added_sections
 from a2perf.report.run_sections import RootSection, RunSection, root_section, run_table
@@ -25,7 +24,7 @@ from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
-from a2perf.report.task_results import TaskResults, results_by_task
+from a2perf.report.task_results import Label, TaskResults, labels_of, results_by_task, title_of
 from a2perf.runs.run import Run
 from a2perf.runs.seed_groups import is_environment_known
 

@@ -15,8 +15,7 @@ from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.curves import clean
 from a2perf.metrics.efficiency import logged_at
 from a2perf.report.compared_charts import Lines
-from a2perf.report.labels import Label
-from a2perf.report.task_results import SeedGroup
+from a2perf.report.task_results import Label, SeedGroup
 
 Axis = Literal["steps", "time", "energy"]
 WINDOWS = 60

@@ -17,12 +17,11 @@ from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.labels import Label, title_of
 from a2perf.report.numbers_text import Scale, Written, counted, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import normalised_score, scored_task
-from a2perf.report.task_results import SeedGroup, TaskResults
+from a2perf.report.task_results import Label, SeedGroup, TaskResults, title_of
 from a2perf.runs.layout import MODES
 
 CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")

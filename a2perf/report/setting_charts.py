@@ -17,12 +17,11 @@ from a2perf.report.across_tasks import profile_lines
 from a2perf.report.charts import THINNED, is_thinned, reliable
 from a2perf.report.compared_charts import Lines, ReferenceLine
 from a2perf.report.drawing import Chart, Drawing, interactive
-from a2perf.report.labels import Label
 from a2perf.report.learning import Axis, learned
 from a2perf.report.numbers_text import rounded, row_scale
 from a2perf.report.references import protocol_task, run_means, scored_task
 from a2perf.report.score_tables import MODE_WORDS
-from a2perf.report.task_results import SeedGroup, TaskResults
+from a2perf.report.task_results import Label, SeedGroup, TaskResults
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 

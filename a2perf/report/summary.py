@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.labels import Label
 from a2perf.report.names import WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, counted, normalised_text, rounded, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import rank_ranges
 from a2perf.report.references import NormalisedScore, normalised_score, protocol_task
 from a2perf.report.score_tables import ESTIMATED
-from a2perf.report.task_results import SeedGroup, TaskResults
+from a2perf.report.task_results import Label, SeedGroup, TaskResults
 from a2perf.report.trust import Chip, chips_of
 from a2perf.runs.run import Run
 

@@ -10,8 +10,7 @@ from a2perf.domains import domain_title, task_title
 from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ProtocolTask
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
-from a2perf.report.labels import labels_of
-from a2perf.report.task_results import results_by_task
+from a2perf.report.task_results import labels_of, results_by_task
 from a2perf.runs import read_runs
 from tests.report.recorded_runs import RunMaker
 

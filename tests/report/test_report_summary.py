@@ -8,9 +8,8 @@ import pytest
 
 from a2perf.metrics import protocol
 from a2perf.records import Failure, FailureKind
-from a2perf.report.labels import labels_of
 from a2perf.report.summary import FirstScreen, summary_of
-from a2perf.report.task_results import results_by_task
+from a2perf.report.task_results import labels_of, results_by_task
 from a2perf.runs import read_runs
 from tests.report.recorded_runs import RunMaker, identity
 

@@ -29,8 +29,18 @@ from a2perf.report.leaderboard.pareto import ParetoView
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.scoring import Entry, Score
-from a2perf.report.leaderboard.sentences import counts, description, protocol_sentence, result_sentence
-from a2perf.report.leaderboard.site_map import DomainRow, DomainTable, ProtocolPage, TaskPage, leaders_of, rank_range
+from a2perf.report.leaderboard.site_map import (
+    DomainRow,
+    DomainTable,
+    ProtocolPage,
+    TaskPage,
+    counts,
+    description,
+    leaders_of,
+    protocol_sentence,
+    rank_range,
+    result_sentence,
+)
 from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, submission_kind, submission_title
 from a2perf.report.page import content_hash, embedded_json, source, templates
 

@@ -12,10 +12,9 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.metrics.system import energy_gross_of
 from a2perf.plain_text import plain_text, terminal_line
-from a2perf.report.labels import labels_of, title_of
 from a2perf.report.own_sections import ReportSection
 from a2perf.report.tables import Cell, Column, Pair, Quantity, Table, Text
-from a2perf.report.task_results import TaskResults
+from a2perf.report.task_results import TaskResults, labels_of, title_of
 from a2perf.runs.run import Run
 from a2perf_agents.costs import currency_of, successes_in
 from a2perf_agents.record import ScopeUsage, UsageCounts

@@ -18,10 +18,9 @@ from a2perf.domains.circuit_training.cost_model import CostWeights
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.report.drawing import INK, Chart, new_figure, single
-from a2perf.report.labels import Label, labels_of, title_of
 from a2perf.report.own_sections import ReportSection
 from a2perf.report.tables import Cell, Column, Quantity, Table, Text
-from a2perf.report.task_results import TaskResults
+from a2perf.report.task_results import Label, TaskResults, labels_of, title_of
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 from a2perf_placement.profiles import PROFILES
