@@ -229,12 +229,19 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self._open_physics()
         if not self._ready:
             raise EpisodeOverError("render() before the first reset()", hint="call env.reset(seed=...) first")
-        if self.render_mode != "rgb_array":
-            return None
+        return self.picture_of(self.robot_pose) if self.render_mode == "rgb_array" else None
+
+    @property
+    def picture_state(self) -> FloatArray:
+        """What ``picture_of`` needs to show this step later, without the simulation: the pose of the robot."""
+        return self.robot_pose
+
+    def picture_of(self, state: FloatArray) -> NDArray[np.uint8]:
+        """Returns the picture that ``render`` gave when ``picture_state`` was this one."""
         if self._camera is None:
             self._camera = Camera()
-        self._camera.show(self.robot_pose)
-        return self._camera.picture(self._task.state[:3])
+        self._camera.show(state)
+        return self._camera.picture(state[:3])
 
     def close(self) -> None:
         """Frees physics and pictures; calling it again changes nothing."""

@@ -77,10 +77,10 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
 
 def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
     with services_of(settings, bundle, progress.say) as services:
-        actions = _measure(settings, task, env, bundle, progress, services)
+        kept = _measure(settings, task, env, bundle, progress, services)
     artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
     if media.can_render(env):
-        make_media(settings, task, bundle.manifest.seeds["episodes"], actions, bundle, progress)
+        make_media(settings, task, bundle.manifest.seeds["episodes"], kept, bundle, progress)
     results.publish(bundle, settings)
     episodes = completed_episodes(bundle.journal())
     returns = [episode.episode_return for episode in episodes]
@@ -90,8 +90,8 @@ def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progre
 
 def _measure(
     settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress, services: Sessions
-) -> dict[int, list[Any]]:
-    """Loads the policy, measures latency, and plays the episodes; returns the actions to render."""
+) -> dict[int, media.Kept]:
+    """Loads the policy, measures latency, and plays the episodes; returns what their pictures are made from."""
     seeds = bundle.manifest.seeds["episodes"]  # those of the first attempt, in case the run resumes
     folders = ParticipantFolders(
         root_dir=training_artifacts(settings, bundle), artifacts=bundle.artifacts, logs=bundle.logs, bundle=bundle.path
@@ -114,28 +114,28 @@ def _measure(
         fault_point("evaluator: latency measured")
         participants.mark("rollouts")
         with bundle.journal() as journal:
-            actions = play(settings, task, env, participants, seeds, journal, bundle.metrics, progress)
+            kept = play(settings, task, env, participants, seeds, journal, bundle.metrics, progress)
         participants.mark("end")
-    return actions
+    return kept
 
 
 def make_media(
     settings: Submission,
     task: RunTask,
     seeds: list[int],
-    actions: dict[int, list[Any]],
+    kept: dict[int, media.Kept],
     bundle: Bundle,
     progress: RunProgress,
 ) -> None:
     """Renders episodes; a rendering error is only a warning."""
-    for index, taken in actions.items():
+    for index, episode in kept.items():
         stem = bundle.media / f"episode_{index:03d}"
         try:
             if index == 0 and settings.record_frames:
                 progress.phase("rendering a picture strip")
-                media.write_strip(stem.with_suffix(".png"), task, seeds[index], taken, settings.record_frames)
+                media.write_strip(stem.with_suffix(".png"), task, seeds[index], episode, settings.record_frames)
             if index < settings.record_videos:
                 progress.phase(f"rendering a video of episode {index}")
-                media.write_video(stem.with_suffix(".mp4"), task, seeds[index], taken)
+                media.write_video(stem.with_suffix(".mp4"), task, seeds[index], episode)
         except (UserError, RuntimeError, ValueError, TypeError, OSError) as error:
             bundle.manifest.warnings.append(f"no picture of episode {index}: {error}")

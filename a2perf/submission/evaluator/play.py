@@ -23,6 +23,7 @@ from a2perf.submission.evaluator.episode_plan import (
 from a2perf.submission.evaluator.episode_records import EpisodeRecords
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.evaluator.media import Kept
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.participants import Participants
 from a2perf.submission.evaluator.progress import RunProgress
@@ -34,17 +35,17 @@ from a2perf.submission.settings import Submission
 def play(
     settings: Submission, task: RunTask, env: Any, participants: Participants, seeds: list[int],
     journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
-) -> dict[int, list[Any]]:  # fmt: skip
+) -> dict[int, Kept]:  # fmt: skip
     """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
 
     Args:
         env: its environment; concurrent episodes have their own.
         participants: starts the participant processes; the first one has its policy loaded.
         journal: gets each episode when it ends.
-        pictures: whether to keep the actions of the episodes to render.
+        pictures: whether to keep what the pictures of episodes are made from.
 
     Returns:
-        The actions of the episodes to render, by episode.
+        What they are made from, by episode.
 
     Raises:
         ParticipantFailure: the participant failed; of several episodes at the same time, in the first that failed.
@@ -54,8 +55,8 @@ def play(
     records = EpisodeRecords(journal, progress)
     waiting = [planned for planned in plan if not records.has(planned.index)]
     pictured = min(max(1 if settings.record_frames else 0, settings.record_videos), len(seeds)) if pictures else 0
-    actions: dict[int, list[Any]] = {planned.index: [] for planned in waiting if planned.index < pictured}
-    rollouts = _Rollouts(settings, task, records, actions)
+    kept = {planned.index: Kept() for planned in waiting if planned.index < pictured}
+    rollouts = _Rollouts(settings, task, records, kept)
     try:
         if settings.concurrent_episodes > 1:
             participants.end_process()
@@ -64,16 +65,14 @@ def play(
             rollouts.in_turn(waiting, env, participants)
     finally:
         participants.warn(records.write(metrics, task, mean_costs(rollouts.totals)))
-    return actions
+    return kept
 
 
 class _Rollouts:
     """What the episodes of a task have in common."""
 
-    def __init__(
-        self, settings: Submission, task: RunTask, records: EpisodeRecords, actions: dict[int, list[Any]]
-    ) -> None:
-        self._settings, self._task, self._records, self._actions = settings, task, records, actions
+    def __init__(self, settings: Submission, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept]) -> None:
+        self._settings, self._task, self._records, self._kept = settings, task, records, kept
         self._studied = studies_reliability(settings)
         self._opening = threading.Lock()
         self.totals: list[StepTotals] = []
@@ -116,12 +115,12 @@ class _Rollouts:
         """Plays and records one episode."""
         settings = self._settings
         recorder = ActionRecorder(world.action_space) if self._studied else None
-        before = account.calls
+        before, kept = account.calls, self._kept.get(planned.index)
         trace = StepTrace(account.packed) if planned.is_scored else None
         try:
             episode = rollout(
                 world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,
-                on_step=_on_step(self._actions.get(planned.index), recorder), trace=trace,
+                on_step=_on_step(world, kept, recorder), trace=trace,
             )  # fmt: skip
         except ParticipantFailure as error:
             if not planned.perturbation or participant.ending is not None or not _is_bad_action(error):
@@ -131,6 +130,8 @@ class _Rollouts:
                 index=planned.index, seed=planned.seed, episode_return=0.0, length=account.calls - before,
                 terminated=True, truncated=False, termination="invalid action", success=False,
             )  # fmt: skip
+        if kept is not None:
+            kept.state(world)
         fault_point("evaluator: episode played")
         episode.task_index, episode.repeat = planned.task_index, planned.repeat
         episode.perturbation = planned.perturbation
@@ -167,13 +168,16 @@ def _is_bad_action(error: ParticipantFailure) -> bool:
     return invalid and error.failure.where.startswith("infer_once")
 
 
-def _on_step(taken: list[Any] | None, recorder: ActionRecorder | None) -> Callable[[Any, Any], None] | None:
+def _on_step(
+    world: Any, kept: Kept | None, recorder: ActionRecorder | None
+) -> Callable[[Any, Any], None] | None:  # fmt: skip
     """Returns what is called with each observation and action of an episode."""
-    if taken is None:
+    if kept is None:
         return recorder
 
     def keep(observation: Any, action: Any) -> None:
-        taken.append(action)
+        kept.actions.append(action)
+        kept.state(world)
         if recorder is not None:
             recorder(observation, action)
 

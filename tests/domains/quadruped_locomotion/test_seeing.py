@@ -11,7 +11,7 @@ from a2perf.domains.quadruped_locomotion.motion_clip import load_clip
 def test_rendered_picture_shows_the_robot_where_it_is(make):
     env = make(render_mode="rgb_array")
     env.reset(seed=0, options={"phase": 0.0})
-    first = env.render()
+    first, state = env.render(), env.unwrapped.picture_state
     assert first.shape == (360, 480, 3)
     assert first.dtype == np.uint8
     dark = (first.max(axis=2) < 80).mean()
@@ -19,6 +19,7 @@ def test_rendered_picture_shows_the_robot_where_it_is(make):
     for _ in range(10):
         env.step(np.full(12, 0.3))
     assert not np.array_equal(first, env.render())
+    assert np.array_equal(first, env.unwrapped.picture_of(state))
 
 
 def test_rendering_does_not_change_the_episode(make):
