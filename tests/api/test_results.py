@@ -124,12 +124,9 @@ def test_numbers_of_a_result_are_those_that_the_command_prints(unpacked_runs: Pa
         assert (value.value, value.unit, value.provenance) == (entry["value"], entry["unit"], entry["provenance"])
     assert set(result.scores) == set(group["scores"])
     assert result.mean_return == group["scores"]["returns"]["value"] == pytest.approx(result.returns.mean())
-    assert result.energy is not None
-    assert result.energy.value == group["scores"]["energy_gross"]["value"]
-    assert result.latency is not None
-    assert result.latency.value == group["scores"]["latency_round_trip_median"]["value"]
-    assert result.memory is not None
-    assert result.memory.value == group["scores"]["memory_rss_peak"]["value"]
+    metrics = {"energy": "energy_gross", "latency": "latency_round_trip_median", "memory": "memory_rss_peak"}
+    for name, metric in metrics.items():
+        assert getattr(result, name).value == group["scores"][metric]["value"]
     assert result.wall_clock_s == group["scores"]["wall_clock"]["value"]
     assert result.success_rate is None
     rollouts = json.loads((bundle / "metrics" / "rollouts.json").read_text())["episodes"]

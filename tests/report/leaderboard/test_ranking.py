@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,8 @@ def test_ranks_are_ranges_where_intervals_overlap() -> None:
     assert rank_ranges([(5.0, 6.0), (3.0, 5.5), (1.0, 3.5)]) == [(1, 2), (1, 3), (2, 3)]
     assert rank_ranges([(2.0, 2.0), (2.0, 2.0)]) == [(1, 2), (1, 2)]
     assert rank_ranges([]) == []
+    # one run has no interval, and so no sure rank
+    assert rank_ranges([(5.0, 6.0), (None, None), (1.0, 2.0)]) == [(1, 2), (1, 3), (2, 3)]
 
 
 def test_only_entries_that_may_be_first_lead_and_ties_lead_nothing() -> None:
@@ -69,10 +72,6 @@ def test_boards_without_a_view_have_no_column_for_it(field: Field, tmp_path: Pat
     assert "Observes" not in page.read_text()
 
 
-def test_one_run_has_no_interval_and_so_no_sure_rank() -> None:
-    assert rank_ranges([(5.0, 6.0), (None, None), (1.0, 2.0)]) == [(1, 2), (1, 3), (2, 3)]
-
-
 def test_rank_ranges_hold_every_order_that_the_intervals_allow() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
@@ -109,12 +108,21 @@ def test_points_with_overlapping_costs_do_not_beat_each_other() -> None:
     assert pareto_front(points, [(0.8, 1.2), (0.9, 1.3), (1.6, 2.4)]) == [0, 1]
 
 
-def test_other_environments_are_never_ranked_together(field: Field, tmp_path: Path) -> None:
-    field.entry("old", 10.0, train=False, env_fingerprint="1" * 8)
-    field.entry("new", 12.0, train=False, env_fingerprint="2" * 8)
+@pytest.mark.parametrize(
+    ("changes", "differs"),
+    [
+        ([{"env_fingerprint": "1" * 8}, {"env_fingerprint": "2" * 8}], "the environment's behaviour"),
+        ([{"env_kwargs": {"difficulty": 1}}, {"env_kwargs": {"difficulty": 3}}], "the environment's arguments"),
+    ],
+)
+def test_other_environments_are_never_ranked_together(
+    changes: list[dict[str, Any]], differs: str, field: Field, tmp_path: Path
+) -> None:
+    for name, given in zip(("old", "new"), changes, strict=True):
+        field.entry(name, 10.0, train=False, **given)
     boards = _boards(field, tmp_path)
     assert [[row.entry.name for row in board.rows] for board in boards] == [["old"], ["new"]]
-    assert all(board.differs == ["the environment's behaviour"] for board in boards)
+    assert all(board.differs == [differs] for board in boards)
     assert all(row.best == row.worst == 1 for board in boards for row in board.rows)
     assert len({board_anchor(board) for board in boards}) == 2
 
@@ -135,12 +143,6 @@ def test_measured_and_estimated_energy_are_never_ranked_together(field: Field, t
     assert all("the provenance of energy" in board.differs for board in boards)
 
 
-def test_other_arguments_of_the_environment_are_another_board(field: Field, tmp_path: Path) -> None:
-    field.entry("easy", 10.0, train=False, env_kwargs={"difficulty": 1})
-    field.entry("hard", 4.0, train=False, env_kwargs={"difficulty": 3})
-    assert [board.differs for board in _boards(field, tmp_path)] == [["the environment's arguments"]] * 2
-
-
 def test_an_entry_without_an_evaluation_stands_beside_the_others(field: Field, tmp_path: Path) -> None:
     field.entry("whole", 10.0)
     field.train("only_trained", 0)
@@ -149,9 +151,8 @@ def test_an_entry_without_an_evaluation_stands_beside_the_others(field: Field, t
     assert board.rows[1].entry.not_ranked == ["no episode of a finished evaluation"]
 
 
-@pytest.mark.parametrize("levels", [(10.0, 14.0, 12.0)])
-def test_the_default_order_is_that_of_the_score(field: Field, tmp_path: Path, levels: tuple[float, ...]) -> None:
-    for level in levels:
+def test_the_default_order_is_that_of_the_score(field: Field, tmp_path: Path) -> None:
+    for level in (10.0, 14.0, 12.0):
         field.entry(f"level_{level:g}", level, train=False)
     (board,) = _boards(field, tmp_path)
     assert [row.entry.name for row in board.rows] == ["level_14", "level_12", "level_10"]
@@ -160,18 +161,10 @@ def test_the_default_order_is_that_of_the_score(field: Field, tmp_path: Path, le
 
 def test_the_open_track_also_holds_those_that_kept_a_budget(field: Field, tmp_path: Path) -> None:
     def entry(name: str, track: str, value: float) -> Entry:
-        identity = {
-            "version": name,
-            "domain": "d",
-            "task": "t",
-            "env_id": "E-v0",
-            "fingerprint": "f",
-            "env_kwargs": "{}",
-        }
         return Entry(
-            **identity, name=name, protocol="v1", track=track, provenance="estimated", reference="v1", rules=1,
-            score=Score(value=value, low=value - 0.1, high=value + 0.1, n=3, normalised=True), scores={}, runs=[],
-            not_ranked=[], notes=[],
+            version=name, domain="d", task="t", env_id="E-v0", fingerprint="f", env_kwargs="{}", name=name,
+            protocol="v1", track=track, provenance="estimated", reference="v1", rules=1, scores={}, runs=[],
+            not_ranked=[], notes=[], score=Score(value=value, low=value - 0.1, high=value + 0.1, n=3, normalised=True),
         )  # fmt: skip
 
     entries = [entry("free", "open", 0.9), entry("thrifty", "fixed samples", 0.5), entry("lean", "fixed samples", 0.4)]
