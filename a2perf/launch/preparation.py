@@ -68,8 +68,10 @@ def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = No
         raise ConfigError(f"another launcher is running {held[0].key}", hint="wait for it or stop it")
     if restart.force:
         queue.remove([entry.key for entry in same_place])
-        for bundle in sorted(bundles):
-            _archive(bundle)
+        for bundle in filter(Path.exists, sorted(bundles)):
+            place = archive_path(bundle.parent, bundle.name)
+            place.parent.mkdir(exist_ok=True)
+            shutil.move(bundle, place)
     else:
         others = [entry for entry in same_place if entry.key not in ours]
         if finished := [entry for entry in others if entry.state is State.FINISHED and _has_finished_bundle(entry)]:
@@ -107,10 +109,3 @@ def _with_reason(spec: RunSpec, reason: str) -> RunSpec:
 def _has_finished_bundle(entry: QueueEntry) -> bool:
     manifest = None if entry.bundle is None else read_manifest(entry.bundle)
     return manifest is not None and manifest.state is RunState.FINISHED
-
-
-def _archive(bundle: Path) -> None:
-    if bundle.exists():
-        place = archive_path(bundle.parent, bundle.name)
-        place.parent.mkdir(exist_ok=True)
-        shutil.move(bundle, place)

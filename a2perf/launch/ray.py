@@ -162,22 +162,21 @@ class RayJob:
             if time.monotonic() - self._silent_since < _PATIENCE_S:
                 return None
             ray.kill(self._actor)
-            reason = f"its node has not answered for {_PATIENCE_S:g} s"
-            self._ended = ExitStatus(None, lost=not self._cancelled, cause=Cause.OUTSIDE, reason=reason)
-            self._launcher.collected(self._name)
-            return self._ended
+            return self._lost(f"its node has not answered for {_PATIENCE_S:g} s", Cause.OUTSIDE)
         except ray.exceptions.RayError as error:
             reason = f"its actor is gone ({type(error).__name__}): {str(error).strip().splitlines()[0]}"
             # Ray's monitor ends actors when a node runs out of memory, which a participant can bring about.
-            cause = Cause.OWN if "memory" in str(error).lower() else Cause.KILLED
-            self._ended = ExitStatus(None, lost=not self._cancelled, cause=cause, reason=reason)
-            self._launcher.collected(self._name)
-            return self._ended
+            return self._lost(reason, Cause.OWN if "memory" in str(error).lower() else Cause.KILLED)
         self._placed, self._question, self._silent_since = True, None, None
         if answer is not None:
             self._ended = NodeEnd(**answer).verdict(cancelled=self._cancelled, engine=f"Ray actor {self._name}")
             self._launcher.collected(self._name)
             ray.kill(self._actor)
+        return self._ended
+
+    def _lost(self, reason: str, cause: Cause) -> ExitStatus:
+        self._ended = ExitStatus(None, lost=not self._cancelled, cause=cause, reason=reason)
+        self._launcher.collected(self._name)
         return self._ended
 
     def cancel(self) -> None:

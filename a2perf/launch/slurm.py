@@ -102,8 +102,8 @@ class SlurmLauncher(ClusterLauncher):
         name = f"a2perf-{command.digest()}"
         status = folder / f"{name}.json"
         # Slurm may report a job as running for a moment after its end was collected.
-        same = [entry for entry in self._entries(fresh=True) if entry.name == name and entry.job not in self._collected]
-        if active := [entry for entry in same if entry.state in _ACTIVE]:
+        known = [entry for entry in self.entries(fresh=True).values() if entry.job not in self._collected]
+        if active := [entry for entry in known if entry.name == name and entry.state in _ACTIVE]:
             job = active[0].job
         else:
             status.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ class SlurmLauncher(ClusterLauncher):
         job, status = json.loads(identity)
         found = SlurmJob(self, job, Path(status))
         end = read_end(Path(status))
-        entry = self.entry(job, fresh=True)
+        entry = self.entries(fresh=True).get(job)
         if (end is not None and end.job == job) or (entry is not None and entry.state in _ACTIVE):
             return self._watch(found)
         return None
@@ -128,23 +128,19 @@ class SlurmLauncher(ClusterLauncher):
             if job.poll() is None:
                 job.cancel()
 
-    def entry(self, job: str, *, fresh: bool = False) -> _Entry | None:
-        """Returns the line of ``squeue`` for a job; ``None`` if Slurm does not know it (any more).
+    def entries(self, *, fresh: bool = False) -> Mapping[str, _Entry]:
+        """Returns the lines of ``squeue`` by job, without those that Slurm does not know (any more).
 
         Raises:
             InfrastructureError: Slurm does not answer.
         """
-        self._entries(fresh=fresh)
-        return self._seen.get(job)
-
-    def _entries(self, *, fresh: bool) -> list[_Entry]:
         if fresh or time.monotonic() - self._asked >= self._poll_s:
             # All states: the controller keeps an ended job for a while, and its state tells why it ended.
             printed = _call(["squeue", "--noheader", "--me", "--states=all", "--format=%A|%T|%j|%r"])
             lines = [line.strip().split("|", 3) for line in printed.splitlines() if line.count("|") >= 3]
             self._seen = {entry[0]: _Entry(*entry) for entry in lines}
             self._asked = time.monotonic()
-        return list(self._seen.values())
+        return self._seen
 
     def _submit(self, command: RunCommand, name: str, folder: Path, log: Path, status: Path) -> str:
         import submitit
@@ -201,7 +197,7 @@ class SlurmJob:
             self._remove_files(keep=self._ended.lost)
             return self._ended
         try:
-            entry = self._launcher.entry(self.job)
+            entry = self._launcher.entries().get(self.job)
         except InfrastructureError:
             return None  # the controller may be restarting, and the job still running
         hopeless = entry is not None and entry.state == "PENDING" and entry.reason in _HOPELESS

@@ -190,7 +190,8 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
         if not path.is_dir():
             raise UserError(f"{path} was deleted while it was being built", hint="run the same command again")
         if reused:
-            _log_reuse(path, stamp, log)
+            earlier = (path / LOG).read_text(encoding="utf-8", errors="replace") if (path / LOG).is_file() else ""
+            log.write_text(f"reusing {path}, built at {stamp.built_at}\n{earlier}", encoding="utf-8")
             os.utime(path / STAMP)
         record = PythonEnvRecord(
             kind="isolated",
@@ -213,7 +214,8 @@ def list_environments() -> list[Listed]:
             continue
         stamp = None if path.name.startswith(_BUILDING) else _stamp_of(path)
         last_use = (path / STAMP).stat().st_mtime if stamp else path.stat().st_mtime
-        size = stamp.size_bytes if stamp else _size_of(path)
+        files = () if stamp else path.rglob("*")
+        size = stamp.size_bytes if stamp else sum(file.lstat().st_size for file in files if not file.is_dir())
         with _lock(path.parent, _key_of(path)) as lock:
             in_use = not _try_exclusive(lock)
         found.append(Listed(path, stamp, last_use, size, in_use))
@@ -320,12 +322,6 @@ def _bring_compiled_kernels(site: Path, packages: dict[str, str]) -> None:
             shutil.copyfile(compiled, target)
 
 
-def _log_reuse(path: Path, stamp: Stamp, log: Path) -> None:
-    earlier = path / LOG
-    text = earlier.read_text(encoding="utf-8", errors="replace") if earlier.is_file() else ""
-    log.write_text(f"reusing {path}, built at {stamp.built_at}\n{text}", encoding="utf-8")
-
-
 def _usable(path: Path, recipe: Recipe) -> Stamp | None:
     """Returns the stamp of an environment if it is complete and its interpreter has not been replaced."""
     stamp = _stamp_of(path)
@@ -344,10 +340,6 @@ def _listing(folder: Path) -> list[list[object]]:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder of wheels", hint="give a folder that contains .whl files")
     return [[path.name, path.stat().st_size] for path in sorted(folder.iterdir()) if path.suffix == ".whl"]
-
-
-def _size_of(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
 def _key_of(path: Path) -> str:
