@@ -128,6 +128,26 @@ def repository() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
+# --- an engine of our own ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def _docker_engine() -> Iterator[Any]:
+    from a2perf.sandbox.container import why_unavailable
+    from tests.launch.docker_engine import running_engine
+
+    with running_engine() as engine:
+        yield engine
+    why_unavailable.cache_clear()
+
+
+@pytest.fixture
+def docker_engine(_docker_engine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A private engine, which is also what ``DOCKER_HOST`` names."""
+    monkeypatch.setenv("DOCKER_HOST", _docker_engine.host)
+    return _docker_engine
+
+
 # --- groups of tests that a machine can be unfit for ------------------------------------------------------------------
 
 

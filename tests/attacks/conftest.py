@@ -1,4 +1,4 @@
-"""The engine for the level 'docker', the stage on which the attacks play, and the table of what became of them."""
+"""The stage on which the attacks play, and the table of what became of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 
 from a2perf.runs import signing
 from a2perf.sandbox import LADDER, Limits, why_unavailable
-from a2perf.sandbox.container import why_unavailable as engine_unavailable
 from a2perf.submission.evaluator.participant_process import ParticipantProcess
 from tests.launch import docker_engine
 from tests.made_submissions import policy
@@ -36,27 +35,15 @@ OBEYS = policy(
 """A policy that runs the code that it is sent and answers with its ``result``."""
 
 
-@pytest.fixture(scope="session")
-def engine_address() -> Iterator[str | None]:
-    """The address of an engine of the tests' own, or None with the reason for its absence in ``missing()``."""
-    if docker_engine.missing() is not None:
-        yield None
-        return
-    with docker_engine.running_engine() as engine:
-        yield engine.host
-    engine_unavailable.cache_clear()
-
-
 @pytest.fixture
-def available(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def available(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Makes a level available, or skips the test with the reason."""
 
     def need(level: str) -> None:
         if level == "docker":
-            address = request.getfixturevalue("engine_address")
-            if address is None:
-                pytest.skip(str(docker_engine.missing()))
-            monkeypatch.setenv("DOCKER_HOST", address)
+            if (missing := docker_engine.missing()) is not None:
+                pytest.skip(missing)
+            request.getfixturevalue("docker_engine")
         reason = why_unavailable(level)
         if reason is not None:
             pytest.skip(reason)

@@ -8,22 +8,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.launch.queue import Queue
-from tests.launch import docker_engine as engines
 from tests.launch import ray_cluster as rays
 from tests.launch import slurm_cluster as clusters
-
-
-@pytest.fixture(scope="session")
-def _docker_engine() -> Iterator[engines.DockerEngine]:
-    with engines.running_engine() as engine:
-        yield engine
-
-
-@pytest.fixture
-def docker_engine(_docker_engine: engines.DockerEngine, monkeypatch: pytest.MonkeyPatch) -> engines.DockerEngine:
-    """A private engine, which is also what ``DOCKER_HOST`` names."""
-    monkeypatch.setenv("DOCKER_HOST", _docker_engine.host)
-    return _docker_engine
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,27 +12,15 @@ from a2perf.errors import InfrastructureError
 from a2perf.runs.process_identity import mark
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.sandbox.container import LABEL, why_unavailable
-from tests.launch.docker_engine import DockerEngine, running_engine
+from tests.launch.docker_engine import DockerEngine
 from tests.waiting import Child, until
 
-pytestmark = pytest.mark.group("docker")
+pytestmark = [pytest.mark.group("docker"), pytest.mark.usefixtures("docker_engine")]
 MIB = 2**20
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[DockerEngine]:
-    with running_engine() as started:
-        yield started
-    why_unavailable.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def address(engine: DockerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", engine.host)
-
-
-def left(engine: DockerEngine) -> list[str]:
-    client = engine.client()
+def left(docker_engine: DockerEngine) -> list[str]:
+    client = docker_engine.client()
     try:
         # The list as the engine gives it: asking for each container by name fails for one that ends in between.
         return [found["State"] for found in client.api.containers(all=True, filters={"label": LABEL})]
@@ -41,7 +28,9 @@ def left(engine: DockerEngine) -> list[str]:
         client.close()
 
 
-def test_program_runs_contained_and_writes_for_the_evaluator(start, engine: DockerEngine, tmp_path: Path) -> None:
+def test_program_runs_contained_and_writes_for_the_evaluator(
+    start, docker_engine: DockerEngine, tmp_path: Path
+) -> None:
     read, write = os.pipe()
     code = f"""
     import os, socket
@@ -70,7 +59,7 @@ def test_program_runs_contained_and_writes_for_the_evaluator(start, engine: Dock
     assert (tmp_path / "logs" / "out").read_text().splitlines() == ["True this False True True", "['lo'] False", "30"]
     written = tmp_path / "work" / "deep" / "file"
     assert (written.stat().st_uid, written.parent.stat().st_uid) == (os.getuid(), os.getuid())
-    assert left(engine) == []
+    assert left(docker_engine) == []
     assert not home.exists()
     assert ending.cpu_s > 0
     assert ending.peak_memory_bytes
@@ -104,20 +93,20 @@ def test_link_that_it_leaves_is_not_followed_when_its_files_are_handed_over(star
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
-def test_path_that_is_missing_is_the_hosts_fault(start, engine: DockerEngine, tmp_path: Path) -> None:
+def test_path_that_is_missing_is_the_hosts_fault(start, docker_engine: DockerEngine, tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="nothing"):
         start("pass", "docker", readable=[tmp_path / "nothing"])
-    assert left(engine) == []
+    assert left(docker_engine) == []
 
 
-def test_interpreter_that_does_not_run_says_why(engine: DockerEngine, tmp_path: Path) -> None:
+def test_interpreter_that_does_not_run_says_why(docker_engine: DockerEngine, tmp_path: Path) -> None:
     broken = tmp_path / "env" / "bin" / "python"
     broken.parent.mkdir(parents=True)
     broken.write_text("#!/bin/sh\necho no library >&2\nexit 1\n")
     broken.chmod(0o755)
     with pytest.raises(InfrastructureError, match="no library"):
         get_sandbox("docker").start(SandboxSpec(argv=(str(broken),), cwd=tmp_path, env={}))
-    assert left(engine) == []
+    assert left(docker_engine) == []
 
 
 EVALUATOR = """
@@ -131,25 +120,25 @@ time.sleep(600)
 """
 
 
-def test_container_ends_with_an_evaluator_that_is_killed(engine: DockerEngine) -> None:
+def test_container_ends_with_an_evaluator_that_is_killed(docker_engine: DockerEngine) -> None:
     evaluator = Child([sys.executable, "-c", EVALUATOR], stdout=subprocess.PIPE, text=True)
     assert evaluator.stdout is not None
     with evaluator, evaluator.stdout:
         pid = int(evaluator.stdout.readline())
         evaluator.kill()
         evaluator.wait(300)
-    until(lambda: not left(engine) and not os.path.exists(f"/proc/{pid}"))
+    until(lambda: not left(docker_engine) and not os.path.exists(f"/proc/{pid}"))
 
 
 def test_container_that_was_made_and_forgotten_is_removed_by_the_next(
-    start, engine: DockerEngine, tmp_path: Path
+    start, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
-    client = engine.client()
-    client.containers.create(engine.image, ["/bin/true"], labels={LABEL: f"{mark().partition('-')[0]}-1-5"})
+    client = docker_engine.client()
+    client.containers.create(docker_engine.image, ["/bin/true"], labels={LABEL: f"{mark().partition('-')[0]}-1-5"})
     client.close()
-    assert left(engine) == ["created"]
+    assert left(docker_engine) == ["created"]
     start("pass", "docker").wait(300)
-    assert left(engine) == []
+    assert left(docker_engine) == []
 
 
 def test_engine_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
