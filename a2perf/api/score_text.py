@@ -75,10 +75,14 @@ def document_text(document: Mapping[str, Any], *, every: bool = False, further: 
         if titles[group_title(group)] > 1 and detail:
             first = f"{first} ({plain_text(detail)})"
         lines += [first, *rest, ""]
-    found = [(run["run"], condition) for run in document["runs"] for condition in run["conditions"]]
+    found: dict[str, list[str]] = {}
+    for run in document["runs"]:
+        for condition in run["conditions"]:
+            found.setdefault(condition, []).append(run["run"])
     if found:
-        lines.append(f"Conditions of {counted(len({run for run, _ in found}), 'run')}:")
-    lines += [wrapped(f"{run}: {condition}") for run, condition in found[:_MOST_CONDITIONS]]
+        lines.append(f"Conditions of {counted(len({run for runs in found.values() for run in runs}), 'run')}:")
+    for condition, (first, *others) in list(found.items())[:_MOST_CONDITIONS]:
+        lines.append(wrapped(f"{first}{f' and {len(others)} more' if others else ''}: {condition}"))
     if len(found) > _MOST_CONDITIONS:
         lines.append(f"  {len(found) - _MOST_CONDITIONS} more in {further or 'the document'}")
     lines.append(

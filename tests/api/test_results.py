@@ -429,6 +429,13 @@ def test_many_conditions_do_not_fill_the_screen(tmp_path: Path) -> None:
     assert len(repr(result).splitlines()) < 60
 
 
+def test_a_condition_of_several_runs_is_told_once(tmp_path: Path) -> None:
+    for seed in range(3):
+        os.symlink("/etc/passwd", made_bundles.write_inference(tmp_path / f"seed_{seed}", seed) / "link")
+    text = str(read_runs(tmp_path).scores())
+    assert text.count("seed_0/inference and 2 more: link: a link that is not in the manifest") == 1
+
+
 def test_an_unfinished_run_is_scored_with_its_condition(tmp_path: Path) -> None:
     bundle = made_bundles.write_inference(tmp_path, 0)
     made_bundles.seal(bundle, state=RunState.RUNNING)
