@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +12,8 @@ from a2perf.launch import ExitStatus, Resources, get_launcher
 from a2perf.launch.ray import RayLauncher
 from tests.launch.ray_cluster import RayCluster
 from tests.launch.toy_run import check_same_returns
-from tests.launch.waiting import end_of, shell, text_of
-from tests.waiting import Child, until
+from tests.launch.waiting import check_log_and_status, end_of, left_job, shell, text_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.group("ray")
 
@@ -29,17 +27,7 @@ def launcher(ray_cluster: RayCluster) -> Iterator[RayLauncher]:
 
 
 def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: RayLauncher, tmp_path: Path) -> None:
-    script = 'echo "to stdout in $PWD"; echo "to stderr: $COLOUR" >&2; until test -e go; do sleep 0.05; done; exit 7'
-    command = shell(tmp_path, script, COLOUR="blue")
-    job = launcher.start(command)
-    until(lambda: "blue" in text_of(tmp_path / "job" / "run.log"))
-    assert job.poll() is None
-    (tmp_path / "go").touch()
-    assert end_of(job) == ExitStatus(7)
-    assert (tmp_path / "job" / "run.log").read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
-    again = launcher.start(command)
-    assert end_of(again) == ExitStatus(7)
-    assert len((tmp_path / "job" / "run.log").read_text().splitlines()) == 4
+    check_log_and_status(launcher, tmp_path)
 
 
 @pytest.mark.slow
@@ -92,31 +80,10 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
     assert end_of(launcher.start(commands[jobs.index(lost)])) == ExitStatus(0)
 
 
-STARTER = """
-import sys
-from pathlib import Path
-from a2perf.launch import get_launcher
-from tests.launch.waiting import shell
-folder, script, address = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-command = shell(folder, script)
-print(get_launcher("ray", address=address).start(command).identity, flush=True)
-sys.stdin.read()
-"""
-
-
 def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     launcher: RayLauncher, ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
-    script = "echo started; until test -e go; do sleep 0.05; done; exit 5"
-    command = shell(tmp_path, script)
-    with Child(
-        [sys.executable, "-c", STARTER, str(tmp_path), script, ray_cluster.address],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as dying:  # fmt: skip
-        assert dying.stdout is not None
-        identity = dying.stdout.readline().strip()
-        until(lambda: "started" in text_of(tmp_path / "job" / "run.log"))
-        dying.kill()
+    command, identity = left_job(tmp_path, "ray", address=ray_cluster.address)
     by_name = launcher.start(command)
     assert by_name.identity == identity
     adopted = launcher.adopt(identity)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,11 +13,10 @@ from a2perf.launch.run_spec import RunSpec
 from a2perf.launch.slurm import SlurmLauncher
 from tests.launch.slurm_cluster import SlurmCluster
 from tests.launch.toy_run import check_same_returns
-from tests.launch.waiting import end_of, shell, text_of
-from tests.waiting import Child, until
+from tests.launch.waiting import SMALL, check_log_and_status, end_of, left_job, shell, text_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.group("slurm")
-SMALL = Resources(cpus=1, memory_bytes=256 * 2**20)
 
 
 @pytest.fixture
@@ -34,21 +31,9 @@ def _jobs(cluster: SlurmCluster, state: str = "all") -> list[str]:
 
 
 def test_a_job_writes_its_log_as_it_runs_and_its_status_comes_back(launcher: SlurmLauncher, tmp_path: Path) -> None:
-    script = 'echo "to stdout in $PWD"; echo "to stderr: $COLOUR" >&2; until test -e go; do sleep 0.05; done; exit 7'
-    command = shell(tmp_path, script, resources=SMALL, COLOUR="blue")
-    job = launcher.start(command)
-    assert command.log is not None
-    log = command.log
-    until(lambda: "blue" in text_of(log))
-    assert job.poll() is None
-    (tmp_path / "go").touch()
-    assert end_of(job) == ExitStatus(7)
-    assert job.poll() == ExitStatus(7)
-    assert log.read_text().splitlines() == [f"to stdout in {tmp_path}", "to stderr: blue"]
-    assert list((log.parent / ".slurm").iterdir()) == []
-    again = launcher.start(command)
-    assert again.identity != job.identity
-    assert end_of(again) == ExitStatus(7)
+    first, second = check_log_and_status(launcher, tmp_path)
+    assert first != second
+    assert list((tmp_path / "job" / ".slurm").iterdir()) == []
 
 
 def test_what_a_run_may_use_is_what_slurm_gives_it(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
@@ -121,29 +106,11 @@ def test_a_run_of_a_node_that_is_lost_is_lost_and_finishes_on_another(
     assert {first, second} == {"alpha", "beta"}
 
 
-STARTER = """
-import os, sys
-from pathlib import Path
-from a2perf.launch import Resources, get_launcher
-from tests.launch.waiting import shell
-command = shell(Path(sys.argv[1]), sys.argv[2], resources=Resources(1, 2**28))
-print(get_launcher("slurm").start(command).identity, flush=True)
-sys.stdin.read()
-"""
-
-
 @pytest.mark.parametrize("known", [True, False], ids=["identity stored", "killed before it was stored"])
 def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
     known: bool, launcher: SlurmLauncher, slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    script = "echo started; until test -e go; do sleep 0.05; done; exit 5"
-    command = shell(tmp_path, script, resources=Resources(1, 2**28))
-    with Child(
-        [sys.executable, "-c", STARTER, str(tmp_path), script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as dying:
-        assert dying.stdout is not None
-        identity = dying.stdout.readline()
-        dying.kill()
+    command, identity = left_job(tmp_path, "slurm")
     job = launcher.adopt(identity) if known else launcher.start(command)
     assert job is not None
     assert job.poll() is None
