@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from a2perf.runs.bundle import write_manifest
 from a2perf.runs.inventory import read_manifest, record_files
 from a2perf.runs.pack import pack, unpack
 from a2perf.storage import read_json, read_record, write_json, write_record
+from tests.deep_folders import nest
 from tests.killed_python import kill_first_starts
 from tests.launch.test_competition import allowed, cup, place, run, write
 
@@ -177,25 +179,12 @@ def _endless(home: Path) -> None:
     (home / "requirements.txt").symlink_to("/dev/zero")
 
 
-def _deep(home: Path) -> None:
-    above = os.getcwd()
-    os.chdir(home)
-    try:
-        for _ in range(300):
-            os.mkdir("d" * 200)
-            os.chdir("d" * 200)
-    finally:
-        os.chdir(above)
+def _sized(name: str, size: int) -> Callable[[Path], None]:
+    def write(home: Path) -> None:
+        (home / name).touch()
+        os.truncate(home / name, size)
 
-
-def _huge(home: Path) -> None:
-    with (home / "requirements.txt").open("wb") as stream:
-        stream.truncate(1 << 40)
-
-
-def _sparse(home: Path) -> None:
-    with (home / "weights.bin").open("wb") as stream:
-        stream.truncate(1 << 43)
+    return write
 
 
 HARMS: dict[str, Callable[[Path], object]] = {
@@ -203,9 +192,9 @@ HARMS: dict[str, Callable[[Path], object]] = {
     "endless": _endless,
     "kernel memory": lambda home: (home / "requirements.txt").write_text("-r /proc/kcore\n"),
     "all of proc": lambda home: (home / "requirements.txt").write_text("/proc\n"),
-    "huge requirements": _huge,
-    "sparse file": _sparse,
-    "deep": _deep,
+    "huge requirements": _sized("requirements.txt", 1 << 40),
+    "sparse file": _sized("weights.bin", 1 << 43),
+    "deep": lambda home: nest(home, "d" * 200, 300),
     "socket": lambda home: os.mknod(home / "socket", 0o140600),
     "a link to everything": lambda home: (shutil.rmtree(home), home.symlink_to("/")),
     "a link to itself": lambda home: (shutil.rmtree(home), home.symlink_to(home.name)),
@@ -278,20 +267,18 @@ def _forged_return(site: Path, bundle: Path) -> None:
     reseal(bundle)
 
 
-def _edited_configuration(site: Path, bundle: Path) -> None:
-    import hashlib
-
-    text = (bundle / "operative_config.gin").read_text().replace("call_timeout_s = 10.0", "call_timeout_s = 99.0")
+def _other_configuration(bundle: Path, change: Callable[[str], str]) -> None:
+    text = change((bundle / "operative_config.gin").read_text())
     (bundle / "operative_config.gin").write_text(text)
     reseal(bundle, config_sha256=hashlib.sha256(text.encode()).hexdigest())
+
+
+def _edited_configuration(site: Path, bundle: Path) -> None:
+    _other_configuration(bundle, lambda text: text.replace("call_timeout_s = 10.0", "call_timeout_s = 99.0"))
 
 
 def _added_setting(site: Path, bundle: Path) -> None:
-    import hashlib
-
-    text = (bundle / "operative_config.gin").read_text() + "Submission.readable_paths = ['/cup/private']\n"
-    (bundle / "operative_config.gin").write_text(text)
-    reseal(bundle, config_sha256=hashlib.sha256(text.encode()).hexdigest())
+    _other_configuration(bundle, lambda text: text + "Submission.readable_paths = ['/cup/private']\n")
 
 
 def _changed_manifest(**changes: object) -> Callable[[Path, Path], None]:

@@ -17,6 +17,7 @@ from a2perf.sandbox import LADDER
 from a2perf.stranger_files import Kind, walk
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.folder_problems import problems
+from tests.deep_folders import nest
 from tests.made_submissions import TROT, gin, policy, write_submission
 from tests.participants import make_participant
 
@@ -163,17 +164,6 @@ def spoil(folder: Path, odd: str) -> None:
         os.truncate(folder / "odd", 2**40)
     elif odd == "300 nested folders":
         nest(folder, "odd" * 60, 300)
-
-
-def nest(folder: Path, name: str, depth: int) -> None:
-    """Makes folders in folders, deeper than a path may name."""
-    above = os.open(folder, os.O_RDONLY)
-    for _ in range(depth):
-        os.mkdir(name, dir_fd=above)
-        inner = os.open(name, os.O_RDONLY, dir_fd=above)
-        os.close(above)
-        above = inner
-    os.close(above)
 
 
 @pytest.mark.parametrize("odd", ["a fifo", "a socket", "a sparse file of 1 TB", "300 nested folders"])

@@ -10,6 +10,7 @@ import subprocess
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from a2perf.runs.dataset_notes import read_notes
 from a2perf.runs.event_files import read_event_file
 from a2perf.runs.files import FolderFiles
 from a2perf.storage import Journal, json_text, read_json
+from tests.deep_folders import nest
 from tests.metrics import event_bytes as made
 from tests.metrics.made_bundles import seal
 from tests.report.recorded_runs import RunMaker
@@ -126,13 +128,7 @@ def _links(artifacts: Path) -> None:
 
 
 def _deep(artifacts: Path) -> None:
-    folder = os.open(artifacts, os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("d", dir_fd=folder)
-        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = inner
-    os.close(folder)
+    nest(artifacts, "d", 1500)
 
 
 def _nested(artifacts: Path) -> None:
@@ -258,27 +254,30 @@ def test_files_of_curves_beyond_a_bound_are_left_out(tmp_path: Path, monkeypatch
 # --- what a participant claims ---------------------------------------------------------------------------------------
 
 
+def _claimed(bundle: Path, note: str) -> tuple[list[Any], list[str]]:
+    """Reads the note of a dataset among a run's artifacts."""
+    folder = bundle / "artifacts" / "a2perf_datasets"
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_text(note)
+    return read_notes(files_of(bundle))
+
+
 @pytest.mark.parametrize(
     "claim",
     ['"per_sample_kwh": -5.0', '"samples": -1', '"checkpoint_kwh": [-1.0]', '"generation": {"kwh": -1}',
      '"per_sample_kwh": 1e999', '"samples": 1e30', '"per_sample_kwh": "5"'],
 )  # fmt: skip
 def test_amounts_that_cannot_be_are_not_believed(claim: str, tmp_path: Path, noted) -> None:
-    folder = tmp_path / "artifacts" / "a2perf_datasets"
-    folder.mkdir(parents=True)
-    (folder / "x.json").write_text(f'{{"dataset_id": "d", {claim}}}')
-    notes, conditions = read_notes(files_of(tmp_path))
+    notes, conditions = _claimed(tmp_path, f'{{"dataset_id": "d", {claim}}}')
     assert notes == []
     assert len(conditions) == 1
     noted("negative or endless energy claimed for offline data", "left out, with a condition")
 
 
 def test_energy_that_a_participant_calls_measured_is_a_claim(tmp_path: Path) -> None:
-    folder = tmp_path / "artifacts" / "a2perf_datasets"
-    folder.mkdir(parents=True)
     parts = {"generation": {"kwh": 1.0, "provenance": "measured"}, "training": {"kwh": 1.0, "provenance": "measured"}}
-    (folder / "x.json").write_text(json.dumps({"dataset_id": "d", "samples": 2, "per_sample_kwh": 0.5, **parts}))
-    (note,), conditions = read_notes(files_of(tmp_path))
+    claim = {"dataset_id": "d", "samples": 2, "per_sample_kwh": 0.5, **parts}
+    (note,), conditions = _claimed(tmp_path, json.dumps(claim))
     assert note.kwh is not None
     assert math.isclose(note.kwh, 1.0)
     assert note.provenance == "estimated"

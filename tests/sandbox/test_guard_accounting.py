@@ -17,6 +17,7 @@ from a2perf.sandbox.guard.descriptors import look
 from a2perf.sandbox.guard.disk import Disk
 from a2perf.sandbox.guard.folders import MOST_DEPTH, Walk
 from a2perf.sandbox.guard.memory import Memory
+from tests.deep_folders import nest
 from tests.waiting import Child
 
 MIB = 2**20
@@ -44,25 +45,14 @@ def test_walk_counts_the_size_of_a_file_with_holes(tmp_path: Path) -> None:
 
 
 def test_walk_counts_what_lies_below_the_longest_path(tmp_path: Path) -> None:
-    here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(30):
-        os.mkdir("d" * 200, dir_fd=here)
-        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    with open(os.open("big", os.O_CREAT | os.O_WRONLY, dir_fd=here), "wb") as file:
-        file.write(bytes(MIB))
-    os.close(here)
+    nest(tmp_path, "d" * 200, 30, bytes(MIB))
     found = walk(tmp_path)
     assert found.bytes > MIB
     assert found.depth == 30
 
 
 def test_walk_ends_at_the_deepest_folder_that_is_allowed(tmp_path: Path) -> None:
-    here = tmp_path
-    for _ in range(MOST_DEPTH + 5):
-        here /= "d"
-        here.mkdir()
+    nest(tmp_path, "d", MOST_DEPTH + 5)
     before = len(os.listdir("/proc/self/fd"))
     assert walk(tmp_path).over() == ("artifact_depth", MOST_DEPTH + 1)
     assert len(os.listdir("/proc/self/fd")) == before
@@ -142,20 +132,27 @@ sys.stdin.read()
 """
 
 
+PYTHON = (sys.executable, "-S", "-c")
+
+
+def _started(processes: contextlib.ExitStack, argv: list[str]) -> int:
+    """Starts a process that says when it is ready and ends, with its children, before the stack is left."""
+    process = Child(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    processes.enter_context(process)
+    processes.callback(process.kill)
+    processes.callback(tree.kill_descendants, process.pid)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process.pid
+
+
 @pytest.fixture
 def hold(tmp_path: Path):
     """Starts a process that holds something; returns its id and the folder's file system."""
     with contextlib.ExitStack() as processes:
 
         def start(kind: str) -> tuple[int, int]:
-            process = Child(
-                [sys.executable, "-S", "-c", HOLDER, str(tmp_path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            processes.enter_context(process)
-            processes.callback(process.kill)
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            return process.pid, tmp_path.stat().st_dev
+            return _started(processes, [*PYTHON, HOLDER, str(tmp_path), kind]), tmp_path.stat().st_dev
 
         yield start
 
@@ -205,14 +202,9 @@ def guard_of(tmp_path: Path):
     with contextlib.ExitStack() as processes:
 
         def start(kind: str) -> int:
-            words = ["-S", "-c", HOLDER, str(tmp_path), kind]
-            code = f"import subprocess, sys; subprocess.run([sys.executable, *{words!r}])"
-            process = Child([sys.executable, "-S", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            processes.enter_context(process)
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            processes.callback(tree.kill_descendants, process.pid)
-            return process.pid
+            words = [HOLDER, str(tmp_path), kind]
+            code = f"import subprocess, sys; subprocess.run([{sys.executable!r}, '-S', '-c', *{words!r}])"
+            return _started(processes, [*PYTHON, code])
 
         yield start
 
