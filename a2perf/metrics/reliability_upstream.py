@@ -29,8 +29,12 @@ def training(curves: Sequence[Curve], wanted: Sequence[str]) -> dict[str, Metric
     formulas: dict[str, Callable[[Sequence[Curve]], MetricResult]] = {
         "IqrAcrossRuns": _across_runs,
         "IqrWithinRuns": _within_runs,
-        "LowerCVaROnDiffs": _on_differences,
-        "LowerCVaROnDrawdown": _on_drawdown,
+        "LowerCVaROnDiffs": lambda of_runs: _pooled_tail(
+            [np.diff(curve.values) for curve in of_runs], "lower", -1.0, "2 points"
+        ),
+        "LowerCVaROnDrawdown": lambda of_runs: _pooled_tail(
+            [drawdown(curve.values) for curve in of_runs], "upper", 1.0, "a point"
+        ),
         "LowerCVarOnAcross": _on_final_values,
         "MedianPerfDuringTraining": _median_performance,
     }
@@ -180,14 +184,6 @@ def _pooled_tail(pieces: Sequence[Values], tail: Any, sign: float, needed: str) 
         return MetricResult(condition=f"not enough data (no run has {needed})")
     per_run = [sign * float(cvar(piece, ALPHA, tail)) if piece.size else None for piece in pieces]
     return MetricResult(value=sign * float(cvar(pooled, ALPHA, tail)), per_run=per_run, notes=small_tail(pooled.size))
-
-
-def _on_differences(curves: Sequence[Curve]) -> MetricResult:
-    return _pooled_tail([np.diff(curve.values) for curve in curves], "lower", -1.0, "2 points")
-
-
-def _on_drawdown(curves: Sequence[Curve]) -> MetricResult:
-    return _pooled_tail([drawdown(curve.values) for curve in curves], "upper", 1.0, "a point")
 
 
 def _median_performance(curves: Sequence[Curve]) -> MetricResult:

@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import uuid
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
 from a2perf.metrics.trackers.uncertainty import short_run_notes
 from a2perf.runs.layout import TRACE_FILE, emissions_file
 from a2perf.runs.tracking_record import (
+    COMPONENTS,
     JOULES_PER_KWH,
     Account,
     IdleBaseline,
@@ -35,6 +37,8 @@ from a2perf.runs.tracking_record import (
 )
 
 Shares = list[tuple[str, float]]
+_OF_TREE = ("processes", "threads", "rss_bytes", "pss_bytes", "io_read_bytes", "io_write_bytes")
+"""Columns of the system trace that are fields of a ``TreeSample``."""
 
 
 class Recorder:
@@ -231,11 +235,8 @@ class Recorder:
 
     def _energy(self, wall_s: float) -> TrackedEnergy:
         missing_s = self._report.account.cpu_not_accounted_max_s or 0.0
-        parts = {
-            "cpu": self._cpu.energy(unaccounted_s=missing_s),
-            "gpu": self._gpu.energy(),
-            "ram": self._ram.energy(),
-        }
+        cpu = self._cpu.energy(unaccounted_s=missing_s)
+        parts = {"cpu": cpu, "gpu": self._gpu.energy(), "ram": self._ram.energy()}
         parts["cpu"].account = ACCOUNTS.get(self._report.cpu_method, "")
         parts["ram"].account = "machine" if parts["ram"].scope == "machine" else "resident sets, sampled"
         parts["gpu"].account = "device"
@@ -304,19 +305,12 @@ class Recorder:
             "cpu_percent": round(100 * tick.cpu_interval_s / tick.interval_s, 1) if power else 0.0,
         }
         if tree is not None:
-            row |= {
-                "processes": tree.processes,
-                "threads": tree.threads,
-                "rss_bytes": tree.rss_bytes,
-                "pss_bytes": tree.pss_bytes,
-                "io_read_bytes": tree.io_read_bytes,
-                "io_write_bytes": tree.io_write_bytes,
-            }
+            row |= {name: getattr(tree, name) for name in _OF_TREE}
         self._write("system_trace", row | tick.values)
 
     def _row_watts(self, energy: TrackedEnergy) -> dict[str, float]:
         """Mean power since the row before; the run's mean when that was a moment ago."""
-        parts = {"cpu": energy.cpu, "gpu": energy.gpu, "ram": energy.ram}
+        parts = {name: getattr(energy, name) for name in COMPONENTS}
         now = {name: part.gross_kwh for name, part in parts.items()}
         since_s, before = self._last_row
         seconds = self.elapsed_s - since_s
@@ -340,18 +334,10 @@ class Recorder:
                 "duration": self.elapsed_s,
                 "emissions": kilograms,
                 "emissions_rate": kilograms / self.elapsed_s if self.elapsed_s > 0 else 0.0,
-                "cpu_power": watts["cpu"],
-                "gpu_power": watts["gpu"],
-                "ram_power": watts["ram"],
-                "cpu_energy": energy.cpu.gross_kwh,
-                "gpu_energy": energy.gpu.gross_kwh,
-                "ram_energy": energy.ram.gross_kwh,
+                **{f"{name}_power": watts[name] for name in COMPONENTS},
+                **{f"{name}_energy": getattr(energy, name).gross_kwh for name in COMPONENTS},
                 "energy_consumed": energy.gross_kwh,
-                "country_name": factor.country_name if factor else "",
-                "country_iso_code": factor.country_iso_code if factor else "",
-                "region": factor.region if factor else "",
-                "cloud_provider": factor.cloud_provider if factor else "",
-                "cloud_region": factor.cloud_region if factor else "",
+                **(asdict(factor) if factor else {}),  # its place; the file has no column for the rest
                 "os": host.os,
                 "python_version": platform.python_version(),
                 "codecarbon_version": importlib.metadata.version("codecarbon"),
