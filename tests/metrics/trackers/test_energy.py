@@ -29,6 +29,13 @@ def tick(elapsed, interval, *, cpu=0.0, busy=None, rss=0, pss=None, pids=()):
     return Tick(elapsed, interval, "", tree, cpu, cpu, busy)
 
 
+def attached(tracker):
+    """Starts a tracker and begins its account at once; returns it."""
+    tracker.start()
+    tracker.attach()
+    return tracker
+
+
 class Clock:
     """Seconds that a test sets."""
 
@@ -88,9 +95,7 @@ def test_memory_counters_are_used_where_there_are_some(tmp_path):
     fake = FakePowercap(tmp_path)
     fake.zone("intel-rapl:0", "package-0", fake.register(30.0))
     fake.zone("intel-rapl:0/intel-rapl:0:0", "dram", fake.register(7.2))
-    ram = RamEnergy(powercap=tmp_path, clock=fake.clock)
-    ram.start()
-    ram.attach()
+    ram = attached(RamEnergy(powercap=tmp_path, clock=fake.clock))
     fake.run(1.0)
     ram.sample(tick(1.0, 1.0))
     assert ram.energy().gross_kwh == pytest.approx(7.2 / KWH, rel=2e-3)
@@ -101,9 +106,7 @@ def test_memory_counters_are_used_where_there_are_some(tmp_path):
 
 
 def test_configured_cpu_power_times_processor_time(tmp_path):
-    cpu = CpuEnergy(force_watts=100.0, powercap=tmp_path)
-    cpu.start()
-    cpu.attach()
+    cpu = attached(CpuEnergy(force_watts=100.0, powercap=tmp_path))
     seen = tick(2.0, 2.0, cpu=1.0)
     cpu.sample(seen)
     account = cpu.energy()
@@ -116,9 +119,7 @@ def test_configured_cpu_power_times_processor_time(tmp_path):
 
 
 def test_machine_mode_charges_everybody(tmp_path):
-    cpu = CpuEnergy(force_watts=100.0, machine=True, powercap=tmp_path)
-    cpu.start()
-    cpu.attach()
+    cpu = attached(CpuEnergy(force_watts=100.0, machine=True, powercap=tmp_path))
     deadline = time.process_time() + 0.3
     while time.process_time() < deadline:
         pass
@@ -129,9 +130,7 @@ def test_machine_mode_charges_everybody(tmp_path):
 
 
 def test_memory_model_follows_the_proportional_set_size(tmp_path):
-    ram = RamEnergy(powercap=tmp_path)
-    ram.start()
-    ram.attach()
+    ram = attached(RamEnergy(powercap=tmp_path))
     ram.sample(tick(1.0, 1.0, rss=8_000_000_000))
     assert ram.energy().gross_kwh == pytest.approx(3.0 / KWH)
     ram.sample(tick(2.0, 1.0, rss=8_000_000_000, pss=4_000_000_000))
@@ -189,9 +188,7 @@ def test_devices_are_selected_by_index_or_uuid(nvml):
 def test_gpu_energy_is_the_devices_counter(nvml):
     gpu = FakeGpu(processes={10: 3_000_000_000, 99: 5_000_000_000}, process_utilization={10: 40, 99: 10})
     library = nvml([gpu])
-    tracker = GpuEnergy(pue=2.0)
-    tracker.start()
-    tracker.attach()
+    tracker = attached(GpuEnergy(pue=2.0))
     gpu.energy_mj += 360_000  # 360 J
     seen = tick(2.0, 2.0, pids=(10, 11))
     tracker.sample(seen)
@@ -215,9 +212,7 @@ def test_gpu_without_a_counter_has_its_power_integrated(nvml):
     gpu = FakeGpu(energy_mj=None, power_mw=100_000)
     nvml([gpu])
     clock = Clock()
-    tracker = GpuEnergy(clock=clock)
-    tracker.start()
-    tracker.attach()
+    tracker = attached(GpuEnergy(clock=clock))
     clock.now_s, gpu.power_mw = 2.0, 300_000
     tracker.sample(tick(2.0, 2.0))
     account = tracker.energy()
@@ -233,9 +228,7 @@ def test_counter_is_checked_against_the_integral_of_power(nvml):
     gpu = FakeGpu(energy_mj=0, power_mw=200_000)
     nvml([gpu])
     clock = Clock()
-    tracker = GpuEnergy(clock=clock)
-    tracker.start()
-    tracker.attach()
+    tracker = attached(GpuEnergy(clock=clock))
     for reading in range(1, 101):  # 10 s at 200 W; the counter sees a tenth less
         clock.now_s, gpu.energy_mj = reading / 10, reading * 18_000
         tracker.poll()
@@ -281,9 +274,7 @@ def test_share_of_a_device_without_an_account_of_its_processes(nvml, monkeypatch
     monkeypatch.setattr(nvml_module, "_in_first_pid_namespace", lambda: visible)
     gpu = FakeGpu(energy_mj=0, processes=holders)
     nvml([gpu])
-    tracker = GpuEnergy(clock=Clock())
-    tracker.start()
-    tracker.attach()
+    tracker = attached(GpuEnergy(clock=Clock()))
     gpu.energy_mj = 100_000
     tracker.sample(tick(1.0, 1.0, pids=(10, 11)))
     account = tracker.energy()
@@ -314,9 +305,7 @@ def test_a_lost_gpu_raises(nvml):
 
     gpu = FakeGpu()
     nvml([gpu])
-    tracker = GpuEnergy()
-    tracker.start()
-    tracker.attach()
+    tracker = attached(GpuEnergy())
     gpu.lost = True
     with pytest.raises(pynvml.NVMLError):
         tracker.sample(tick(1.0, 1.0))
@@ -330,9 +319,7 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch):
 
     monkeypatch.setattr(pynvml, "nvmlLib", None)
     monkeypatch.setattr(pynvml, "CDLL", missing)
-    tracker = GpuEnergy()
-    tracker.start()
-    tracker.attach()
+    tracker = attached(GpuEnergy())
     seen = tick(1.0, 1.0)
     tracker.sample(seen)
     tracker.stop()
@@ -347,9 +334,7 @@ def test_a_driver_that_is_slow_to_come_up_is_taken_when_it_is_there(nvml, monkey
     library = nvml([gpu])
     up = threading.Event()
     library.nvmlDeviceGetCount_v2 = lambda count: (up.wait(300), FakeNvml.nvmlDeviceGetCount_v2(library, count))[1]
-    tracker = GpuEnergy()
-    tracker.start()
-    tracker.attach()
+    tracker = attached(GpuEnergy())
     tracker.sample(tick(1.0, 1.0))
     assert tracker.energy().method == "none"
     up.set()

@@ -15,6 +15,7 @@ from a2perf.metrics.trackers.process_tree import ProcTree, PsutilTree, lost_with
 from tests.waiting import Child
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
+WAITING = "print('done', flush=True); import sys; sys.stdin.read()"
 # Children that burn one after the other and are dead before anybody looks; then the parent says so and waits.
 SHORT_CHILDREN = """
 import os, sys, time
@@ -32,6 +33,13 @@ sys.stdin.read()
 
 def wait_for(process, line=b"done\n"):
     assert process.stdout.readline() == line
+
+
+def waiting(spawn):
+    """Returns a process that has started up and waits."""
+    process = spawn(WAITING)
+    wait_for(process)
+    return process
 
 
 def usage_of(process):
@@ -152,13 +160,12 @@ def test_bytes_written_to_storage_by_a_dead_child_are_counted(spawn, tmp_path):
 
 
 def test_a_reparented_grandchild_stays_in_the_tree(spawn):
-    grandchild = "print('done', flush=True); import sys; sys.stdin.read()"
     code = (
         "import os, sys\n"
         "middle = os.fork()\n"
         "if middle == 0:\n"
         "    if os.fork() == 0:\n"
-        f"        os.execv(sys.executable, [sys.executable, '-S', '-c', {grandchild!r}])\n"
+        f"        os.execv(sys.executable, [sys.executable, '-S', '-c', {WAITING!r}])\n"
         "    os._exit(0)\n"
         "os.waitpid(middle, 0); sys.stdin.read()"
     )
@@ -173,10 +180,7 @@ def test_a_reparented_grandchild_stays_in_the_tree(spawn):
 
 
 def test_another_process_is_not_in_the_tree(spawn):
-    first = spawn("print('done', flush=True); import sys; sys.stdin.read()")
-    second = spawn("print('done', flush=True); import sys; sys.stdin.read()")
-    wait_for(first)
-    wait_for(second)
+    first, _ = waiting(spawn), waiting(spawn)
     tree = ProcTree(first.pid)
     assert tree.sample().pids == {first.pid}
     assert tree.sample().pids == {first.pid}
@@ -195,8 +199,7 @@ def test_a_pid_that_never_was_is_an_empty_tree():
     ],
 )
 def test_a_control_group_is_believed_before_the_processes(spawn, tmp_path, name, text, method):
-    process = spawn("print('done', flush=True); import sys; sys.stdin.read()")
-    wait_for(process)
+    process = waiting(spawn)
     (tmp_path / name).write_text("10000000\n" if name == "cpuacct.usage" else "usage_usec 10000\n")
     (tmp_path / "memory.peak").write_text("123456789\n")
     tree = ProcTree(process.pid, cgroup=[tmp_path])
@@ -209,7 +212,7 @@ def test_a_control_group_is_believed_before_the_processes(spawn, tmp_path, name,
 
 
 def test_a_control_group_without_files_leaves_the_processes(spawn, tmp_path):
-    process = spawn(BURN.format(seconds=0.2) + "print('done', flush=True); import sys; sys.stdin.read()")
+    process = spawn(BURN.format(seconds=0.2) + WAITING)
     wait_for(process)
     sample = ProcTree(process.pid, cgroup=[tmp_path / "gone"]).sample()
     assert sample.cpu_method == "proc_stat"
@@ -232,8 +235,7 @@ def test_psutil_tells_the_same_where_there_is_no_proc(spawn):
 
 
 def test_age_of_a_process(spawn):
-    process = spawn("print('done', flush=True); import sys; sys.stdin.read()")
-    wait_for(process)
+    process = waiting(spawn)
     young = started_ago_s(process.pid)
     time.sleep(0.2)
     assert started_ago_s(process.pid) - young > 0.15
@@ -258,8 +260,7 @@ def test_what_is_lost_with_the_vanished(vanished, growth, lost):
 
 
 def test_cgroup_of_an_earlier_user_is_not_charged(spawn, tmp_path):
-    process = spawn("print('done', flush=True); import sys; sys.stdin.read()")
-    wait_for(process)
+    process = waiting(spawn)
     usage = tmp_path / "cpuacct.usage"
     usage.write_text("5000000000\n")
     tree = ProcTree(process.pid, cgroup=[tmp_path])
