@@ -41,6 +41,11 @@ def test_no_public_name_loads_a_heavy_library() -> None:
     assert {name: found for name, found in json.loads(fresh(code)).items() if found} == {}
 
 
+def test_a_process_of_a_participant_imports_little_before_its_code() -> None:
+    code = "import sys; plain = set(sys.modules); import a2perf.submission.participant.worker\n"
+    assert int(fresh(f"{code}print(len(set(sys.modules) - plain))")) <= 120
+
+
 @pytest.mark.parametrize("name", ["read_runs", "read_run", "score", "Table", "write_report"])
 def test_reading_results_loads_no_environment(name: str) -> None:
     found = "[one for one in sys.modules if one.startswith(('a2perf.domains.', 'gymnasium'))]"
