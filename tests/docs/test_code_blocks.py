@@ -32,11 +32,11 @@ ELSEWHERE = {
     "docs/how_to/coming_from": "test_coming_from.py",
     "docs/how_to/train_with_openenv": "packages/serve/tests/test_openenv.py",
     "docs/how_to/rlops": "test_rlops.py",
-    "docs/reference/datasets": "test_datasets_page.py",
     "docs/tutorials/beginners_guide": "test_guide.py",
     "templates/submission/README": "needs the folder that it describes; the beginner's guide runs the same commands",
 }
 """Pages with blocks that are run elsewhere."""
+DATASETS = "docs/reference/datasets"
 QUICK = (
     "docs/tutorials/first_submission",
     "docs/how_to/your_own_metric",
@@ -67,12 +67,13 @@ def play(page: str, folder: Path, *, having: tuple[str, ...] = ()) -> int:
 
 
 def _marks(page: str) -> list[pytest.MarkDecorator]:
-    return [] if page in QUICK else [pytest.mark.slow, pytest.mark.timeout(900)]
+    needed = [pytest.mark.group("h5py")] if page == DATASETS else []
+    return needed if page in QUICK else [pytest.mark.slow, pytest.mark.timeout(900), *needed]
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=_marks(page)) for page in PAGES])
 def test_blocks_run(page: str, tmp_path: Path) -> None:
-    assert play(page, tmp_path) >= 1
+    assert play(page, tmp_path) >= (9 if page == DATASETS else 1)
 
 
 @pytest.mark.slow

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
-
-@pytest.fixture
-def load(repository: Path, monkeypatch: pytest.MonkeyPatch):
-    def load(path: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(Path(path).stem, repository / path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up
-        spec.loader.exec_module(module)
-        return module
-
-    return load
+from tests.scripts import load_script
 
 
-def test_intervals_are_those_of_the_published_spread_and_count(load) -> None:
-    peers = load("results/peers.py")
+def test_intervals_are_those_of_the_published_spread_and_count(repository: Path, monkeypatch) -> None:
+    peers = load_script(repository / "results" / "peers.py", monkeypatch)
     runs = peers.Published("CartPole-v1", 500_000, 490.04, 6.12, 3, "runs")
     assert runs.interval() == pytest.approx((474.837, 505.243), abs=1e-3)  # Student: 4.3027 * 6.12 / sqrt(3)
     episodes = peers.Published("Pendulum-v1", 20_000, -157.0, 89.0, 750, "episodes")
@@ -36,8 +21,8 @@ def test_intervals_are_those_of_the_published_spread_and_count(load) -> None:
     assert peers.cells(np.array([500.0]), runs)[-1] == "one seed"  # which has no interval
 
 
-def test_only_the_episodes_of_an_evaluation_are_kept(load, tmp_path: Path) -> None:
-    zoo = load("examples/peers/zoo/zoo.py")
+def test_only_the_episodes_of_an_evaluation_are_kept(repository: Path, monkeypatch, tmp_path: Path) -> None:
+    zoo = load_script(repository / "examples" / "peers" / "zoo" / "zoo.py", monkeypatch)
     monitor, table = tmp_path / "0.monitor.csv", tmp_path / "evaluation.csv"
     monitor.write_text('#{"t_start": 1.0, "env_id": "CartPole-v1"}\nr,l,t\n500.0,500,0.1\n20.5,21,0.2\n')
     assert zoo.write_evaluation(monitor, table) == [500.0, 20.5]

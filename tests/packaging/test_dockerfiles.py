@@ -5,7 +5,6 @@ Nothing is built here: that needs an engine and minutes. What can rot without on
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import tomllib
@@ -15,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from a2perf.domains import domains, get_domain
+from tests.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
@@ -38,13 +38,9 @@ Delta_Two==4.0 \\
 """
 
 
-def _pinned_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docker_pinned", DOCKER / "pinned.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load_script(DOCKER / "pinned.py", monkeypatch)
 
 
 def test_every_domain_of_this_repository_has_a_dockerfile() -> None:
@@ -70,8 +66,7 @@ def test_the_context_holds_what_the_package_is_built_from_and_no_more() -> None:
     assert not allowed & {".git", ".venv", "runs", "tests"}
 
 
-def test_a_requirement_brings_what_it_needs_and_nothing_else() -> None:
-    module = _pinned_module()
+def test_a_requirement_brings_what_it_needs_and_nothing_else(module: ModuleType) -> None:
     assert [block.split("==")[0] for block in module.pinned(LOCK, ["alpha>=0.5"])] == [
         "alpha",
         "beta[socks]",
@@ -85,10 +80,9 @@ def test_a_requirement_brings_what_it_needs_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_the_lock_has_every_package_of_an_image_and_no_test_tool(name: str) -> None:
+def test_the_lock_has_every_package_of_an_image_and_no_test_tool(name: str, module: ModuleType) -> None:
     command = [sys.executable, str(DOCKER / "pinned.py"), str(ROOT), get_domain(name).extra]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    module = _pinned_module()
     names = set(module.entries(printed))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"][get_domain(name).extra]]

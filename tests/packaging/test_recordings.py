@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from a2perf.metrics import protocol as protocols
+from tests.scripts import load_script
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(path.stem for path in (REPOSITORY / "results").glob("*.py"))
@@ -17,13 +16,7 @@ SCRIPTS = sorted(path.stem for path in (REPOSITORY / "results").glob("*.py"))
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(REPOSITORY / "results"))
-    spec = importlib.util.spec_from_file_location(f"recording_scripts.{name}", REPOSITORY / "results" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(REPOSITORY / "results" / f"{name}.py", monkeypatch)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from a2perf.errors import UserError
+from tests.scripts import load_script
 
 
 @pytest.fixture
@@ -20,13 +20,8 @@ def compatibility(repository: Path) -> Path:
 
 
 @pytest.fixture
-def entry_point(compatibility: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("scilab_entry_point", compatibility / "src" / "main.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def entry_point(compatibility: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load_script(compatibility / "src" / "main.py", monkeypatch)
 
 
 def test_what_the_old_words_mean(entry_point: ModuleType, compatibility: Path):
