@@ -1,8 +1,9 @@
 """Forks evaluators from a process that has imported everything and played one episode: they start in milliseconds.
 
-``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET FLAG...`` when it starts its second
-evaluator; FLAGs are those of that evaluator. Every run is another process, as without it: only imported modules
-and compiled kernels are shared, and no submission is imported here. It ends with the launcher, and its runs with it.
+``LocalLauncher`` starts it as ``python -P -m a2perf.launch.fork_server SOCKET EVALUATOR`` with its second evaluator;
+EVALUATOR, a module, says in lists of processes what the forked ones are. Every run is another process, as without it:
+only imported modules and compiled kernels are shared, and no submission is imported here. It ends with the launcher,
+and its runs with it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.launch import die_with_parent
+from a2perf.launch.run_spec import EVALUATOR
 
 _MOST_BYTES = 200_000
 """Size of the largest request: command line and environment of a run."""
@@ -34,16 +36,15 @@ class ForkServer:
     """The launcher's end.
 
     Args:
-        flags: flags of an evaluator; the server imports and plays what it needs.
         cwd: its working directory.
         environment: its variables.
     """
 
-    def __init__(self, flags: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, cwd: Path, environment: Mapping[str, str]) -> None:
         self._channel, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         number = other.fileno()
         argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all",
-                sys.executable, "-P", "-m", __name__, str(number), *flags]  # fmt: skip
+                sys.executable, "-P", "-m", __name__, str(number), EVALUATOR]  # fmt: skip
         with other:
             self._process = subprocess.Popen(
                 argv, cwd=cwd, env=dict(environment), start_new_session=True, pass_fds=(number,),
@@ -86,10 +87,7 @@ class ForkServer:
 def main() -> None:
     """Serves until the launcher closes the socket."""
     channel, server = socket.socket(fileno=int(sys.argv[1])), os.getpid()
-    with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
-        _warm_up(sys.argv[2:])
-    gc.collect()
-    gc.freeze()  # a collection in a run would copy the pages that hold these objects
+    is_warm = False
     while True:
         words, descriptors, _, _ = socket.recv_fds(channel, _MOST_BYTES, _MOST_DESCRIPTORS)
         if not words:
@@ -97,10 +95,17 @@ def main() -> None:
         if words.isdigit():
             channel.send(b"%d" % os.waitstatus_to_exitcode(os.waitpid(int(words), 0)[1]))
             continue
+        request = json.loads(words)
+        if not is_warm:
+            is_warm = True
+            with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
+                _warm_up(request["flags"])
+            gc.collect()
+            gc.freeze()  # a collection in a run would copy the pages that hold these objects
         pid = os.fork()
         if pid == 0:
             channel.close()
-            _run(json.loads(words), descriptors, server)
+            _run(request, descriptors, server)
         for descriptor in descriptors:
             os.close(descriptor)
         process = os.pidfd_open(pid)

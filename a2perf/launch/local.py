@@ -116,7 +116,7 @@ class LocalLauncher:
         if self._evaluators == 1:
             return None
         if self._server is None:
-            self._server = ForkServer(flags, command.cwd, environment)
+            self._server = ForkServer(command.cwd, environment)
         request = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
         with open(os.devnull, "rb") as nothing:
             numbers = {0: nothing.fileno(), 1: output, 2: output, **{number: number for number in pass_fds}}

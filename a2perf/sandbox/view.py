@@ -202,7 +202,7 @@ def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
     caches = [cache for cache in _kernel_caches() if any(_is_below(str(cache), path) for path in shown)]
     for index, cache in enumerate(caches):
         # Numba keeps its files elsewhere if the installation cannot be written.
-        kept = next((place for place in _numba_folders(cache) if any(place.glob("*.nbi"))), None)
+        kept = next((place for place in _numba_folders(cache) if _holds_kernels(place)), None)
         if kept is None:
             continue
         original = f"/run/a2perf/compiled/{index}"
@@ -213,6 +213,13 @@ def _compiled_code(found: Sequence[VisiblePath]) -> Iterator[VisiblePath]:
             for name in os.listdir(place):
                 if name.endswith(endings):
                     yield VisiblePath(f"{cache}/{name}", "link", f"{source}/{name}")
+
+
+def _holds_kernels(folder: Path) -> bool:
+    try:
+        return any(name.endswith(".nbi") for name in os.listdir(folder))
+    except OSError:  # there is none, or it is another user's
+        return False
 
 
 def _numba_folders(cache: Path) -> Iterator[Path]:
