@@ -148,6 +148,8 @@ class ProcTree:
         self._cpu_seconds = 0.0
         self._cgroup_offset_s: float | None = None
         self._method = "proc_stat"
+        if self._cgroup:
+            self.sample()  # now: what children used that are gone at a later first sample would count as earlier users'
 
     def sample(self, *, thorough: bool = False) -> TreeSample:
         """Reads the tree as it is now."""
