@@ -18,7 +18,7 @@ from a2perf.sandbox.guard.disk import Disk
 from a2perf.sandbox.guard.folders import MOST_DEPTH, Walk
 from a2perf.sandbox.guard.memory import Memory
 from tests.deep_folders import nest
-from tests.waiting import Child
+from tests.waiting import Child, until
 
 MIB = 2**20
 NEVER = float("inf")
@@ -230,11 +230,17 @@ def test_what_cannot_be_seen_counts_as_the_space_that_is_gone(guard_of, tmp_path
 def test_long_look_is_taken_at_rest_while_much_is_written(guard_of, tmp_path: Path, monkeypatch) -> None:
     watch = Disk([str(tmp_path)], 64 * MIB, NEVER)
     guard = guard_of("nothing")
-    states: list[set[str]] = []
+    at_rest = iter((False, False, True))
     look = Disk._look
 
+    def states() -> set[str]:
+        return {_state(pid) for pid in tree.descendants(guard)}
+
     def seen(self: Disk, root: int):
-        states.append({_state(pid) for pid in tree.descendants(root)})
+        if next(at_rest):
+            until(lambda: states() == {"T"})  # a process that waits for a processor stops when it gets one
+        else:
+            assert "T" not in states()
         return look(self, root)
 
     monkeypatch.setattr(Disk, "_look", seen)
@@ -245,7 +251,7 @@ def test_long_look_is_taken_at_rest_while_much_is_written(guard_of, tmp_path: Pa
         watch.due(0.0)
         watch._next_stop = NEVER
         assert watch.over(guard) is None
-    assert [state == {"T"} for state in states] == [False, False, True]
+    assert list(at_rest) == []
 
 
 def test_space_that_others_took_ends_nobody(guard_of, tmp_path: Path, monkeypatch) -> None:
