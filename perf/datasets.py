@@ -130,7 +130,7 @@ def _written(root: Path, observation: spaces.Space[Any], action: spaces.Space[An
 
 
 def _nothing() -> Any:
-    from a2perf.datasets.records import Energy
+    from a2perf.runs.dataset_notes import Energy
 
     return Energy()
 

@@ -67,7 +67,7 @@ def combine(
 @_JSON
 def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     """List all datasets."""
-    from a2perf.datasets.listing import list_datasets as all_datasets
+    from a2perf.datasets.reader import list_datasets as all_datasets
 
     found = all_datasets(datasets_path)
     lines = [

@@ -15,12 +15,12 @@ from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, submis
 from a2perf.datasets.generate import CollectedPolicy, DatasetRequest, level_policies, random_policy, submission_policy
 from a2perf.datasets.generate import generate as generate_dataset
 from a2perf.datasets.plan import RANDOM, Confining
-from a2perf.datasets.records import Energy
 from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
 from a2perf.datasets.text import levels_text, msgspec_dict, result_text
 from a2perf.domains.registry import Task, domains
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.metrics import protocol
+from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import read_record, write_record
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.options import normalised, parse_participant_args

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from a2perf.datasets.collection import energy_in_report
 from a2perf.datasets.plan import PlannedPolicy
-from a2perf.datasets.records import Energy
 from a2perf.errors import UserError, command_line
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.runs.bundle import submission_difference
 from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.dataset_notes import Energy
 from a2perf.runs.files import files_of
 from a2perf.runs.inventory import MAX_MANIFEST_BYTES, find_bundles, manifest_in
 from a2perf.runs.layout import ARTIFACTS, MANIFEST, TRACKING

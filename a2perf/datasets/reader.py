@@ -14,23 +14,22 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.datasets import hdf5_file, naming, usage
-from a2perf.errors import UserError
+from a2perf.datasets.noise import POLICY_ACTION
+from a2perf.datasets.space_json import Space, differences, from_json, leaves
+from a2perf.datasets.transitions import Rows, Transitions
+from a2perf.errors import UserError, did_you_mean
 from a2perf.storage import read_json
-
-if TYPE_CHECKING:
-    from gymnasium import spaces
-
-    from a2perf.datasets.transitions import Transitions
 
 
 @dataclass(frozen=True)
@@ -109,12 +108,12 @@ class Dataset:
         return str(self.record.get("content_sha256", ""))
 
     @functools.cached_property
-    def observation_space(self) -> spaces.Space[Any]:
+    def observation_space(self) -> Space:
         """The space of the observations."""
         return self._space("observation_space")
 
     @functools.cached_property
-    def action_space(self) -> spaces.Space[Any]:
+    def action_space(self) -> Space:
         """The space of the actions."""
         return self._space("action_space")
 
@@ -152,8 +151,6 @@ class Dataset:
         Raises:
             UserError: the spaces differ; the message lists the differences.
         """
-        from a2perf.datasets.space_json import differences
-
         observation, action = env if isinstance(env, tuple) else (env.observation_space, env.action_space)
         names = ("the dataset", "the environment")
         lines = differences(self.observation_space, observation, "observation", names=names)
@@ -220,14 +217,31 @@ class Dataset:
         Raises:
             UserError: an entry does not exist, there are no transitions, or the file is damaged.
         """
-        from a2perf.datasets.transitions import load
-
-        indices = range(self.episode_count) if episodes is None else [self._checked(index) for index in episodes]
-        found = load(
-            self, indices, next_observations=next_observations, keys=keys, infos=tuple(infos), limit=limit
-        )  # fmt: skip
-        self.note_use(len(found))
-        return found
+        lengths, kept = self._limited(episodes, limit)
+        total = int(sum(lengths))
+        if not total:
+            raise UserError(f"the selected part of {self.id} has no transitions", hint="select more episodes")
+        extra = 1 if next_observations else 0
+        starts = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) + extra)])
+        ends = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
+        always = [name for name in self.record.get("infos", ()) if name == POLICY_ACTION and name not in infos]
+        seen = [*self._observation_paths(keys), *(f"infos/{name}" for name in (*infos, *always))]
+        taken = [path for path, _ in leaves(self.action_space, "actions")] + ["rewards", "terminations", "truncations"]
+        rows_of = {path: total + extra * len(kept) for path in seen} | dict.fromkeys(taken, total)
+        with hdf5_file.opened(self.file) as stream:
+            reader = hdf5_file.RowReader(stream, rows_of)
+            for place, index in enumerate(kept):
+                for path in seen:
+                    reader.read(index, path, int(starts[place]), lengths[place] + extra)
+                for path in taken:
+                    reader.read(index, path, int(ends[place]), lengths[place])
+        before: Rows | None = None
+        if next_observations:
+            # Every earlier episode has one row more than it has transitions.
+            before = np.arange(total, dtype=np.int64) + np.repeat(np.arange(len(kept), dtype=np.int64), lengths)
+        self.note_use(total)
+        spaces = {"observations": self.observation_space, "actions": self.action_space}
+        return Transitions(spaces, reader.arrays, before, np.repeat(np.array(kept, np.int64), lengths))
 
     def note_use(self, samples: int) -> None:
         """Records in the artifacts how many samples were read, if this process belongs to a training run."""
@@ -237,6 +251,34 @@ class Dataset:
         if not 0 <= index < self.episode_count:
             raise UserError(f"{self.id} has no episode {index}", hint=f"use 0 to {self.episode_count - 1}")
         return index
+
+    def _limited(self, episodes: Sequence[int] | None, limit: int | None) -> tuple[list[int], list[int]]:
+        """Returns the steps to read of each episode, and the numbers of these episodes."""
+        lengths: list[int] = []
+        kept: list[int] = []
+        left: float = math.inf if limit is None else limit
+        for index in range(self.episode_count) if episodes is None else [self._checked(index) for index in episodes]:
+            if left <= 0:
+                break
+            lengths.append(int(min(left, self.lengths[index])))
+            kept.append(index)
+            left -= lengths[-1]
+        return lengths, kept
+
+    def _observation_paths(self, keys: Sequence[str] | None) -> list[str]:
+        paths = [path for path, _ in leaves(self.observation_space, "observations")]
+        if keys is None:
+            return paths
+        names = {path.split("/")[1] for path in paths if "/" in path}
+        for key in keys:
+            if key not in names:
+                hint = (
+                    f"choose from: {', '.join(sorted(names))}" if names else "remove keys: observations are one array"
+                )
+                raise UserError(
+                    f"the observations of {self.id} have no entry {key!r}{did_you_mean(key, names)}", hint=hint
+                )
+        return [path for path in paths if path.split("/")[1] in keys]
 
     @functools.cached_property
     def _env_spec(self) -> Mapping[str, Any]:
@@ -252,9 +294,7 @@ class Dataset:
             lengths, returns, seeds = hdf5_file.read_columns(stream)
         return np.array(lengths, np.int64), np.array(returns, np.float64), np.array(seeds, np.int64)
 
-    def _space(self, name: str) -> spaces.Space[Any]:
-        from a2perf.datasets.space_json import from_json, leaves
-
+    def _space(self, name: str) -> Space:
         text = self.metadata.get(name)
         if not isinstance(text, str):
             raise UserError(
@@ -281,6 +321,28 @@ def open_dataset(name: str | os.PathLike[str], datasets_path: str | os.PathLike[
         UserError: the dataset does not exist, or its description cannot be read.
     """
     return Dataset(naming.find(name, naming.root_folder(datasets_path)))
+
+
+def list_datasets(datasets_path: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
+    """Lists the datasets in a folder.
+
+    Args:
+        datasets_path: the folder of all datasets; by default that of ``open_dataset``.
+
+    Returns:
+        One record per dataset, sorted by name: ``dataset_id``, ``total_episodes`` and ``total_steps``; ``problem``
+        instead of the numbers if its description cannot be read.
+    """
+    root = naming.root_folder(datasets_path)
+    found: list[dict[str, Any]] = []
+    for name in naming.all_ids(root):
+        try:
+            metadata = open_dataset(root / name).metadata
+        except UserError as error:
+            found.append({"dataset_id": name, "problem": error.message})
+            continue
+        found.append({"dataset_id": name, **{key: metadata.get(key) for key in ("total_episodes", "total_steps")}})
+    return found
 
 
 def _json_object(path: Path) -> dict[str, Any]:

@@ -14,22 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.records import SCHEMA, Record, SandboxRecord
-
-
-class Energy(msgspec.Struct, kw_only=True, frozen=True):
-    """An amount of energy and how it is known.
-
-    Attributes:
-        kwh: the amount; None if unknown.
-        provenance: ``"measured"``, ``"estimated"``, ``"mixed"``, ``"given"`` (by the user), ``"none"`` (nothing was
-            trained) or ``"unknown"``.
-        method: the counters or the model.
-    """
-
-    kwh: float | None = None
-    provenance: str = "unknown"
-    method: str = ""
-
+from a2perf.runs.dataset_notes import Energy
 
 NO_TRAINING = Energy(kwh=0.0, provenance="none", method="a random policy is not trained")
 

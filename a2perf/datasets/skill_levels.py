@@ -19,11 +19,11 @@ import numpy as np
 from a2perf.datasets.checkpoints import Checkpoint
 from a2perf.datasets.collection import collect, energy_of
 from a2perf.datasets.plan import Block, Confining, Plan, blocks_of, open_plan
-from a2perf.datasets.records import Energy
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.data_cost import Level, SkillBounds, skill_levels
 from a2perf.records import SCHEMA, Record
+from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import write_record
 from a2perf.submission.evaluator.progress import RunProgress
 

@@ -5,47 +5,18 @@ Next observations are rows of the same arrays, not copies. Batches are drawn wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.datasets import hdf5_file
 from a2perf.datasets.noise import POLICY_ACTION
-from a2perf.datasets.space_json import leaves, nest
-from a2perf.errors import UserError, did_you_mean
+from a2perf.datasets.space_json import Space, nest
+from a2perf.errors import UserError
 
 Rows = NDArray[np.int64]
-
-
-class EpisodeSource(Protocol):
-    """The part of ``reader.Dataset`` that is used here."""
-
-    record: dict[str, Any]
-
-    @property
-    def id(self) -> str:
-        """Name with namespace and version."""
-
-    @property
-    def file(self) -> Path:
-        """The HDF5 file."""
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """(episodes,) steps of each episode."""
-
-    @property
-    def observation_space(self) -> gymnasium.Space[Any]:
-        """Space of the observations."""
-
-    @property
-    def action_space(self) -> gymnasium.Space[Any]:
-        """Space of the actions."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +46,17 @@ class Transitions:
     """Transitions in arrays.
 
     Args:
+        spaces: the spaces of ``"observations"`` and ``"actions"``.
         arrays: flat arrays by path. If ``rows`` is given, arrays of observations and infos have one more row per
             episode, for its end.
         rows: row of the observation before each transition; None if rows and transitions have the same numbers.
         episode: (n,) number of each transition's episode.
     """
 
-    def __init__(self, data: EpisodeSource, arrays: dict[str, NDArray[Any]], rows: Rows | None, episode: Rows) -> None:
-        self._data = data
+    def __init__(
+        self, spaces: Mapping[str, Space], arrays: dict[str, NDArray[Any]], rows: Rows | None, episode: Rows
+    ) -> None:
+        self._spaces = spaces
         self._arrays = arrays
         self._rows = rows
         self.episode = episode
@@ -182,10 +156,10 @@ class Transitions:
             epoch += 1
 
     def _of_space(self, name: str, rows: Rows | None) -> Any:
-        space = self._data.observation_space if name == "observations" else self._data.action_space
         prefix = f"{name}/"
         found = {path: array for path, array in self._arrays.items() if path == name or path.startswith(prefix)}
-        return nest(space, found if rows is None else {path: array[rows] for path, array in found.items()}, name)
+        rows_of = found if rows is None else {path: array[rows] for path, array in found.items()}
+        return nest(self._spaces[name], rows_of, name)
 
     def _wanted(self, chosen: Rows | None) -> Any:
         stored = self._arrays.get(f"infos/{POLICY_ACTION}")
@@ -203,68 +177,3 @@ class Transitions:
             raise UserError("next observations were not loaded", hint="use transitions(next_observations=True)")
         following: Rows = self._rows[chosen] + 1
         return following
-
-
-def load(
-    data: EpisodeSource,
-    indices: Sequence[int],
-    *,
-    next_observations: bool,
-    keys: Sequence[str] | None,
-    infos: tuple[str, ...],
-    limit: int | None,
-) -> Transitions:
-    """Reads transitions; see ``Dataset.transitions``."""
-    lengths, kept = _limited(data, indices, limit)
-    total = int(sum(lengths))
-    if not total:
-        raise UserError(f"the selected part of {data.id} has no transitions", hint="select more episodes")
-    extra = 1 if next_observations else 0
-    starts = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64) + extra)])
-    ends = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
-    infos += tuple(name for name in data.record.get("infos", ()) if name == POLICY_ACTION and name not in infos)
-    seen = [*_observation_paths(data, keys), *(f"infos/{name}" for name in infos)]
-    taken = [path for path, _ in leaves(data.action_space, "actions")] + ["rewards", "terminations", "truncations"]
-    rows_of = {path: total + extra * len(kept) for path in seen} | dict.fromkeys(taken, total)
-    with hdf5_file.opened(data.file) as stream:
-        reader = hdf5_file.RowReader(stream, rows_of)
-        for place, index in enumerate(kept):
-            for path in seen:
-                reader.read(index, path, int(starts[place]), lengths[place] + extra)
-            for path in taken:
-                reader.read(index, path, int(ends[place]), lengths[place])
-    episode = np.repeat(np.array(kept, np.int64), lengths)
-    before: Rows | None = None
-    if next_observations:
-        # Every earlier episode has one row more than it has transitions.
-        before = np.arange(total, dtype=np.int64) + np.repeat(np.arange(len(kept), dtype=np.int64), lengths)
-    return Transitions(data, reader.arrays, before, episode)
-
-
-def _limited(data: EpisodeSource, indices: Sequence[int], limit: int | None) -> tuple[list[int], list[int]]:
-    lengths: list[int] = []
-    kept: list[int] = []
-    left = limit
-    for index in indices:
-        steps = int(data.lengths[index]) if left is None else min(left, int(data.lengths[index]))
-        if left is not None:
-            if left <= 0:
-                break
-            left -= steps
-        lengths.append(steps)
-        kept.append(index)
-    return lengths, kept
-
-
-def _observation_paths(data: EpisodeSource, keys: Sequence[str] | None) -> list[str]:
-    paths = [path for path, _ in leaves(data.observation_space, "observations")]
-    if keys is None:
-        return paths
-    names = {path.split("/")[1] for path in paths if "/" in path}
-    for key in keys:
-        if key not in names:
-            raise UserError(
-                f"the observations of {data.id} have no entry {key!r}{did_you_mean(key, names)}",
-                hint=f"choose from: {', '.join(sorted(names))}" if names else "remove keys: observations are one array",
-            )
-    return [path for path in paths if path.split("/")[1] in keys]

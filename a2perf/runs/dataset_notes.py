@@ -19,8 +19,15 @@ _MAX_NOTES = 100
 _MAX_BYTES = 2**20
 
 
-class NotedEnergy(msgspec.Struct, kw_only=True, frozen=True):
-    """An amount of energy, and whether it was measured or estimated."""
+class Energy(msgspec.Struct, kw_only=True, frozen=True):
+    """An amount of energy and how it is known.
+
+    Attributes:
+        kwh: the amount; None if unknown.
+        provenance: ``"measured"``, ``"estimated"``, ``"mixed"``, ``"given"`` (by the user), ``"none"`` (nothing was
+            trained) or ``"unknown"``.
+        method: the counters or the model.
+    """
 
     kwh: float | None = None
     provenance: str = "unknown"
@@ -45,8 +52,8 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
     samples: int = 0
     checkpoint_kwh: list[float | None] = msgspec.field(default_factory=list)
     per_sample_kwh: float | None = None
-    generation: NotedEnergy = NotedEnergy()
-    training: NotedEnergy = NotedEnergy()
+    generation: Energy = Energy()
+    training: Energy = Energy()
 
     @property
     def kwh(self) -> float | None:

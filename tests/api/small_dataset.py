@@ -11,7 +11,8 @@ from a2perf.datasets import hdf5_file, naming
 from a2perf.datasets.assembly import common_fields, publish
 from a2perf.datasets.hdf5_file import EpisodeArrays
 from a2perf.datasets.naming import DatasetId
-from a2perf.datasets.records import DatasetRecord, Energy, PolicyRecord, cost_of
+from a2perf.datasets.records import DatasetRecord, PolicyRecord, cost_of
+from a2perf.runs.dataset_notes import Energy
 
 OBSERVATION = spaces.Box(-1, 1, (3,), np.float32)
 ACTION = spaces.Box(-1, 1, (2,), np.float32)

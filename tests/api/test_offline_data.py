@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import a2perf
 from a2perf.cli.datasets import datasets
-from a2perf.datasets.listing import list_datasets
+from a2perf.datasets.reader import list_datasets
 from a2perf.errors import ConfigError, UserError
 from tests.api.small_dataset import LENGTHS, write_dataset
 

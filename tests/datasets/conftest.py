@@ -11,7 +11,8 @@ from gymnasium import spaces
 from a2perf.datasets import Dataset, hdf5_file, naming
 from a2perf.datasets.assembly import common_fields, publish
 from a2perf.datasets.naming import DatasetId
-from a2perf.datasets.records import DatasetRecord, Energy, PolicyRecord, cost_of
+from a2perf.datasets.records import DatasetRecord, PolicyRecord, cost_of
+from a2perf.runs.dataset_notes import Energy
 from tests.datasets.toys import ACTION, OBSERVATION, Write, played
 
 

@@ -10,9 +10,10 @@ from gymnasium import spaces
 from a2perf.datasets import Dataset
 from a2perf.datasets.combine import combine
 from a2perf.datasets.naming import DatasetId
-from a2perf.datasets.records import Energy, PolicyRecord
+from a2perf.datasets.records import PolicyRecord
 from a2perf.datasets.validation import problems_of
 from a2perf.errors import UserError
+from a2perf.runs.dataset_notes import Energy
 from tests.datasets.toys import Write
 
 pytestmark = pytest.mark.group("h5py")

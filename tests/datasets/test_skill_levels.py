@@ -13,11 +13,11 @@ import pytest
 
 from a2perf.datasets import open_dataset
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings
-from a2perf.datasets.records import Energy
 from a2perf.datasets.skill_levels import CheckpointEvaluation, EvaluationRecord, cut
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import write_json, write_record
 
 pytestmark = pytest.mark.group("h5py")
