@@ -25,12 +25,13 @@ import numpy as np
 from gymnasium import spaces
 
 from a2perf.datasets import hdf5_file, naming, open_dataset
-from a2perf.datasets.assembly import publish
-from a2perf.datasets.generate import DatasetRequest, generate, random_policy, submission_policy
+from a2perf.datasets.assembly import assemble
+from a2perf.datasets.generate import generate, random_policy, submission_policy
 from a2perf.datasets.hdf5_file import EpisodeArrays
 from a2perf.datasets.naming import DatasetId
-from a2perf.datasets.records import DatasetRecord, Returns, cost_of
+from a2perf.datasets.plan import dataset_plan
 from a2perf.domains.registry import get_domain
+from a2perf.runs.dataset_notes import Energy
 from a2perf.submission.evaluator.progress import RunProgress
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -59,12 +60,12 @@ def making(episodes: int, rounds: int) -> dict[str, Any]:
         for _ in range(rounds):
             for processes in (1, 2):
                 with tempfile.TemporaryDirectory() as folder:
-                    request = DatasetRequest(
-                        DatasetId.parse("perf/made-v0"), domain, played.name, played.env_id, dict(played.kwargs),
-                        [player], episodes * factor, 0,
+                    plan = dataset_plan(
+                        "perf/made-v0", player, episodes=episodes * factor, seed=0, domain=domain, task=played.name,
+                        env_id=played.env_id, env_kwargs=dict(played.kwargs),
                     )  # fmt: skip
                     started = time.perf_counter()
-                    made = generate(request, Path(folder), processes=processes, progress=RunProgress(quiet=True))
+                    made = generate(plan, Path(folder), processes=processes, progress=RunProgress(quiet=True))
                     times[processes].append(time.perf_counter() - started)
                     steps = made.record.steps
         one, two = statistics.median(times[1]), statistics.median(times[2])
@@ -102,10 +103,7 @@ def reading(rounds: int) -> dict[str, Any]:
 def _written(root: Path, observation: spaces.Space[Any], action: spaces.Space[Any], count: int, steps: int) -> Path:
     """Writes artificial episodes; the pages are mostly empty, as in the environment."""
     generator = np.random.default_rng(0)
-    made = root / "making"
-    (made / "data").mkdir(parents=True)
-    hashes, returns = [], []
-    with hdf5_file.create(made / "data" / naming.DATA_FILE) as stream:
+    with hdf5_file.create(root / "episodes.hdf5") as stream:
         for index in range(count):
             arrays = {"rewards": generator.random(steps), "truncations": np.zeros(steps, bool)}
             arrays["terminations"] = np.arange(steps) == steps - 1
@@ -117,22 +115,11 @@ def _written(root: Path, observation: spaces.Space[Any], action: spaces.Space[An
                 arrays["observations/elements"][:, :20, :, 0] = generator.integers(0, 30000, (steps + 1, 20, 5))
                 arrays["observations/mask"] = (arrays["observations/elements"] > 0).astype(np.float32)
                 arrays["actions"] = generator.integers(0, 12500, steps)
-            episode = EpisodeArrays(index, arrays, {"policy": 0})
-            hdf5_file.write_episode(stream, index, episode)
-            hashes.append(episode.sha256())
-            returns.append(episode.episode_return)
-    record = DatasetRecord(
-        dataset_id="perf/made-v0", a2perf_version="", made_at="", domain="", task="", env_id="", env_kwargs={},
-        episodes=count, steps=count * steps, returns=Returns.of(returns),
-        content_sha256=hdf5_file.content_hash(hashes), file_sha256="", policies=[], cost=cost_of([], _nothing(), 1),
-    )  # fmt: skip
-    return publish(root, DatasetId.parse("perf/made-v0"), made, record, (observation, action))
-
-
-def _nothing() -> Any:
-    from a2perf.runs.dataset_notes import Energy
-
-    return Energy()
+            hdf5_file.write_episode(stream, index, EpisodeArrays(index, arrays, {"policy": 0}))
+    return assemble(
+        root, DatasetId.parse("perf/made-v0"), [(root / "episodes.hdf5", None)], (observation, action), {},
+        policies=[], generation=Energy(), domain="", task="", env_id="", env_kwargs={},
+    ).folder  # fmt: skip
 
 
 def _written_by_minari(root: Path, ours: Path, observation: spaces.Space[Any], action: spaces.Space[Any]) -> Path:

@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from a2perf.datasets import naming
-from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, submission_of
-from a2perf.datasets.generate import CollectedPolicy, DatasetRequest, level_policies, random_policy, submission_policy
+from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, with_submission
 from a2perf.datasets.generate import generate as generate_dataset
-from a2perf.datasets.plan import RANDOM, Confining
+from a2perf.datasets.generate import level_policies, random_policy, submission_policy
+from a2perf.datasets.plan import RANDOM, Confining, PlannedPolicy, dataset_plan
 from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
 from a2perf.datasets.text import levels_text, msgspec_dict, result_text
 from a2perf.domains.registry import Task, domains
@@ -105,27 +105,22 @@ def generate(**options: Any) -> int:
     policies, words = _policies(options, levels)
     task = _task(options, levels, policies)
     kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
-    dataset_id = options["dataset_id"] or f"{task['domain']}/{task['task']}/{words}-v0"
-    request = DatasetRequest(
-        name=naming.DatasetId.parse(dataset_id),
+    plan = dataset_plan(
+        options["dataset_id"] or f"{task['domain']}/{task['task']}/{words}-v0",
+        *policies,
         domain=task["domain"],
         task=task["task"],
         env_id=task["env_id"],
         env_kwargs=kwargs,
-        policies=policies,
-        episodes=options["episodes"],
-        seed=options["seed"],
-        infos=options["infos"],
-        action_noise=options["action_noise"],
+        infos=list(options["infos"]),
         skill_level=options["level"] or "",
         thresholds={} if levels is None else _thresholds(levels),
-        description=options["description"],
-        author=options["author"],
         confining=_confining(options),
+        **{name: options[name] for name in ("episodes", "seed", "action_noise", "description", "author")},
     )
     with RunProgress(quiet=options["as_json"]) as progress:
         made = generate_dataset(
-            request, naming.root_folder(options["datasets_path"]), processes=options["processes"],
+            plan, naming.root_folder(options["datasets_path"]), processes=options["processes"],
             force=options["force"], progress=progress,
         )  # fmt: skip
     click.echo(json.dumps(msgspec_dict(made.record), indent=2) if options["as_json"] else result_text(made))
@@ -176,18 +171,17 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
     with RunProgress(quiet=options["as_json"]) as progress:
         for training in find_trainings(root_dirs):
             found, notes = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
-            folder, sha256, more = submission_of(training, options["submission"])
+            policies, more = with_submission(training, found, options["submission"], extra)
             remarks += [*notes, *more]
             manifest = training.manifest
+            kwargs = {
+                **evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs),
+                **_json_pairs(options["env_args"]),
+            }
             evaluations.append(
                 evaluate(
-                    found, folder.absolute(), sha256, domain=manifest.domain, task=manifest.task,
-                    env_id=str(manifest.env_id), env_kwargs={
-                        **evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs),
-                        **_json_pairs(options["env_args"]),
-                    },
-                    episodes=options["episodes"], seed=options["seed"], processes=options["processes"],
-                    progress=progress, participant_args=extra, confining=_confining(options),
+                    training, policies, env_kwargs=kwargs, episodes=options["episodes"], seed=options["seed"],
+                    processes=options["processes"], progress=progress, confining=_confining(options),
                 )
             )  # fmt: skip
     levels = cut(evaluations, rule=options["thresholds"], measure=options["measure"], remarks=remarks)
@@ -196,7 +190,7 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
     return 0
 
 
-def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[CollectedPolicy], str]:
+def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[PlannedPolicy], str]:
     """Returns the policies, and the last part of the default name of the dataset."""
     folder = options["submission"]
     if levels is not None:
@@ -216,21 +210,23 @@ def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list
             if options["checkpoint"] not in numbers:
                 raise ConfigError(
                     f"{training.name} has no checkpoint {options['checkpoint']}",
-                    hint=f"it has {', '.join(map(str, sorted(numbers)))}",
+                    hint=f"it has {', '.join(map(str, numbers))}",
                 )
             chosen = numbers[options["checkpoint"]]
-        where, _, _ = submission_of(training, None if folder is None else _folder(folder))
-        policy = submission_policy(where, arguments, checkpoint=chosen, training_energy=energy)
-        return [policy], where.resolve().name
+        given = None if folder is None else _folder(folder)
+        (policy,), _ = with_submission(training, [chosen], given, arguments)
+        if energy is not None:
+            policy.training_energy = energy
+        return [policy], Path(policy.submission).resolve().name
     if folder is None:
         raise ConfigError("no policy was given", hint="give --submission, --root-dir, or --skill-levels with --level")
     if folder == RANDOM:
         return [random_policy()], RANDOM
     where = _folder(folder)
-    return [submission_policy(where, arguments, training_energy=energy)], where.resolve().name
+    return [submission_policy(where, arguments, energy)], where.resolve().name
 
 
-def _task(options: dict[str, Any], levels: SkillLevels | None, policies: list[CollectedPolicy]) -> dict[str, Any]:
+def _task(options: dict[str, Any], levels: SkillLevels | None, policies: list[PlannedPolicy]) -> dict[str, Any]:
     if options["task"] is not None:
         return _named_task(options["task"])
     if levels is not None:

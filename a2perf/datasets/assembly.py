@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,29 @@ from a2perf._version import __version__
 from a2perf.datasets import hdf5_file, naming
 from a2perf.datasets.hdf5_file import minari
 from a2perf.datasets.naming import DatasetId
-from a2perf.datasets.records import DatasetRecord, Returns
+from a2perf.datasets.records import DatasetRecord, PolicyRecord, Returns, cost_of
 from a2perf.datasets.space_json import Space
 from a2perf.errors import UserError
 from a2perf.fault_point import fault_point
+from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import sha256_of, write_record
 
 _NAMESPACE_FILE = "namespace_metadata.json"
+Part = tuple[Path, Mapping[int, int] | None]
+"""A file of episodes, with the new numbers of its policies; None keeps them."""
+
+
+@dataclass(frozen=True)
+class DatasetResult:
+    """A finished dataset.
+
+    Attributes:
+        already: whether it existed before the call.
+    """
+
+    folder: Path
+    record: DatasetRecord
+    already: bool = False
 
 
 def work_folder(root: Path, name: DatasetId) -> Path:
@@ -34,68 +51,102 @@ def work_folder(root: Path, name: DatasetId) -> Path:
     return root / name.namespace / f".{name.folder}.making"
 
 
-def join(parts: Sequence[tuple[Path, Mapping[int, int] | None]], target: Path) -> tuple[int, int, str, list[float]]:
+def join(parts: Sequence[Part], target: Path) -> tuple[int, int, str, list[float]]:
     """Concatenates the episodes of several files in a new file.
 
     Args:
-        parts: the files in order, each with the new numbers of its policies (None keeps them).
+        parts: the files in order.
 
     Returns:
         The number of episodes and of steps, the hash of the content, and the return of each episode.
     """
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    episodes, steps, hashes = 0, 0, []
+    steps = 0
+    hashes: list[str] = []
     returns: list[float] = []
     try:
         with hdf5_file.create(unfinished) as stream:
             for path, policies in parts:
                 with hdf5_file.opened(path) as source:
                     try:
-                        count, more, found = hdf5_file.copy_episodes(stream, episodes, source, policies=policies)
+                        for index in range(hdf5_file.episode_count(source)):
+                            name = hdf5_file.name_of(len(hashes))
+                            source.copy(source[hdf5_file.name_of(index)], stream, name=name)  # stays compressed
+                            attributes = stream[name].attrs
+                            attributes["id"] = len(hashes)
+                            if policies is not None and "policy" in attributes:
+                                attributes["policy"] = policies[int(attributes["policy"])]
+                            steps += int(attributes["total_steps"])
+                            hashes.append(str(attributes["sha256"]))
+                            returns.append(float(attributes["episode_return"]))
                     except (KeyError, OSError, RuntimeError, ValueError) as error:
                         raise hdf5_file.damaged(source, "one of its episodes", error) from error
-                for index in range(episodes, episodes + count):
-                    returns.append(float(stream[hdf5_file.name_of(index)].attrs["episode_return"]))
-                episodes, steps = episodes + count, steps + more
-                hashes += found
         fault_point("datasets: joined")
         os.replace(unfinished, target)
     finally:
         unfinished.unlink(missing_ok=True)
-    return episodes, steps, hdf5_file.content_hash(hashes), returns
+    return len(hashes), steps, hdf5_file.content_hash(hashes), returns
 
 
-def publish(
-    root: Path,
-    name: DatasetId,
-    made: Path,
-    record: DatasetRecord,
-    spaces: tuple[Space, Space],
-    metadata: Mapping[str, Any] | None = None,
-) -> Path:
-    """Writes the description files next to the data and moves the dataset to its final folder.
+def assemble(
+    root: Path, name: DatasetId, parts: Sequence[Part], spaces: tuple[Space, Space], metadata: Mapping[str, Any],
+    *, policies: list[PolicyRecord], generation: Energy, replace: bool = False, **fields: Any,
+) -> DatasetResult:  # fmt: skip
+    """Joins files of episodes to a dataset, describes it, and moves it to its final folder.
 
     Args:
-        made: folder with ``data/main_data.hdf5``; it is moved.
-        record: content of ``a2perf.json``.
+        parts: see ``join``.
+        spaces: the spaces of observations and actions.
         metadata: further entries of Minari's ``metadata.json``.
-
-    Returns:
-        The folder of the dataset.
+        policies: the policies of all episodes.
+        generation: energy of collecting the episodes.
+        replace: archive a dataset of this name.
+        fields: further fields of ``a2perf.json``.
 
     Raises:
-        UserError: a dataset of this name exists.
+        UserError: an episode is damaged, or a dataset of this name exists.
     """
-    data, target = made / "data", naming.dataset_folder(root, name)
+    work = work_folder(root, name)
+    remove(work / "dataset")
+    data = work / "dataset" / "data"
+    episodes, steps, content, returns = join(parts, data / naming.DATA_FILE)
+    record = DatasetRecord(
+        dataset_id=str(name),
+        a2perf_version=__version__,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        episodes=episodes,
+        steps=steps,
+        returns=Returns.of(returns),
+        content_sha256=content,
+        file_sha256=sha256_of(data / naming.DATA_FILE),
+        policies=policies,
+        cost=cost_of(policies, generation, steps),
+        **fields,
+    )
+    if replace:
+        archive(naming.dataset_folder(root, name))
+    folder = _publish(root, name, data, record, spaces, metadata)
+    remove(work)
+    return DatasetResult(folder, record)
+
+
+def _publish(
+    root: Path,
+    name: DatasetId,
+    data: Path,
+    record: DatasetRecord,
+    spaces: tuple[Space, Space],
+    metadata: Mapping[str, Any],
+) -> Path:
     write_record(data / naming.RECORD_FILE, record)
-    episodes, aside = data / naming.DATA_FILE, made / naming.DATA_FILE
+    episodes, aside = data / naming.DATA_FILE, data.parent / naming.DATA_FILE
     os.replace(episodes, aside)  # Minari creates an empty data file and fails if one exists
     storage = minari("dataset.minari_storage").MinariStorage.new(data, *spaces, jpeg_encoding=False)
     os.replace(aside, episodes)
     storage.update_metadata(
         {
-            **(metadata or {}),
+            **metadata,
             "dataset_id": str(name),
             "minari_version": importlib.metadata.version("minari"),
             "total_episodes": record.episodes,
@@ -105,10 +156,11 @@ def publish(
         }
     )
     fault_point("datasets: described")
+    target = naming.dataset_folder(root, name)
     if target.exists():
         raise UserError(f"the dataset {name} already exists", hint="give another --id, or add --force to replace it")
     _write_namespaces(root, name)
-    os.rename(made, target)
+    os.rename(data.parent, target)
     return target
 
 
@@ -120,21 +172,13 @@ def env_spec_of(env: Any) -> dict[str, str]:
 
 
 def archive(folder: Path) -> None:
-    """Renames a dataset that is being replaced to a hidden name next to it."""
+    """Renames a dataset that is being replaced to a hidden name next to it, if it exists."""
+    if not folder.exists():
+        return
     number = 1
     while (aside := folder.with_name(f".{folder.name}.replaced_{number}")).exists():
         number += 1
     os.rename(folder, aside)
-
-
-def common_fields(data: Path, returns: Sequence[float]) -> dict[str, Any]:
-    """Returns the record's fields that are the same for generated and combined datasets."""
-    return {
-        "a2perf_version": __version__,
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "returns": Returns.of(returns),
-        "file_sha256": sha256_of(data / naming.DATA_FILE),
-    }
 
 
 def remove(folder: Path) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from a2perf.datasets.collection import energy_in_report
 from a2perf.datasets.plan import PlannedPolicy
@@ -64,42 +66,6 @@ class Training:
         return "/".join(self.root.parts[-2:])
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A policy at one step of a training run.
-
-    Attributes:
-        path: path relative to the artifacts; empty for the final policy.
-        number: its training step; 1 for a final policy without a number.
-        root_dir: ``ROOT_DIR`` of the policy.
-        participant_args: arguments that make ``load_policy`` load it.
-    """
-
-    training: Training
-    path: str
-    number: int
-    energy: Energy
-    root_dir: Path
-    participant_args: dict[str, str]
-
-    def planned(self, submission: Path, sha256: str, extra: dict[str, str]) -> PlannedPolicy:
-        """Returns the checkpoint as a policy of a plan.
-
-        Args:
-            sha256: hash of the submission.
-        """
-        return PlannedPolicy(
-            name=f"{self.training.name}/{self.path or 'final policy'}",
-            submission=str(submission),
-            submission_sha256=sha256,
-            root_dir=str(self.root_dir),
-            participant_args={**self.training.manifest.participant_args, **self.participant_args, **extra},
-            checkpoint=self.path,
-            number=self.number,
-            training=self.training.sha256,
-        )
-
-
 def find_trainings(given: Sequence[Path]) -> list[Training]:
     """Finds the training runs in folders, each once, ordered by path.
 
@@ -127,8 +93,8 @@ def find_trainings(given: Sequence[Path]) -> list[Training]:
 
 def find_checkpoints(
     training: Training, pattern: str | None = None, argument: str | None = None
-) -> tuple[list[Checkpoint], list[str]]:
-    """Finds the checkpoints of one training run, ordered by number.
+) -> tuple[list[PlannedPolicy], list[str]]:
+    """Finds the checkpoints of one training run, ordered by number; ``with_submission`` completes them.
 
     Args:
         pattern: pattern relative to the artifacts; by default the known layouts.
@@ -155,12 +121,19 @@ def find_checkpoints(
             f"nothing in {training.artifacts} matches {pattern!r} and has a number in its name",
             hint=f"choose a pattern for these files: {_shown(training.artifacts)}",
         )
-    final = Checkpoint(training, "", 1, training.energy, training.artifacts, {})
-    return [final], [f"{training.name} has no checkpoints; its final policy is used"]
+    return [_policy(training, "", 1, training.energy, training.artifacts, {})], [
+        f"{training.name} has no checkpoints; its final policy is used"
+    ]
 
 
-def submission_of(training: Training, given: Path | None) -> tuple[Path, str, list[str]]:
-    """Returns the submission of a training run, its hash, and remarks.
+def with_submission(
+    training: Training, policies: Sequence[PlannedPolicy], given: Path | None, extra: Mapping[str, str]
+) -> tuple[list[PlannedPolicy], list[str]]:
+    """Returns policies of a training run with the submission that loads them, and remarks.
+
+    Args:
+        given: the submission's folder; by default the recorded one.
+        extra: further arguments of ``load_policy``.
 
     Raises:
         UserError: the submission's folder does not exist any more.
@@ -172,7 +145,13 @@ def submission_of(training: Training, given: Path | None) -> tuple[Path, str, li
         )
     now = identify_submission(folder, root=training.root)
     changed = submission_difference(training.manifest.submission, now)
-    return folder, now.sha256, [] if changed is None else [f"{training.name} was trained with other code: {changed}"]
+    return [
+        msgspec.structs.replace(
+            policy, submission=str(folder.absolute()), submission_sha256=now.sha256,
+            participant_args={**policy.participant_args, **extra},
+        )
+        for policy in policies
+    ], [] if changed is None else [f"{training.name} was trained with other code: {changed}"]  # fmt: skip
 
 
 def _training(root: Path) -> Training:
@@ -207,14 +186,30 @@ def _energies(training: Training, numbers: Sequence[int]) -> list[Energy]:
 
 def _checkpoint(
     training: Training, path: Path, number: int, energy: Energy, argument: str | None, *, given: bool
-) -> Checkpoint:
+) -> PlannedPolicy:
     place = training.artifacts / path
     text = path.as_posix()
     if argument is None and place.is_dir():
-        return Checkpoint(training, text, number, energy, place, {})
+        return _policy(training, text, number, energy, place, {})
     name = argument or "checkpoint"
     value = str(number) if name == "checkpoint" and not given else text
-    return Checkpoint(training, text, number, energy, training.artifacts, {name: value})
+    return _policy(training, text, number, energy, training.artifacts, {name: value})
+
+
+def _policy(
+    training: Training, path: str, number: int, energy: Energy, root_dir: Path, arguments: dict[str, str]
+) -> PlannedPolicy:
+    return PlannedPolicy(
+        name=f"{training.name}/{path or 'final policy'}",
+        submission="",
+        root_dir=str(root_dir),
+        participant_args={**training.manifest.participant_args, **arguments},
+        checkpoint=path,
+        number=number,
+        training=training.sha256,
+        training_name=training.name,
+        training_energy=energy,
+    )
 
 
 def _shown(folder: Path) -> str:

@@ -6,18 +6,17 @@ reads all inputs in one pass; binary merging joins pairs repeatedly and needs sp
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from a2perf.datasets import assembly, naming
-from a2perf.datasets.generate import DatasetResult
+from a2perf.datasets.assembly import DatasetResult, Part
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.reader import Dataset
-from a2perf.datasets.records import DatasetRecord, PolicyRecord, SourceRecord, cost_of, together
+from a2perf.datasets.records import DatasetRecord, PolicyRecord, SourceRecord, together
 from a2perf.datasets.space_json import differences
 from a2perf.errors import UserError
 from a2perf.storage import read_record
@@ -50,55 +49,36 @@ def combine(
     target, work = naming.dataset_folder(root, name), assembly.work_folder(root, name)
     if target.exists() and not force:
         raise UserError(f"the dataset {name} already exists", hint="give another --id, or add --force to replace it")
-    shutil.rmtree(work, ignore_errors=True)
+    assembly.remove(work)
     policies, renumbered = _policies(records)
-    data_folder = work / "dataset" / "data"
-    parts: list[tuple[Path, Mapping[int, int] | None]] = [
-        (data.file, numbers) for data, numbers in zip(inputs, renumbered, strict=True)
-    ]
+    parts: list[Part] = [(data.file, numbers) for data, numbers in zip(inputs, renumbered, strict=True)]
     if merge == "binary":
         parts = _halved(parts, work / "parts")
-    episodes, steps, content, returns = assembly.join(parts, data_folder / naming.DATA_FILE)
     levels = {record.skill_level for record in records}
     first = records[0]
-    record = DatasetRecord(
-        dataset_id=str(name),
-        domain=first.domain,
-        task=first.task,
-        env_id=first.env_id,
-        env_kwargs=first.env_kwargs,
-        env_fingerprint=first.env_fingerprint,
-        skill_level=levels.pop() if len(levels) == 1 else "",
-        infos=first.infos,
-        action_noise=max(record.action_noise for record in records),
-        episodes=episodes,
-        steps=steps,
-        content_sha256=content,
-        policies=policies,
-        cost=cost_of(policies, together(record.cost.generation for record in records), steps),
-        sources=[
-            SourceRecord(
-                dataset_id=record.dataset_id,
-                content_sha256=record.content_sha256,
-                episodes=record.episodes,
-                steps=record.steps,
-                cost=record.cost,
-            )
-            for record in records
-        ],
-        **assembly.common_fields(data_folder, returns),
-    )
+    count = sum(record.episodes for record in records)
     metadata = {
         **{key: inputs[0].metadata[key] for key in ("env_spec",) if key in inputs[0].metadata},
-        "description": f"{episodes} episodes of {first.task}, combined from {len(inputs)} datasets",
+        "description": f"{count} episodes of {first.task}, combined from {len(inputs)} datasets",
         "combined_datasets": [record.dataset_id for record in records],
     }
-    if target.exists():
-        assembly.archive(target)
-    spaces = inputs[0].observation_space, inputs[0].action_space
-    folder = assembly.publish(root, name, work / "dataset", record, spaces, metadata)
-    assembly.remove(work)
-    return DatasetResult(folder, record)
+    return assembly.assemble(
+        root,
+        name,
+        parts,
+        (inputs[0].observation_space, inputs[0].action_space),
+        metadata,
+        policies=policies,
+        generation=together(record.cost.generation for record in records),
+        replace=force,
+        skill_level=levels.pop() if len(levels) == 1 else "",
+        action_noise=max(record.action_noise for record in records),
+        sources=[
+            SourceRecord(**{field: getattr(record, field) for field in SourceRecord.__struct_fields__})
+            for record in records
+        ],
+        **{field: getattr(first, field) for field in _SAME},
+    )
 
 
 def _record(data: Dataset) -> DatasetRecord:
@@ -143,9 +123,7 @@ def _policies(records: Sequence[DatasetRecord]) -> tuple[list[PolicyRecord], lis
     return list(found.values()), renumbered
 
 
-def _halved(
-    parts: list[tuple[Path, Mapping[int, int] | None]], folder: Path
-) -> list[tuple[Path, Mapping[int, int] | None]]:
+def _halved(parts: list[Part], folder: Path) -> list[Part]:
     """Joins pairs of files until two are left."""
     round_number = 0
     while len(parts) > 2:

@@ -143,26 +143,6 @@ def write_episode(stream: Any, index: int, episode: EpisodeArrays) -> None:
         group.create_dataset(name, data=array, chunks=chunk, shuffle=True, compression="gzip", compression_opts=1)
 
 
-def copy_episodes(
-    target: Any, first: int, source: Any, *, policies: Mapping[int, int] | None = None
-) -> tuple[int, int, list[str]]:
-    """Appends the episodes of one file to another, without decompressing them.
-
-    Returns:
-        The number of episodes and of steps copied, and the hash of each episode.
-    """
-    count, steps, hashes = episode_count(source), 0, []
-    for index in range(count):
-        source.copy(source[name_of(index)], target, name=name_of(first + index))
-        attributes = target[name_of(first + index)].attrs
-        attributes["id"] = first + index
-        if policies is not None and "policy" in attributes:
-            attributes["policy"] = policies[int(attributes["policy"])]
-        steps += int(attributes["total_steps"])
-        hashes.append(str(attributes["sha256"]))
-    return count, steps, hashes
-
-
 def read_episode(stream: Any, index: int) -> EpisodeArrays:
     """Reads an episode.
 

@@ -7,6 +7,7 @@ processes or on interruptions.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from a2perf.datasets.naming import DatasetId
 from a2perf.errors import UserError
 from a2perf.records import SCHEMA, Record
+from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import json_text, read_record, write_record
 
 PLAN_FILE = "plan.json"
@@ -36,8 +39,11 @@ class PlannedPolicy(Record, kw_only=True):
         root_dir: its ``ROOT_DIR``; an empty string stands for an empty folder.
         participant_args: arguments of its ``load_policy``.
         checkpoint: path relative to the artifacts of its training run; empty for the final policy.
-        number: training step of the checkpoint.
+        number: training step of the checkpoint; 1 for a final policy without a number.
         training: hash of the manifest of its training run; empty without one.
+        training_name: the last folders of its training run.
+        training_energy: energy of training up to the checkpoint.
+        mean_return: its mean return in the evaluation of skill levels.
     """
 
     name: str
@@ -48,6 +54,9 @@ class PlannedPolicy(Record, kw_only=True):
     checkpoint: str = ""
     number: int | None = None
     training: str = ""
+    training_name: str = ""
+    training_energy: Energy = Energy()
+    mean_return: float | None = None
 
 
 class Block(Record, kw_only=True):
@@ -96,6 +105,10 @@ class Plan(Record, kw_only=True):
         policies: the policies to collect episodes from.
         blocks: the episodes in blocks.
         confining: how policies are run.
+        skill_level: skill level of the policies, if any.
+        thresholds: thresholds of the skill level.
+        description: one sentence about the dataset.
+        author: its author.
     """
 
     schema: int = SCHEMA
@@ -111,6 +124,10 @@ class Plan(Record, kw_only=True):
     policies: list[PlannedPolicy]
     blocks: list[Block]
     confining: Confining = msgspec.field(default_factory=Confining)
+    skill_level: str = ""
+    thresholds: dict[str, Any] = msgspec.field(default_factory=dict)
+    description: str = ""
+    author: str = ""
 
     @property
     def episodes(self) -> int:
@@ -120,6 +137,21 @@ class Plan(Record, kw_only=True):
     def digest(self) -> str:
         """Returns a hash of everything that the episodes depend on."""
         return hashlib.sha256(json_text(_essence(self)).encode()).hexdigest()
+
+
+def dataset_plan(name: str, *policies: PlannedPolicy, episodes: int, seed: int, **fields: Any) -> Plan:
+    """Returns the plan of a dataset; each policy contributes the same number of episodes.
+
+    Args:
+        fields: further fields of the plan.
+
+    Raises:
+        ConfigError: the name is not that of a dataset.
+    """
+    fields["env_kwargs"] = json.loads(json.dumps(fields["env_kwargs"]))
+    blocks = blocks_of(seed, evenly(episodes, len(policies)))
+    named = str(DatasetId.parse(name))
+    return Plan(purpose="generate", name=named, seed=seed, policies=list(policies), blocks=blocks, **fields)
 
 
 def episode_seed(root_seed: int, index: int) -> int:
@@ -186,8 +218,12 @@ def open_plan(folder: Path, plan: Plan) -> Plan:
 
 def _essence(plan: Plan) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(plan)
-    del found["confining"], found["schema"]
-    for policy in found["policies"]:  # a moved folder with the same content is the same policy
+    for name in ("confining", "schema", "skill_level", "thresholds", "description", "author"):
+        del found[name]
+    for policy in found["policies"]:
+        for name in ("training_name", "training_energy", "mean_return"):
+            del policy[name]
+        # A moved folder with the same content is the same policy.
         if policy["training"] or policy["submission_sha256"]:
             del policy["submission"]
         if policy["training"]:

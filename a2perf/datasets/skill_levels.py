@@ -9,16 +9,16 @@ deviations are rarely reached. Two other rules are available on request: the tas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
-from a2perf.datasets.checkpoints import Checkpoint
+from a2perf.datasets.checkpoints import Training
 from a2perf.datasets.collection import collect, energy_of
-from a2perf.datasets.plan import Block, Confining, Plan, blocks_of, open_plan
+from a2perf.datasets.plan import Block, Confining, Plan, PlannedPolicy, blocks_of, open_plan
+from a2perf.datasets.records import Returns
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.data_cost import Level, SkillBounds, skill_levels
@@ -72,23 +72,28 @@ class CheckpointEvaluation(Record, kw_only=True):
     level: Level | None = None
 
 
-class EvaluationRecord(Record, kw_only=True):
-    """``evaluation.json`` next to a training run: the evaluations of its checkpoints."""
+class _Evaluated(Record, kw_only=True):
+    """The submission that loaded the checkpoints, and the environment of their episodes."""
 
-    schema: int = SCHEMA
     submission: str
     submission_sha256: str
     domain: str
     task: str
     env_id: str
     env_kwargs: dict[str, Any]
+
+
+class EvaluationRecord(_Evaluated, kw_only=True):
+    """``evaluation.json`` next to a training run: the evaluations of its checkpoints."""
+
+    schema: int = SCHEMA
     episodes: int
     seed: int
     evaluation_energy: Energy
     checkpoints: list[CheckpointEvaluation]
 
 
-class SkillLevels(Record, kw_only=True):
+class SkillLevels(_Evaluated, kw_only=True):
     """``skill_levels.json``: the checkpoints of several training runs with their levels.
 
     Attributes:
@@ -104,12 +109,6 @@ class SkillLevels(Record, kw_only=True):
     measure: str
     bounds: SkillBounds
     counts: dict[str, int]
-    submission: str
-    submission_sha256: str
-    domain: str
-    task: str
-    env_id: str
-    env_kwargs: dict[str, Any]
     checkpoints: list[CheckpointEvaluation]
     remarks: list[str] = msgspec.field(default_factory=list)
 
@@ -131,71 +130,69 @@ class SkillLevels(Record, kw_only=True):
 
 
 def evaluate(
-    checkpoints: Sequence[Checkpoint], submission: Path, submission_sha256: str, *, domain: str, task: str,
-    env_id: str, env_kwargs: dict[str, Any], episodes: int, seed: int, processes: int, progress: RunProgress,
-    participant_args: dict[str, str] | None = None, confining: Confining | None = None, work: Path | None = None,
+    training: Training, policies: Sequence[PlannedPolicy], *, env_kwargs: dict[str, Any], episodes: int, seed: int,
+    processes: int, progress: RunProgress, confining: Confining,
 ) -> EvaluationRecord:  # fmt: skip
-    """Evaluates every checkpoint of one training run and writes ``evaluation.json``; finished blocks are kept.
+    """Evaluates checkpoints of one training run and writes ``evaluation.json``; finished blocks are kept.
+
+    The folder ``checkpoint_evaluation`` next to the training run's bundle gets the results.
 
     Args:
-        checkpoints: checkpoints of one training run.
-        submission: the submission that loads them.
-        submission_sha256: hash of the submission.
-        domain: domain of the environment.
-        task: name of the task.
-        env_id: id of the environment.
+        policies: the checkpoints with the submission that loads them.
         env_kwargs: arguments of the environment.
         episodes: number of episodes per checkpoint; all checkpoints get the same seeds.
         seed: root seed.
         processes: number of rollout workers.
         progress: shows the number of episodes.
-        participant_args: further arguments of ``load_policy``.
         confining: how policies are run.
-        work: folder for results; by default ``checkpoint_evaluation`` next to the training run's bundle.
 
     Raises:
         UserError: see ``collect``; or the folder contains an evaluation with other settings.
     """
-    training = checkpoints[0].training
-    folder = work or training.root / FOLDER
+    folder = training.root / FOLDER
     blocks: list[Block] = []
-    for place in range(len(checkpoints)):
+    for place in range(len(policies)):
         for block in blocks_of(seed, [episodes]):  # every checkpoint gets the same episodes
             block.index, block.policy = len(blocks), place
             blocks.append(block)
+    task: dict[str, Any] = {name: getattr(training.manifest, name) for name in ("domain", "task", "env_id")}
+    task["env_kwargs"] = env_kwargs
     plan = Plan(
         purpose="evaluate",
         name=training.name,
-        domain=domain,
-        task=task,
-        env_id=env_id,
-        env_kwargs=env_kwargs,
         seed=seed,
-        policies=[
-            checkpoint.planned(submission, submission_sha256, participant_args or {}) for checkpoint in checkpoints
-        ],
+        policies=list(policies),
         blocks=blocks,
-        confining=confining or Confining(),
+        confining=confining,
+        **task,
     )
     open_plan(folder, plan)
-    played = collect(folder, plan, processes=processes, progress=progress)
-    returns: list[list[float]] = [[] for _ in checkpoints]
-    for block_record in played:
+    returns: list[list[float]] = [[] for _ in policies]
+    for block_record in collect(folder, plan, processes=processes, progress=progress):
         returns[block_record.policy] += [episode.episode_return for episode in block_record.episodes]
     record = EvaluationRecord(
-        submission=str(submission),
-        submission_sha256=submission_sha256,
-        domain=domain,
-        task=task,
-        env_id=env_id,
-        env_kwargs=env_kwargs,
+        submission=policies[0].submission,
+        submission_sha256=policies[0].submission_sha256,
         episodes=episodes,
         seed=seed,
         evaluation_energy=energy_of(folder),
         checkpoints=[
-            _evaluation(checkpoint, planned.participant_args, values)
-            for checkpoint, planned, values in zip(checkpoints, plan.policies, returns, strict=True)
+            CheckpointEvaluation(
+                training_name=policy.training_name,
+                training=policy.training,
+                path=policy.checkpoint,
+                root_dir=policy.root_dir,
+                participant_args=policy.participant_args,
+                checkpoint_number=policy.number or 0,
+                count=len(values),
+                rollout_returns=values,
+                total_training_energy=training.energy,
+                training_energy=policy.training_energy,
+                **msgspec.structs.asdict(Returns.of(values)),
+            )
+            for policy, values in zip(policies, returns, strict=True)
         ],
+        **task,
     )
     write_record(folder / EVALUATION_FILE, record)
     return record
@@ -239,14 +236,9 @@ def cut(
         measure=measure,
         bounds=bounds,
         counts=counts,
-        submission=first.submission,
-        submission_sha256=first.submission_sha256,
-        domain=first.domain,
-        task=first.task,
-        env_id=first.env_id,
-        env_kwargs=first.env_kwargs,
         checkpoints=levelled,
         remarks=list(remarks),
+        **{name: getattr(first, name) for name in _Evaluated.__struct_fields__},
     )
     for level in LEVELS:
         if not counts[level]:
@@ -315,26 +307,3 @@ def _bounds(cuts: Any) -> SkillBounds:
 
 def _measured(checkpoints: Sequence[CheckpointEvaluation], measure: str) -> list[float]:
     return [checkpoint.median if measure == "median" else checkpoint.mean for checkpoint in checkpoints]
-
-
-def _evaluation(
-    checkpoint: Checkpoint, participant_args: Mapping[str, str], returns: Sequence[float]
-) -> CheckpointEvaluation:
-    values = np.asarray(returns, np.float64)
-    return CheckpointEvaluation(
-        training_name=checkpoint.training.name,
-        training=checkpoint.training.sha256,
-        path=checkpoint.path,
-        root_dir=str(checkpoint.root_dir),
-        participant_args=dict(participant_args),
-        checkpoint_number=checkpoint.number,
-        mean=float(values.mean()),
-        std=float(values.std(ddof=1)) if values.size > 1 else None,
-        min=float(values.min()),
-        max=float(values.max()),
-        median=float(np.median(values)),
-        count=int(values.size),
-        rollout_returns=[float(value) for value in values],
-        total_training_energy=checkpoint.training.energy,
-        training_energy=checkpoint.energy,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from a2perf.datasets.generate import DatasetResult
+from a2perf.datasets.assembly import DatasetResult
 from a2perf.datasets.inspection import sparkline
 from a2perf.datasets.skill_levels import LEVELS, SkillLevels, returns_of
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from gymnasium import spaces
 
-from a2perf.datasets import Dataset, hdf5_file, naming
-from a2perf.datasets.assembly import common_fields, publish
+from a2perf.datasets import Dataset
+from a2perf.datasets.assembly import assemble
 from a2perf.datasets.naming import DatasetId
-from a2perf.datasets.records import DatasetRecord, PolicyRecord, cost_of
+from a2perf.datasets.records import PolicyRecord
 from a2perf.runs.dataset_notes import Energy
-from tests.datasets.toys import ACTION, OBSERVATION, Write, played
+from tests.datasets.toys import ACTION, OBSERVATION, Write, played, write_file
 
 
 @pytest.fixture
@@ -25,29 +25,15 @@ def write(tmp_path: Path) -> Write:
         policy: PolicyRecord | None = None, generation_kwh: float = 0.25, action: spaces.Space[Any] = ACTION,
         **fields: Any,
     ) -> Dataset:  # fmt: skip
-        folder = tmp_path / f"making_{name.replace('/', '_')}"
-        data = folder / "data"
-        data.mkdir(parents=True)
-        episodes = [played(first_seed + place, steps) for place, steps in enumerate(lengths)]
-        with hdf5_file.create(data / naming.DATA_FILE) as stream:
-            for place, episode in enumerate(episodes):
-                hdf5_file.write_episode(stream, place, episode)
-        policies = [policy or PolicyRecord(submission="scripted", training_energy=Energy(kwh=2.0, provenance="given"))]
-        policies[0].episodes = len(lengths)
-        generation = Energy(kwh=generation_kwh, provenance="measured", method="rapl")
-        record = DatasetRecord(
-            dataset_id=name,
+        policy = policy or PolicyRecord(submission="scripted", training_energy=Energy(kwh=2.0, provenance="given"))
+        policy.episodes = len(lengths)
+        made = assemble(
+            tmp_path / "datasets", DatasetId.parse(name),
+            [(write_file(tmp_path, [played(first_seed + place, steps) for place, steps in enumerate(lengths)]), None)],
+            (OBSERVATION, action), {}, policies=[policy],
+            generation=Energy(kwh=generation_kwh, provenance="measured", method="rapl"), infos=["action_mask"],
             **{"domain": "toys", "task": "boxes", "env_id": "Boxes-v0", "env_kwargs": {}, **fields},
-            infos=["action_mask"],
-            episodes=len(lengths),
-            steps=sum(lengths),
-            content_sha256=hdf5_file.content_hash([episode.sha256() for episode in episodes]),
-            policies=policies,
-            cost=cost_of(policies, generation, sum(lengths)),
-            **common_fields(data, [episode.episode_return for episode in episodes]),
-        )
-        root = tmp_path / "datasets"
-        publish(root, DatasetId.parse(name), folder, record, (OBSERVATION, action))
-        return Dataset(root / name / "data")
+        )  # fmt: skip
+        return Dataset(made.folder / "data")
 
     return write_dataset

@@ -18,8 +18,9 @@ from a2perf.cli.export import croissant as command
 from a2perf.datasets import croissant, open_dataset
 from a2perf.datasets.combine import combine
 from a2perf.datasets.croissant import CROISSANT_FILE, write_croissant
-from a2perf.datasets.generate import DatasetRequest, generate, random_policy
+from a2perf.datasets.generate import generate, random_policy
 from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.plan import dataset_plan
 from a2perf.datasets.records import PolicyRecord
 from a2perf.errors import MissingDependency, UserError
 from tests.datasets.toys import Write
@@ -58,11 +59,11 @@ def test_distribution_lists_every_file_with_hash_and_size(write: Write) -> None:
 
 
 def test_generated_and_combined_datasets_are_described(tmp_path: Path) -> None:
-    request = DatasetRequest(
-        name=DatasetId.parse("circuit_training/toy/random-v0"), domain="circuit_training", task="toy_macro_stdcell",
-        env_id="CircuitTraining-ToyMacro-v0", env_kwargs={}, policies=[random_policy()], episodes=3, seed=1,
+    plan = dataset_plan(
+        "circuit_training/toy/random-v0", random_policy(), episodes=3, seed=1, domain="circuit_training",
+        task="toy_macro_stdcell", env_id="CircuitTraining-ToyMacro-v0", env_kwargs={},
     )  # fmt: skip
-    made = generate(request, tmp_path)
+    made = generate(plan, tmp_path)
     data = open_dataset(made.folder)
     path = write_croissant(data)
     found = content(opened(path) and path)

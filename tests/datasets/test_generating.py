@@ -13,10 +13,10 @@ import pytest
 from gymnasium import spaces
 
 from a2perf.datasets import Dataset, open_dataset
-from a2perf.datasets.generate import DatasetRequest, DatasetResult, generate, random_policy, submission_policy
-from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.assembly import DatasetResult
+from a2perf.datasets.generate import generate, random_policy, submission_policy
 from a2perf.datasets.noise import ActionNoise
-from a2perf.datasets.plan import blocks_of, draw_with_replacement, episode_seed, evenly
+from a2perf.datasets.plan import Plan, blocks_of, dataset_plan, draw_with_replacement, episode_seed, evenly
 from a2perf.datasets.validation import problems_of
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, SubmissionError, UserError
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.group("h5py")
 QUIET = RunProgress(quiet=True)
 
 
-def request(name: str, domain: str, task_name: str, episodes: int, *policies, **fields) -> DatasetRequest:
-    """Returns a request for episodes of a task."""
+def request(name: str, domain: str, task_name: str, episodes: int, *policies, **fields) -> Plan:
+    """Returns the plan of a dataset with episodes of a task."""
     task = get_domain(domain).task(task_name)
-    kwargs = {**task.kwargs, **fields.pop("env_kwargs", {})}
-    return DatasetRequest(
-        DatasetId.parse(name), domain, task.name, task.env_id, kwargs, policies or (random_policy(),), episodes,
-        seed=3, **fields,
+    fields["env_kwargs"] = {**task.kwargs, **fields.get("env_kwargs", {})}
+    return dataset_plan(
+        name, *(policies or [random_policy()]), episodes=episodes, seed=3, domain=domain, task=task.name,
+        env_id=task.env_id, **fields,
     )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_two_processes_make_the_same_bytes_as_one(repository: Path, tmp_path: Pa
 def test_a_solver_of_websites_is_kept_with_its_masks(repository: Path, tmp_path: Path) -> None:
     solver = submission_policy(repository / "examples" / "web_solver", {})
     asked = request(
-        "web/solver-v0", "web_navigation", "difficulty_level_1_num_websites_1", 3, solver, infos=("action_mask",)
+        "web/solver-v0", "web_navigation", "difficulty_level_1_num_websites_1", 3, solver, infos=["action_mask"]
     )
     made = generate(asked, tmp_path, progress=QUIET)
     data = Dataset(made.folder / "data")
@@ -159,7 +159,7 @@ def test_blocks_do_not_depend_on_how_many_follow() -> None:
 def test_disturbed_actions_are_kept_beside_what_the_policy_wanted(repository: Path, tmp_path: Path) -> None:
     solver = submission_policy(repository / "examples" / "web_solver", {})
     asked = request(
-        "web/disturbed-v0", "web_navigation", "difficulty_level_1_num_websites_1", 5, solver, infos=("action_mask",),
+        "web/disturbed-v0", "web_navigation", "difficulty_level_1_num_websites_1", 5, solver, infos=["action_mask"],
         action_noise=0.5,
     )  # fmt: skip
     made = generate(asked, tmp_path, progress=QUIET)

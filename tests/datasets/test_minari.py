@@ -127,12 +127,12 @@ import numpy as np
 from gymnasium import spaces
 import a2perf
 assert "minari" not in sys.modules and "h5py" not in sys.modules
-from a2perf.datasets.generate import DatasetRequest, generate, random_policy
-from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.generate import generate, random_policy
+from a2perf.datasets.plan import dataset_plan
 from a2perf.datasets import open_dataset
-request = DatasetRequest(DatasetId.parse("toys/random-v0"), "circuit_training", "toy_macro_stdcell",
-                         "CircuitTraining-ToyMacro-v0", {}, [random_policy()], 1, 0)
-made = generate(request, Path(sys.argv[1]))
+plan = dataset_plan("toys/random-v0", random_policy(), episodes=1, seed=0, domain="circuit_training",
+                    task="toy_macro_stdcell", env_id="CircuitTraining-ToyMacro-v0", env_kwargs={})
+made = generate(plan, Path(sys.argv[1]))
 assert open_dataset(made.folder).episode(0).rewards.size == made.record.steps
 """
 

@@ -152,7 +152,7 @@ def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Pat
     assert [checkpoint.number for checkpoint in checkpoints] == [10, 20, 30, 40]
     assert remarks == []
     assert training.energy.kwh is not None
-    assert [checkpoint.energy.kwh for checkpoint in checkpoints] == pytest.approx(
+    assert [checkpoint.training_energy.kwh for checkpoint in checkpoints] == pytest.approx(
         [training.energy.kwh * share for share in (0.25, 0.5, 0.75, 1.0)]
     )
     levels_file = tmp_path / "levels.json"
@@ -240,10 +240,10 @@ def test_checkpoints_are_found_with_their_share_of_the_energy(
     (training,) = find_trainings([_trained(tmp_path / "seed_0", *files)])
     found, remarks = find_checkpoints(training)
     assert [checkpoint.participant_args for checkpoint in found] == arguments
-    assert [checkpoint.energy.kwh for checkpoint in found] == energies
-    assert {checkpoint.energy.provenance for checkpoint in found} == {"measured"}
+    assert [checkpoint.training_energy.kwh for checkpoint in found] == energies
+    assert {checkpoint.training_energy.provenance for checkpoint in found} == {"measured"}
     assert bool(remarks) == (not files)
-    folders = [checkpoint.root_dir for checkpoint in found if not checkpoint.participant_args]
+    folders = [Path(checkpoint.root_dir) for checkpoint in found if not checkpoint.participant_args]
     assert all((folder / "policy.npz").is_file() for folder in folders)
 
 

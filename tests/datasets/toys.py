@@ -1,14 +1,15 @@
-"""DatasetResult-up spaces and episodes, nested as deeply as spaces get."""
+"""Made-up spaces and episodes, nested as deeply as spaces get."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from a2perf.datasets import Dataset
+from a2perf.datasets import Dataset, hdf5_file
 from a2perf.datasets.hdf5_file import EpisodeArrays
 from a2perf.datasets.space_json import flatten
 
@@ -40,3 +41,12 @@ def played(seed: int, steps: int, policy: int = 0) -> EpisodeArrays:
         "infos/action_mask": np.ones((steps + 1, 7), np.int8),
     }
     return EpisodeArrays(seed, stacked, {"policy": policy})
+
+
+def write_file(folder: Path, episodes: Sequence[EpisodeArrays]) -> Path:
+    """Writes episodes to a file, which ``assemble`` makes a dataset of."""
+    path = folder / "episodes.hdf5"
+    with hdf5_file.create(path) as stream:
+        for place, episode in enumerate(episodes):
+            hdf5_file.write_episode(stream, place, episode)
+    return path
