@@ -57,8 +57,7 @@ def wrap(
     evaluated on test episodes, and some of them are filmed. The variables BENCH_SCRIPT, BENCH_ENV and BENCH_SEED
     replace SCRIPT, --env and --seed; all other arguments then belong to the script.
     """  # noqa: D301
-    from a2perf.experiments.script_wrapper.run import Wrapping, run
-    from a2perf.experiments.script_wrapper.store_folder import new_run_folder
+    from a2perf.experiments.script_wrapper.run import Wrapping, new_run_folder, run
     from a2perf.submission.evaluator.progress import RunProgress
 
     script = os.environ.get("BENCH_SCRIPT")

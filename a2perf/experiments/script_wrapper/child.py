@@ -22,6 +22,8 @@ from typing import Any
 
 import msgspec
 
+from a2perf._version import __version__
+from a2perf.errors import MissingDependency
 from a2perf.experiments.script_wrapper.collectors import Captured, gather
 from a2perf.experiments.script_wrapper.episode_journal import EpisodeJournal, log_curves, remove_step_counts
 from a2perf.experiments.script_wrapper.episodes import Episodes, is_environment, listen, listen_to
@@ -42,7 +44,7 @@ def main() -> int:
     _write(folder, report)
     values = LiveValues(folder)
     if order.mirror:
-        _open_mirror(order, values, report)
+        values.mirror = _open_mirror(order, report)
     # Absolute: the script may change the working directory before it starts workers.
     os.environ[VARIABLE] = os.path.abspath(sys.argv[1])
     episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", EpisodeJournal(folder)), Loggers(values)
@@ -259,13 +261,27 @@ def _spec_of(captured: Captured) -> dict[str, Any]:
     return found
 
 
-def _open_mirror(order: ScriptOrder, values: LiveValues, report: ScriptReport) -> None:
+def _open_mirror(order: ScriptOrder, report: ScriptReport) -> Any:
+    """Starts a run of Weights & Biases; offline unless ``WANDB_MODE`` is set: no data leaves the host by accident."""
+    os.environ.setdefault("WANDB_MODE", "offline")
+    os.environ.setdefault("WANDB_SILENT", "true")
     try:
-        from a2perf.experiments.script_wrapper.wandb_mirror import open_mirror
-
-        values.add_mirror(open_mirror(order))
+        try:
+            import wandb
+        except ImportError as error:
+            raise MissingDependency("wandb is not installed", hint="pip install wandb") from error
+        script = Path(order.script)
+        return wandb.init(
+            project=order.mirror,
+            entity=order.mirror_entity or None,
+            name=f"{script.stem}/{order.env}",
+            group=str(script),
+            dir=order.folder,
+            config={"seed": order.seed, "env": order.env, "script": str(script), "a2perf": __version__},
+        )
     except Exception as error:  # a failing tracker must not end the run
         report.notes.append(f"not mirrored to Weights & Biases: {type(error).__name__}: {error}")
+        return None
 
 
 def _tell(report: ScriptReport) -> None:

@@ -136,12 +136,7 @@ class TestEpisodes:
 
     def matches(self, captured: Captured) -> str | None:
         """Looks for a policy and an environment."""
-        if not captured.complete:
-            return "main did not return"
-        if captured.episodes < 1:
-            return "no test episodes were requested"
-        acting = find_acting(captured.names)
-        return acting if isinstance(acting, str) else None
+        return _why_no_policy(captured, captured.episodes, "test episodes")
 
     def collect(self, captured: Captured) -> str:
         """Runs the episodes and logs ``test_time_rewards``."""
@@ -163,11 +158,8 @@ class RolloutVideos:
 
     def matches(self, captured: Captured) -> str | None:
         """Looks for a policy and an environment that can render."""
-        if not captured.complete or captured.videos < 1:
-            return "main did not return" if not captured.complete else "no videos were requested"
-        acting = find_acting(captured.names)
-        if isinstance(acting, str):
-            return acting
+        if reason := _why_no_policy(captured, captured.videos, "videos"):
+            return reason
         try:
             import gymnasium
 
@@ -197,38 +189,42 @@ class RolloutVideos:
         return f"{captured.videos} videos"
 
 
-def all_collectors(say: Callable[[str], None]) -> list[Collector]:
-    """Returns the collectors in the order of execution; those of installed packages are last."""
-    found: list[Collector] = [LoggedRewards(), Weights(), TestEpisodes(), RolloutVideos()]
-    for entry in entry_points(GROUP):
-        try:
-            loaded = entry.load()
-            collector = loaded() if isinstance(loaded, type) or not hasattr(loaded, "collect") else loaded
-            found.append(collector)
-        except Exception as error:  # a broken package must not end the run
-            say(f"Benchmarks: collector {entry.name} could not be loaded: {type(error).__name__}: {error}")
-    return found
-
-
 def gather(captured: Captured) -> dict[str, str]:
-    """Runs every collector; a failing one does not affect the others.
+    """Runs every collector, those of installed packages last; a failing one does not affect the others.
 
     Returns:
         The description of each collector's data, or why it has none.
     """
+    collectors: list[Collector] = [LoggedRewards(), Weights(), TestEpisodes(), RolloutVideos()]
+    for entry in entry_points(GROUP):
+        try:
+            loaded = entry.load()
+            is_made = not isinstance(loaded, type) and hasattr(loaded, "collect")
+            collectors.append(loaded if is_made else loaded())
+        except Exception as error:  # a broken package must not end the run
+            captured.say(f"Benchmarks: collector {entry.name} could not be loaded: {type(error).__name__}: {error}")
     found: dict[str, str] = {}
-    for collector in all_collectors(captured.say):
+    for collector in collectors:
         try:
             reason = collector.matches(captured)
             found[collector.name] = f"not found: {reason}" if reason else f"found: {collector.collect(captured)}"
+        except OutputLost as error:
+            found[collector.name] = f"lost: {error}"
         except Exception as error:
             kinds = ("DependencyNotInstalled", "NotAnAction")
-            if isinstance(error, OutputLost):
-                found[collector.name] = f"lost: {error}"
-                continue
             is_missing = isinstance(error, ImportError) or type(error).__name__ in kinds
             found[collector.name] = f"not found: {error}" if is_missing else f"failed: {type(error).__name__}: {error}"
     return found
+
+
+def _why_no_policy(captured: Captured, count: int, what: str) -> str | None:
+    """Returns why no episodes can be run with the policy of a script; None if they can."""
+    if not captured.complete:
+        return "main did not return"
+    if count < 1:
+        return f"no {what} were requested"
+    acting = find_acting(captured.names)
+    return acting if isinstance(acting, str) else None
 
 
 def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]:
@@ -301,7 +297,12 @@ def _saved(name: str, value: Any, folder: Path) -> str:
         return f"{name}.npz (array {value.shape})"
     if isinstance(value, dict) and value and all(isinstance(item, int | float | np.ndarray) for item in value.values()):
         keys = json.dumps([str(key) for key in value])
-        np.savez_compressed(folder / f"{name}.npz", keys=keys, **_columns(list(value.values())))
+        values = [np.asarray(item) for item in value.values()]
+        same = len({item.shape for item in values}) == 1
+        columns: dict[str, Any] = (
+            {"values": np.stack(values)} if same else {f"value_{at}": item for at, item in enumerate(values)}
+        )
+        np.savez_compressed(folder / f"{name}.npz", keys=keys, **columns)
         return f"{name}.npz (table of {len(value)})"
     return f"{name} not saved: {type(value).__name__} has no state_dict and is not an array"
 
@@ -334,13 +335,6 @@ def _flattened(state: Any, prefix: str = "") -> dict[str, Any]:
     else:
         return {prefix.rstrip("."): state}
     return {key: value for name, item in items for key, value in _flattened(item, f"{prefix}{name}.").items()}
-
-
-def _columns(values: list[Any]) -> dict[str, Any]:
-    shapes = {np.shape(value) for value in values}
-    if len(shapes) == 1:
-        return {"values": np.stack([np.asarray(value) for value in values])}
-    return {f"value_{index}": np.asarray(value) for index, value in enumerate(values)}
 
 
 def _holds(value: Any, name: str) -> bool:

@@ -105,7 +105,7 @@ class Episodes:
             return known[1]
         counted = _Counted(place_here(self._folder), self._serial)
         try:
-            holder: Any = weakref.ref(env, functools.partial(self._forget, id(env)))
+            holder: Any = weakref.ref(env, functools.partial(self._counted.pop, id(env)))
         except TypeError:  # no weak reference possible: keep the object alive, or its id could be reused
             holder = env
         self._counted[id(env)] = (holder, counted)
@@ -142,7 +142,9 @@ class Episodes:
             if stack:
                 stack[-1][1] = counted
         except Exception as error:  # a script may return anything from step
-            self._cannot(env, error)
+            note = f"steps of {type(env).__name__} cannot be counted: {type(error).__name__}: {error}"
+            if note not in self.notes and len(self.notes) < _MOST_NOTES:
+                self.notes.append(note)
         return result
 
     def reset(self, env: Any) -> None:
@@ -161,8 +163,9 @@ class Episodes:
         self._end(counted, source, total, length)
 
     def _count(self, env: Any, result: Any) -> _Counted | None:
-        if not _is_result(result) or _runs_elsewhere(env):
-            return None
+        held = getattr(env, "__dict__", {})
+        if not _is_result(result) or "processes" in held or "env_fns" in held:
+            return None  # the processes of its environments report their episodes
         counted = self.made(env)
         if isinstance(result[1], _NUMBERS):  # the common case, without arrays
             self._count_one(env, counted, float(result[1]), _has_ended(result))
@@ -231,14 +234,6 @@ class Episodes:
             })  # fmt: skip
         self._journal.append([group.ident, total, int(length), group.steps.total(), self._serial])
 
-    def _cannot(self, env: Any, error: Exception) -> None:
-        note = f"steps of {type(env).__name__} cannot be counted: {type(error).__name__}: {error}"
-        if note not in self.notes and len(self.notes) < _MOST_NOTES:
-            self.notes.append(note)
-
-    def _forget(self, ident: int, _: Any) -> None:
-        self._counted.pop(ident, None)
-
     def _forked(self) -> None:
         self._worker = True
         self._local = threading.local()
@@ -265,10 +260,14 @@ def listen_to(kind: type, episodes: Episodes) -> type:
         own = vars(kind)
         if _LISTENED in own:
             return kind
-        for name, listening in (("__init__", _on_init), ("reset", _on_reset), ("step", _on_step)):
+        for name, listening in (
+            ("__init__", functools.partial(_before, episodes.made)),
+            ("reset", functools.partial(_before, episodes.reset)),
+            ("step", functools.partial(_on_step, episodes)),
+        ):
             function = own.get(name)
             if inspect.isfunction(function):
-                setattr(kind, name, functools.wraps(function)(listening(function, episodes)))
+                setattr(kind, name, functools.wraps(function)(listening(function)))
         setattr(kind, _LISTENED, True)
     return kind
 
@@ -278,25 +277,16 @@ def is_environment(kind: Any) -> bool:
     return isinstance(kind, type) and all(inspect.isfunction(getattr(kind, name, None)) for name in ("step", "reset"))
 
 
-def _on_init(function: Any, episodes: Episodes) -> Any:
+def _before(note: Callable[[Any], object], function: Any) -> Any:
     def listening(self: Any, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):
-            episodes.made(self)
+            note(self)
         return function(self, *args, **kwargs)
 
     return listening
 
 
-def _on_reset(function: Any, episodes: Episodes) -> Any:
-    def listening(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with contextlib.suppress(Exception):
-            episodes.reset(self)
-        return function(self, *args, **kwargs)
-
-    return listening
-
-
-def _on_step(function: Any, episodes: Episodes) -> Any:
+def _on_step(episodes: Episodes, function: Any) -> Any:
     def listening(self: Any, *args: Any, **kwargs: Any) -> Any:
         return episodes.call(self, function, args, kwargs)
 
@@ -393,12 +383,6 @@ def _innermost(env: Any) -> Any:
 def _is_wrapper(env: Any) -> bool:
     """Returns whether an object wraps one or several environments."""
     return _inner(env) is not None or "envs" in getattr(env, "__dict__", ())
-
-
-def _runs_elsewhere(env: Any) -> bool:
-    """Returns whether an environment steps others in processes; those processes report their episodes."""
-    held = getattr(env, "__dict__", {})
-    return "processes" in held or "env_fns" in held
 
 
 def _name(env: Any) -> str:

@@ -1,28 +1,16 @@
-"""Writes each value that a wrapped script logs immediately, first to the event file, then to mirrors."""
+"""Writes each value that a wrapped script logs immediately, first to the event file, then to the mirror."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from a2perf.runs.event_writer import EventWriter
-
-
-class Mirror(Protocol):
-    """A further destination of logged values."""
-
-    def log(self, tag: str, value: float, step: int) -> None:
-        """Writes one value."""
-
-    def close(self) -> None:
-        """Writes the remaining values and closes the mirror."""
 
 
 class LiveValues:
@@ -30,22 +18,19 @@ class LiveValues:
 
     Attributes:
         refused: values by tag that were not a single number.
-        failures: one sentence per failed mirror.
+        failures: why the mirror was left out.
         training: whether the script is training.
+        mirror: a run of Weights & Biases that gets every value too; None without one.
     """
 
     def __init__(self, folder: Path) -> None:
         self._writer = EventWriter(folder, suffix="wrap")
-        self._mirrors: list[Mirror] = []
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.failures: list[str] = []
         self.training = True
-
-    def add_mirror(self, mirror: Mirror) -> None:
-        """Also sends every further value to ``mirror``; a mirror that fails is removed."""
-        self._mirrors.append(mirror)
+        self.mirror: Any = None
 
     def log(self, tag: str, value: Any, step: int | None = None) -> None:
         """Writes one value.
@@ -63,20 +48,20 @@ class LiveValues:
             position = self.counts[tag] if step is None else int(step)
             self.counts[tag] += 1
             self._writer.scalar(tag, number, max(position, 0))
-        for mirror in list(self._mirrors):
-            self._shielded(mirror, functools.partial(mirror.log, tag, number, position))
+        # The step is a field of its own: the service drops values if the step decreases.
+        self._mirrored("log", {tag: number, "global_step": position})
 
     def close(self) -> None:
-        """Closes the file and the mirrors."""
+        """Closes the file and the mirror."""
         self._writer.close()
-        for mirror in list(self._mirrors):
-            self._shielded(mirror, mirror.close)
+        self._mirrored("finish")
 
-    def _shielded(self, mirror: Mirror, action: Callable[[], None]) -> None:
+    def _mirrored(self, method: str, *given: Any) -> None:
         try:
-            action()
+            if self.mirror is not None:
+                getattr(self.mirror, method)(*given)
         except Exception as error:  # a failing tracker must not end the run
-            self._mirrors.remove(mirror)
+            self.mirror = None
             self.failures.append(f"a mirror failed and was left out: {type(error).__name__}: {error}")
 
 

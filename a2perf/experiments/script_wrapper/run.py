@@ -22,9 +22,12 @@ from a2perf.experiments.script_wrapper.episode_journal import log_curves, remove
 from a2perf.experiments.script_wrapper.instrument import instrument
 from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, ScriptReport
 from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
-from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.runs.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.conditions import packages_of
 from a2perf.runs.event_writer import EventWriter
 from a2perf.runs.layout import WRITTEN_ELSEWHERE
+from a2perf.runs.run_record import RUN_FILE, ExperimentRun, config_of, folder_name, user_name
+from a2perf.runs.store import store_folder
 from a2perf.runs.written_files import WrittenFiles, descendants
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
 from a2perf.storage import sha256_of, write_json, write_record
@@ -73,6 +76,41 @@ class Wrapping:
             "--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit,
             *(["--", *self.arguments] if self.arguments else []),
         ]  # fmt: skip
+
+
+def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
+    """Returns the folder of the store for a run with these arguments, always the same, and writes its record there.
+
+    The version is that of the script's repository; the six digits after it distinguish scripts and arguments within
+    one version.
+
+    Raises:
+        UserError: the script does not exist, or the folder cannot be written.
+    """
+    instrument(wanted.script)
+    tagged = autotag(wanted.script.resolve().parent, os.environ)
+    words = "\0".join([sha256_of(wanted.script), *wanted.arguments])
+    version = f"{folder_name(tagged.tag)}-{hashlib.sha256(words.encode()).hexdigest()[:6]}"
+    names = (folder_name(wanted.script.stem), folder_name(wanted.env), version, f"seed_{wanted.seed}")
+    root = store_folder(store).joinpath(*names)
+    if not (root / RUN_FILE).exists():
+        root.mkdir(parents=True, exist_ok=True)
+        record = ExperimentRun(
+            experiment=wanted.script.stem,
+            env_id=wanted.env,
+            seed=wanted.seed,
+            tags=[tagged.tag, *([tagged.pull_request] if tagged.pull_request else [])],
+            user=user_name(),
+            config=config_of(wanted.arguments),
+            source="script",
+            command=wanted.command(),
+            version=version,
+            autotag=tagged,
+            created_at=now(),
+            packages=packages_of([sys.executable]),
+        )
+        write_record(root / RUN_FILE, record)
+    return root
 
 
 def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = False, echo: TextIO | None = None) -> int:
