@@ -72,8 +72,7 @@ def _run_tests(
 ) -> int:  # fmt: skip
     from a2perf.experiments.needs import require_training
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
-    from a2perf.experiments.performance_test.results import suite_of, write_results
-    from a2perf.experiments.performance_test.run_test import run_test
+    from a2perf.experiments.performance_test.run_test import run_test, suite_of, write_results
     from a2perf.runs.store import store_folder
 
     folder = store_folder(store)

@@ -45,9 +45,7 @@ def smoketest(**options: Any) -> int:
     from rich.table import Table
 
     from a2perf.experiments.needs import require_training
-    from a2perf.experiments.smoke_test.pairs import try_pairs
-    from a2perf.experiments.smoke_test.plan import PHASES, plan
-    from a2perf.experiments.smoke_test.results import suite_of, write_results
+    from a2perf.experiments.smoke_test import PHASES, plan, suite_of, try_pairs, write_results
     from a2perf.launch import Conductor, get_launcher
 
     time_limit_s = LaunchOptions(options).resources().wall_s or _TIME_LIMIT_S

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
@@ -81,7 +82,7 @@ class MatrixResult:
 def command_matrix(
     store: Path, command: str, env_ids: Sequence[str], seeds: Sequence[int], *,
     tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None, cwd: Path | None = None,
-    alone: bool = False, environment: Mapping[str, str] | None = None, resources: Resources | None = None,
+    alone: bool = False, environment: Mapping[str, str] = os.environ, resources: Resources | None = None,
 ) -> BenchmarkMatrix:  # fmt: skip
     """Plans the runs of a plain command.
 
@@ -109,37 +110,25 @@ def command_matrix(
         experiment or config_of(words).get("exp_name") or (script.stem if script is not None else Path(words[0]).stem)
     )
     record = tag(folder) if tag is not None else None
-    before = (environment if environment is not None else os.environ).get(TAGS_VARIABLE)
-    tags = joined_tags(before, record)
-    plan = MatrixPlan(
-        experiment=str(name),
-        store_path=os.path.abspath(store),
-        cwd=str(cwd),
-        words=words,
-        code=SubmissionIdentity(
-            name=str(name),
-            path=str(script or cwd),
-            sha256=content_hash(folder, outputs=[store]),
-            git_commit=record.sha if record is not None else None,
-            git_dirty=record.dirty if record is not None else None,
-        ),
-        autotag=record,
-        tags=tags.split(",") if tags else [],
-        wandb_tags=tags,
-        alone=alone,
-        resources=_given(resources),
+    code = SubmissionIdentity(
+        name=str(name),
+        path=str(script or cwd),
+        sha256=content_hash(folder, outputs=[store]),
+        git_commit=record.sha if record is not None else None,
+        git_dirty=record.dirty if record is not None else None,
     )
+    plan = _plan(store, code, record, environment, resources, experiment=str(name), cwd=str(cwd), words=words,
+                 alone=alone)  # fmt: skip
 
-    def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
-        return [(*words, "--env-id", env_id, "--seed", str(seed))]
-
-    return BenchmarkMatrix(plan, _cells(plan, env_ids, seeds, commands))
+    return _matrix(
+        plan, env_ids, seeds, lambda env_id, seed, folder: [(*words, "--env-id", env_id, "--seed", str(seed))]
+    )
 
 
 def submission_matrix(
     store: Path, submission: Path, gin_configs: Sequence[str], env_ids: Sequence[str], seeds: Sequence[int], *,
     flags: Sequence[str] = (), tag: Callable[[Path], AutotagRecord] | None = None, experiment: str | None = None,
-    environment: Mapping[str, str] | None = None, resources: Resources | None = None,
+    environment: Mapping[str, str] = os.environ, resources: Resources | None = None,
 ) -> BenchmarkMatrix:  # fmt: skip
     """Plans the runs of a submission; each one executes all configurations in the given order.
 
@@ -161,27 +150,16 @@ def submission_matrix(
     if not submission.is_dir():
         raise ConfigError(f"the submission folder {submission} does not exist", hint="check --submission")
     identity = identify_submission(submission, root=store)
-    variables = environment if environment is not None else os.environ
-    record = submission_tag(identity, variables) if tag is not None else None
-    tags = joined_tags(variables.get(TAGS_VARIABLE), record)
-    plan = MatrixPlan(
-        experiment=experiment or identity.name,
-        store_path=os.path.abspath(store),
-        cwd=str(Path.cwd()),
-        words=["--submission", str(submission), *(f"--gin-config={name}" for name in gin_configs), *flags],
-        source="submission",
-        code=identity,
-        autotag=record,
-        tags=tags.split(",") if tags else [],
-        wandb_tags=tags,
-        resources=_given(resources),
-    )
+    record = submission_tag(identity, environment) if tag is not None else None
+    words = ["--submission", str(submission), *(f"--gin-config={name}" for name in gin_configs), *flags]
+    plan = _plan(store, identity, record, environment, resources, experiment=experiment or identity.name,
+                 cwd=str(Path.cwd()), words=words, source="submission")  # fmt: skip
 
     def commands(env_id: str, seed: int, folder: Path) -> list[tuple[str, ...]]:
         common = ("--root-dir", str(folder), "--seed", str(seed), *_task_flags(env_id), *flags)
         return [("--submission", str(submission), "--gin-config", name, *common) for name in gin_configs]
 
-    return BenchmarkMatrix(plan, _cells(plan, env_ids, seeds, commands))
+    return _matrix(plan, env_ids, seeds, commands)
 
 
 def run_matrix(
@@ -241,8 +219,20 @@ def is_finished(folder: Path, bundles: int = 1) -> bool:
     return len(states) >= bundles and all(state is RunState.FINISHED for state in states)
 
 
-def _given(resources: Resources | None) -> dict[str, float]:
-    return {} if resources is None else {name: value for name, value in asdict(resources).items() if value}
+def _plan(
+    store: Path, code: SubmissionIdentity, record: AutotagRecord | None, environment: Mapping[str, str],
+    resources: Resources | None, **own: Any,
+) -> MatrixPlan:  # fmt: skip
+    tags = joined_tags(environment.get(TAGS_VARIABLE), record)
+    return MatrixPlan(
+        store_path=os.path.abspath(store),
+        code=code,
+        autotag=record,
+        tags=tags.split(",") if tags else [],
+        wandb_tags=tags,
+        resources={name: value for name, value in asdict(resources or Resources()).items() if value},
+        **own,
+    )
 
 
 def _check_program(plan: MatrixPlan) -> None:
@@ -255,12 +245,10 @@ def _check_program(plan: MatrixPlan) -> None:
         raise UserError(f"--command names {script}, which does not exist", hint=f"give a path relative to {cwd}")
 
 
-def _cells(
-    plan: MatrixPlan,
-    env_ids: Sequence[str],
-    seeds: Sequence[int],
+def _matrix(
+    plan: MatrixPlan, env_ids: Sequence[str], seeds: Sequence[int],
     commands: Callable[[str, int, Path], Sequence[tuple[str, ...]]],
-) -> tuple[MatrixRun, ...]:
+) -> BenchmarkMatrix:  # fmt: skip
     if not env_ids:
         raise UserError("--env-ids is empty", hint="name at least one environment")
     for what, given in (("environment", env_ids), ("seed", seeds)):
@@ -273,7 +261,7 @@ def _cells(
             folder = plan.run_folder(env_id, seed)
             lines = tuple(commands(env_id, seed, folder))
             cells.append(MatrixRun(env_id, seed, lines, folder, folder.relative_to(plan.store).as_posix()))
-    return tuple(cells)
+    return BenchmarkMatrix(plan, tuple(cells))
 
 
 def run_specs(matrix: BenchmarkMatrix, run: MatrixRun, resources: Resources) -> list[RunSpec]:

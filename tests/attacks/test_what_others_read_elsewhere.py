@@ -17,7 +17,8 @@ import pytest
 
 from a2perf import cli
 from a2perf.errors import UserError
-from a2perf.experiments.performance_test import results
+from a2perf.experiments.junit import junit_document
+from a2perf.experiments.performance_test import run_test
 from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.submit import summary_text
 from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
@@ -99,7 +100,7 @@ def test_junit_of_hostile_names_is_xml(noted) -> None:
     run = SimpleNamespace(seed=1, state="failed", values=[0.5], reason=BAD + "\udc80")
     test = SimpleNamespace(name=NAME)
     outcome = SimpleNamespace(test=test, verdict=PerformanceVerdict.FAILED, message=BAD, wall_s=1.0, runs=[run])
-    suite = ElementTree.fromstring(results.junit(cast("Any", [outcome])))
+    suite = ElementTree.fromstring(junit_document(run_test.suite_of(cast("Any", [outcome]))).encode())
     assert not obeyed("".join(suite.itertext()))
     noted("control characters in results for continuous integration", "escaped, XML stays valid")
 

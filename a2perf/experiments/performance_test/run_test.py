@@ -7,16 +7,22 @@ same code resumes after an interruption.
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import math
 import shlex
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 
+from a2perf._version import __version__
 from a2perf.errors import ConfigError
 from a2perf.experiments.benchmark_matrix import (
     BenchmarkMatrix,
@@ -27,6 +33,7 @@ from a2perf.experiments.benchmark_matrix import (
     submission_matrix,
     tagger,
 )
+from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_document
 from a2perf.experiments.needs import missing_package
 from a2perf.experiments.performance_test.condition import PassCondition, PerformanceVerdict
 from a2perf.experiments.performance_test.configuration import PerformanceTest
@@ -37,13 +44,19 @@ from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.files import files_of
 from a2perf.runs.layout import ROLLOUTS, bundle_path
 from a2perf.runs.store import RunStore
-from a2perf.storage import write_json
+from a2perf.storage import write_atomic, write_json
 
 ROLLOUT_COLUMNS = ("rollouts/mean_return", "rollouts/success_rate", "rollouts/mean_length")
 """Columns from the evaluator's episodes of a submission, not from its logs."""
 
 RUNNER = "a2perf.experiments.runners.stable_baselines3"
 _PLANS = ".perftest"
+_SCHEMA = 1
+_OUTCOMES: dict[PerformanceVerdict, Outcome] = {
+    PerformanceVerdict.PASSED: "passed",
+    PerformanceVerdict.OPEN: "error",
+}
+"""All other verdicts are failures."""
 
 
 @dataclass
@@ -279,11 +292,7 @@ def _matrix(test: PerformanceTest, store: Path) -> BenchmarkMatrix:
 
 def _training_file(test: PerformanceTest, store: Path) -> Path:
     """Writes the configuration of the runner; the file name contains its hash, so another budget is another run."""
-    import dataclasses
-    import hashlib
-    import json
-
-    content = dataclasses.asdict(test.training) if test.training is not None else {}
+    content = asdict(test.training) if test.training is not None else {}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:12]
     path = store.absolute() / _PLANS / f"{test.study_name}-{digest}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -315,3 +324,55 @@ def _message(test: PerformanceTest, verdict: PerformanceVerdict, met: int, missi
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def as_json(outcome: TestOutcome) -> dict[str, Any]:
+    """Returns the record of a test."""
+    test, condition = outcome.test, outcome.test.condition
+    return {
+        "schema": _SCHEMA,
+        "a2perf_version": __version__,
+        "name": test.name,
+        "study_name": test.study_name,
+        "env": test.env,
+        "verdict": outcome.verdict.value,
+        "message": outcome.message,
+        "exit_code": outcome.exit_code,
+        "condition": msgspec.to_builtins(condition),
+        "pass_probability": {f"{rate:g}": condition.pass_probability(rate) for rate in (0.5, 0.8, 0.95)},
+        "n_jobs": test.n_jobs,
+        "version": outcome.version,
+        "host": socket.gethostname(),
+        "started_at": outcome.started_at,
+        "wall_s": round(outcome.wall_s, 3),
+        "runs": [msgspec.to_builtins(run) for run in outcome.runs],
+    }
+
+
+def write_results(folder: Path, outcomes: Sequence[TestOutcome]) -> None:
+    """Writes ``<folder>/<test>/performance_test.json`` of every test and one ``junit.xml`` of all."""
+    for outcome in outcomes:
+        place = folder / outcome.test.name
+        place.mkdir(parents=True, exist_ok=True)
+        write_json(place / "performance_test.json", as_json(outcome))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / "junit.xml", junit_document(suite_of(outcomes)))
+
+
+def suite_of(outcomes: Sequence[TestOutcome]) -> VerdictSuite:
+    """Returns one test case per performance test; a test without a verdict is an error, not a failure."""
+    return VerdictSuite("performance tests", tuple(_case(outcome) for outcome in outcomes))
+
+
+def _case(outcome: TestOutcome) -> VerdictCase:
+    runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
+    return VerdictCase(
+        outcome.test.name,
+        _OUTCOMES.get(outcome.verdict, "failed"),
+        outcome.verdict.value,
+        outcome.message,
+        "\n".join(runs),
+        output="\n".join([outcome.message, *runs]),
+        group="performance",
+        seconds=outcome.wall_s,
+    )

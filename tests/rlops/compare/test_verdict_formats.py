@@ -14,12 +14,11 @@ from junitparser.xunit2 import JUnitXml
 
 from a2perf.cli.github_option import annotate
 from a2perf.errors import ConfigError, UserError
+from a2perf.experiments import smoke_test
 from a2perf.experiments.junit import VerdictCase, VerdictSuite, junit_document, write_junit
-from a2perf.experiments.performance_test import results as performance_test
+from a2perf.experiments.performance_test import run_test as performance_test
 from a2perf.experiments.performance_test.condition import PerformanceVerdict
-from a2perf.experiments.smoke_test import results as smoke_test
-from a2perf.experiments.smoke_test.pairs import PairOutcome, SmokePhase
-from a2perf.experiments.smoke_test.plan import SmokePair
+from a2perf.experiments.smoke_test import PairOutcome, SmokePair, SmokePhase
 from a2perf.report.github import annotations_of, append_to_summary, suite_markdown
 from a2perf.rlops.compare.comparison import compare_panels
 from a2perf.rlops.compare.request import Group, Request

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.experiments.smoke_test.plan import plan
+from a2perf.experiments.smoke_test import plan
 
 
 def smoketest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,8 @@
-"""Runs a smoke test: each pair in separate processes, phase by phase; a failure does not stop the other pairs."""
+"""Smoke tests: every algorithm and submission runs in every environment, independent of its performance.
+
+The pairs are the cross product without those of incompatible spaces. Each runs in separate processes, phase by phase; a
+failure does not stop the other pairs.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,123 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from a2perf.domains.registry import packaged_gin_file
+from a2perf._version import __version__
+from a2perf.domains.registry import domains, packaged_gin_file
+from a2perf.errors import UserError, did_you_mean
+from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_document
+from a2perf.experiments.needs import find_submission
+from a2perf.experiments.runners.environments import resolve_env_id
 from a2perf.experiments.runners.smoke import PHASES_FILE
-from a2perf.experiments.smoke_test.plan import PHASES, SmokePair
 from a2perf.launch import QUEUE_FILE, Conductor, Resources, RunCommand, RunEvent, RunSpec, State
 from a2perf.launch.outcomes import read_manifest
 from a2perf.records import RunState
 from a2perf.runs.layout import bundle_path
+from a2perf.storage import write_atomic, write_json
 
 _RUNNER = "a2perf.experiments.runners.smoke"
 _TAIL_LINES = 12
+SCHEMA = 1
+_OUTCOMES: dict[str, Outcome] = {"passed": "passed", "failed": "failed"}
+"""All other results of a phase are skipped test cases."""
+
+ACTION_SPACES: dict[str, tuple[str, ...]] = {
+    "a2c": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "ddpg": ("Box",),
+    "dqn": ("Discrete",),
+    "ppo": ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    "sac": ("Box",),
+    "td3": ("Box",),
+}
+"""Action spaces that each algorithm of Stable-Baselines3 supports."""
+
+OBSERVATION_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
+"""Observation spaces that its policies support."""
+
+PHASES = ("construct", "train", "record", "reload")
+
+
+@dataclass(frozen=True)
+class SmokePair:
+    """One algorithm or submission in one environment.
+
+    Attributes:
+        what: name of the algorithm, or of the submission's folder.
+        env: environment id, or task of a submission.
+        submission: the folder; None for an algorithm.
+        domain: domain of a submission's task.
+        env_id: environment id of a submission's task.
+        excluded: why the pair is not tested; empty if it is.
+    """
+
+    what: str
+    env: str
+    submission: Path | None = None
+    domain: str = ""
+    env_id: str = ""
+    excluded: str = ""
+
+    @property
+    def key(self) -> str:
+        """Name of the pair for files and lists."""
+        return f"{self.what}-{self.env}".replace("/", "_")
+
+
+def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[str]) -> list[SmokePair]:
+    """Returns every pair, including excluded ones.
+
+    Raises:
+        UserError: an algorithm, submission or environment is unknown.
+    """
+    for name in algorithms:
+        if name not in ACTION_SPACES:
+            raise UserError(
+                f"{name!r} is not an algorithm of the smoke test{did_you_mean(name, ACTION_SPACES)}",
+                hint=f"choose one of: {', '.join(ACTION_SPACES)}",
+            )
+    submissions = [find_submission(folder) for folder in submissions]
+    for folder in submissions:
+        if not folder.is_dir():
+            raise UserError(f"the submission {folder} is not a folder", hint="check --submissions")
+    pairs = []
+    for env in envs:
+        domain, task, env_id = _task_of(env)
+        action, observation = ("", "")
+        if algorithms:
+            action, observation = _spaces_of(env)
+        for name in algorithms:
+            reason = ""
+            if action not in ACTION_SPACES[name]:
+                reason = f"{name} cannot act in a {action} space"
+            elif observation not in OBSERVATION_SPACES:
+                reason = f"{name} cannot read a {observation} space"
+            pairs.append(SmokePair(name, env, excluded=reason))
+        for folder in submissions:
+            reason = "" if domain else f"{env} does not belong to a domain of a2perf"
+            pairs.append(SmokePair(folder.resolve().name, task or env, folder, domain, env_id, reason))
+    return pairs
+
+
+def _spaces_of(env: str) -> tuple[str, str]:
+    """Returns the kinds of the action and of the observation space."""
+    import gymnasium
+
+    made = gymnasium.make(resolve_env_id(env)[0], disable_env_checker=True)
+    try:
+        return type(made.action_space).__name__, type(made.observation_space).__name__
+    finally:
+        made.close()
+
+
+def _task_of(env: str) -> tuple[str, str, str]:
+    """Returns domain, task and id for a task's name or an environment's id; ``""`` for unknown ones."""
+    for domain in domains().values():
+        for task in domain.tasks:
+            if env in (task.name, task.env_id):
+                return domain.name, task.name, task.env_id
+    return "", "", ""
 
 
 @dataclass
@@ -90,7 +198,11 @@ def try_pairs(
         remaining[key] -= 1
         if not remaining[key]:
             failed |= outcome.has_failed
-            say(f"  {_line(outcome)}")
+            phases = outcome.phases.items()
+            parts = [
+                f"{name} {phase.result}" + (f" ({phase.reason})" if phase.reason else "") for name, phase in phases
+            ]
+            say(f"  {outcome.pair.what} on {outcome.pair.env}: {', '.join(parts)}")
 
     with tempfile.TemporaryDirectory(prefix="a2perf-smoke-") as temporary:
         queue_file = Path(temporary) / QUEUE_FILE
@@ -118,13 +230,14 @@ def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) ->
         words = ("--algorithm", pair.what, "--env-id", pair.env, "--folder", str(place), "--steps", str(steps))
         return [RunSpec(pair.key, command(_RUNNER, *words), {"pair": pair.key, "phases": list(PHASES)})]
     specs: list[RunSpec] = []
+    own = f"{pair.env}/inference.gin"  # of the task; some have only that of the domain
     common = ("--submission", str(pair.submission), "--root-dir", str(place / "run"), "--task", pair.env,
               "--domain", pair.domain, "--force")  # fmt: skip
     plans: list[tuple[tuple[str, ...], list[str]]] = [
         (("a2perf", "check", str(pair.submission), "--env-id", pair.env_id, "--train-limit", "5"), ["construct"]),
         (("a2perf", "run", *common, "--gin-config", "training.gin",
           "--gin-bindings", f"Submission.train_time_limit_s = {min(20.0, time_limit_s / 2)}"), ["train"]),
-        (("a2perf", "run", *common, "--gin-config", _inference_config(pair),
+        (("a2perf", "run", *common, "--gin-config", own if packaged_gin_file(pair.domain, own) else "inference.gin",
           "--gin-bindings", "Submission.num_inference_steps = 10",
           "--gin-bindings", "Submission.num_inference_episodes = 1",
           "--gin-bindings", "Submission.record_videos = 1"), ["record", "reload"]),
@@ -134,12 +247,6 @@ def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) ->
         key = f"{pair.key}:{phases[0]}"
         specs.append(RunSpec(key, command(*argv), {"pair": pair.key, "phases": phases}, after=after))
     return specs
-
-
-def _inference_config(pair: SmokePair) -> str:
-    """Returns the packaged configuration of the pair's task or, if it has none, of the domain."""
-    own = f"{pair.env}/inference.gin"
-    return own if packaged_gin_file(pair.domain, own) else "inference.gin"
 
 
 def _take(outcome: PairOutcome, event: RunEvent, place: Path) -> None:
@@ -185,9 +292,30 @@ def _tail(place: Path) -> str:
     return " | ".join(lines[-_TAIL_LINES:])[-400:]
 
 
-def _line(outcome: PairOutcome) -> str:
-    parts = [
-        f"{name} {phase.result}" + (f" ({phase.reason})" if phase.reason else "")
-        for name, phase in outcome.phases.items()
+def write_results(folder: Path, outcomes: Sequence[PairOutcome]) -> None:
+    """Writes the results for other programs: ``smoke_test.json`` and JUnit XML."""
+    rows = [
+        {
+            "what": outcome.pair.what,
+            "env": outcome.pair.env,
+            "excluded": outcome.pair.excluded,
+            "phases": {name: asdict(phase) for name, phase in outcome.phases.items()},
+        }
+        for outcome in outcomes
     ]
-    return f"{outcome.pair.what} on {outcome.pair.env}: {', '.join(parts)}"
+    write_json(folder / "smoke_test.json", {"schema": SCHEMA, "a2perf_version": __version__, "pairs": rows})
+    write_atomic(folder / "junit.xml", junit_document(suite_of(outcomes)))
+
+
+def suite_of(outcomes: Sequence[PairOutcome]) -> VerdictSuite:
+    """Returns one test case per phase and pair; excluded and impossible ones are marked as skipped."""
+    cases = []
+    for outcome in outcomes:
+        what, env, excluded = outcome.pair.what, outcome.pair.env, outcome.pair.excluded
+        if excluded:
+            cases.append(VerdictCase(env, "skipped", "excluded", excluded, group=what))
+        for name, phase in outcome.phases.items():
+            result = _OUTCOMES.get(phase.result, "skipped")
+            reason = phase.reason or (phase.result if result == "skipped" else "")
+            cases.append(VerdictCase(f"{env}: {name}", result, phase.result, reason, group=what, seconds=phase.seconds))
+    return VerdictSuite("smoke tests", tuple(cases))
