@@ -112,8 +112,7 @@ class OfflineDataset(Dataset, Tabular):
         return (type(self), (self.path,))
 
     def __repr__(self) -> str:
-        from a2perf.datasets.inspection import describe
-        from a2perf.datasets.text import describe_text
+        from a2perf.datasets.inspection import describe, describe_text
 
         return describe_text(describe(self))
 

@@ -1,8 +1,9 @@
-"""``a2perf datasets``: make, combine, list and inspect offline datasets."""
+"""``a2perf datasets``: generate, combine, list and inspect offline datasets, and sort checkpoints into skill levels."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,55 @@ import click
 import msgspec
 
 from a2perf.cli.extensible import refuse_removed
-from a2perf.datasets import naming
-from a2perf.datasets.text import describe_text, result_text
-from a2perf.submission.options import normalised
+from a2perf.cli.word_lists import removing_command
+from a2perf.datasets import naming, open_dataset
+from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, with_submission
+from a2perf.datasets.combine import combine as combine_datasets
+from a2perf.datasets.generate import generate as generate_dataset
+from a2perf.datasets.generate import level_policies, random_policy, submission_policy
+from a2perf.datasets.inspection import describe, describe_text, levels_text, result_text
+from a2perf.datasets.plan import RANDOM, Confining, PlannedPolicy, dataset_plan
+from a2perf.datasets.reader import list_datasets as all_datasets
+from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
+from a2perf.domains.registry import Task, domains
+from a2perf.errors import ConfigError, did_you_mean
+from a2perf.metrics import protocol
+from a2perf.runs.dataset_notes import Energy
+from a2perf.storage import read_record, write_record
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.run_options import RunOptions, run_options
 
+_RUN_OPTIONS = ("sandbox", "allow_weaker", "python_env", "participant_python")
 _ROOT = click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _FORCE = click.option("--force", is_flag=True, help="Archive the existing dataset and start from scratch.")
+_COUNT = click.IntRange(min=1)
+
+
+def _collecting(function: Any) -> Any:
+    """Adds the options of commands that collect episodes."""
+    for option in reversed((
+        click.option("--episodes", type=_COUNT, default=100, show_default=True, metavar="N",
+                     help="Number of episodes; for skill levels, per checkpoint."),
+        click.option("--processes", type=_COUNT, default=1, show_default=True, metavar="N",
+                     help="Number of rollout workers; the episodes do not depend on it."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+                     help="Root seed."),
+        click.option("--env-arg", "env_args", multiple=True, metavar="K=V",
+                     help="Argument of the environment (JSON value)."),
+        click.option("--checkpoints", metavar="GLOB",
+                     help="Pattern of checkpoints, below the artifacts of a training run."),
+        click.option("--checkpoint-arg", metavar="NAME",
+                     help="Participant argument that gets the path of a checkpoint."),
+        click.option("--participant-args", default="", metavar="K=V,...",
+                     help="Arguments of load_policy(), as strings."),
+        run_options(*_RUN_OPTIONS),
+        click.option("--call-timeout", type=float, default=60.0, metavar="S",
+                     help="Time limit of one call of the policy, in seconds."),
+    )):  # fmt: skip
+        function = option(function)
+    return function
 
 
 @click.group(context_settings=normalised())
@@ -33,31 +76,145 @@ def datasets() -> None:
     """  # noqa: D301
 
 
-@datasets.command(name="combine", context_settings=normalised())
-@click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
-@click.option("--id", "dataset_id", required=True, metavar="NAME", help="Name of the result: namespace/name-v0.")
+@datasets.command(name="generate", context_settings=normalised())
+@click.option("--submission", metavar="DIR|random", help="Submission with the policy; `random` draws random actions.")
+@click.option("--task", metavar="NAME", help="Name of a task, with the protocol's arguments, or id of an environment.")
+@_collecting
 @click.option(
-    "--merge", type=click.Choice(("linear", "binary")), default="linear", show_default=True,
-    help="Combine in one pass or in pairs; the result is the same.",
+    "--id", "dataset_id", metavar="NAME", help="Name, namespace/name-v0. Default: <domain>/<task>/<policy>-v0."
+)
+@click.option(
+    "--root-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Root folder of the training run with the policy.",
+)
+@click.option("--checkpoint", type=int, metavar="N", help="Number of the checkpoint. Default: the last one.")
+@click.option(
+    "--skill-levels", "levels_file", type=click.Path(path_type=Path), metavar="FILE",
+    help="Output of `a2perf datasets skill-levels`; with --level.",
 )  # fmt: skip
+@click.option("--level", type=click.Choice(LEVELS), help="Use checkpoints of this level.")
+@click.option(
+    "--num-checkpoints", type=_COUNT, metavar="N",
+    help="Number of checkpoints, drawn with replacement. Default: the size of the level.",
+)  # fmt: skip
+@click.option(
+    "--info", "infos", multiple=True, metavar="NAME", help="Entry of info to keep, e.g. action_mask; repeatable."
+)
+@click.option(
+    "--action-noise", type=click.FloatRange(min=0), default=0.0, metavar="X",
+    help="Add noise to actions, and keep the policy's action as policy_action: standard deviation of the noise in half "
+    "of the steps, or probability of another discrete action.",
+)  # fmt: skip
+@click.option("--training-energy-kwh", type=float, metavar="KWH", help="Energy of training the policy, if known.")
+@click.option("--description", default="", help="One-sentence description of the dataset.")
+@click.option("--author", default="", help="Author of the dataset, for Minari.")
 @_FORCE
 @_ROOT
 @_JSON
-def combine(
-    names: tuple[str, ...], dataset_id: str, merge: str, force: bool, datasets_path: str | None, as_json: bool
-) -> int:
-    """Combine datasets of one environment into one, and keep the record of their cost."""
-    from a2perf.datasets import open_dataset
-    from a2perf.datasets.combine import combine as put_together
+def generate(**options: Any) -> int:
+    """Generate a dataset: episodes of a policy, or of the checkpoints of a skill level.
 
-    inputs = [open_dataset(name, datasets_path) for name in names]
-    made = put_together(
-        inputs,
-        naming.DatasetId.parse(dataset_id),
-        naming.root_folder(datasets_path),
-        merge=merge,  # type: ignore[arg-type]  # click has checked it
-        force=force,
+    \b
+    Example:
+      a2perf datasets generate --submission my_agent --task synthetic_trot_v1 --episodes 100
+
+    The policy runs in a participant process, as in an evaluation. Run the same command again after an interruption to
+    resume it.
+    """  # noqa: D301
+    levels = None if options["levels_file"] is None else read_record(options["levels_file"], SkillLevels)
+    if (levels is None) != (options["level"] is None):
+        raise ConfigError("--level and --skill-levels need each other", hint="give both, or --submission alone")
+    policies, words = _policies(options, levels)
+    task = _task(options, levels, policies)
+    kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
+    plan = dataset_plan(
+        options["dataset_id"] or f"{task['domain']}/{task['task']}/{words}-v0",
+        *policies,
+        domain=task["domain"],
+        task=task["task"],
+        env_id=task["env_id"],
+        env_kwargs=kwargs,
+        infos=list(options["infos"]),
+        skill_level=options["level"] or "",
+        thresholds={} if levels is None else _thresholds(levels),
+        confining=_confining(options),
+        **{name: options[name] for name in ("episodes", "seed", "action_noise", "description", "author")},
     )
+    with RunProgress(quiet=options["as_json"]) as progress:
+        made = generate_dataset(
+            plan, naming.root_folder(options["datasets_path"]), processes=options["processes"],
+            force=options["force"], progress=progress,
+        )  # fmt: skip
+    _print(msgspec.to_builtins(made.record), options["as_json"], result_text(made))
+    return 0
+
+
+@datasets.command(name="skill-levels", context_settings=normalised())
+@click.argument("root_dirs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ROOT_DIR...")
+@click.option(
+    "--submission", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the submission, if it moved."
+)
+@_collecting
+@click.option(
+    "--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True,
+    help="Statistic used to rank checkpoints by return.",
+)  # fmt: skip
+@click.option(
+    "--thresholds", type=click.Choice(RULES), default="sigma", show_default=True,
+    help="sigma: mean and standard deviation over the checkpoints; references: the task's random and expert scores; "
+    "quantiles: of the checkpoints.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("skill_levels.json"), show_default=True,
+    metavar="FILE", help="File of the levels, for `generate`.",
+)  # fmt: skip
+@_JSON
+def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
+    """Evaluate the checkpoints of training runs and sort them into novice, intermediate and expert.
+
+    ROOT_DIR is the --root-dir of a training run, or a folder with several. Results are stored beside each training run
+    in checkpoint_evaluation/evaluation.json; a checkpoint is evaluated only once.
+    """
+    extra = parse_participant_args(options["participant_args"])
+    evaluations, remarks = [], []
+    with RunProgress(quiet=options["as_json"]) as progress:
+        for training in find_trainings(root_dirs):
+            found, notes = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
+            policies, more = with_submission(training, found, options["submission"], extra)
+            remarks += [*notes, *more]
+            manifest = training.manifest
+            kwargs = {
+                **evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs),
+                **_json_pairs(options["env_args"]),
+            }
+            evaluations.append(
+                evaluate(
+                    training, policies, env_kwargs=kwargs, episodes=options["episodes"], seed=options["seed"],
+                    processes=options["processes"], progress=progress, confining=_confining(options),
+                )
+            )  # fmt: skip
+    levels = cut(evaluations, rule=options["thresholds"], measure=options["measure"], remarks=remarks)
+    write_record(options["output"], levels)
+    _print(msgspec.to_builtins(levels), options["as_json"], levels_text(levels))
+    return 0
+
+
+@datasets.command(
+    name="combine", context_settings=normalised(),
+    cls=removing_command({"--merge": "leave it out: all parts are joined in one pass, with the same result"}),
+)  # fmt: skip
+@click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
+@click.option("--id", "dataset_id", required=True, metavar="NAME", help="Name of the result: namespace/name-v0.")
+@_FORCE
+@_ROOT
+@_JSON
+def combine(names: tuple[str, ...], dataset_id: str, force: bool, datasets_path: str | None, as_json: bool) -> int:
+    """Combine datasets of one environment into one, and keep the record of their cost."""
+    inputs = [open_dataset(name, datasets_path) for name in names]
+    name, root = naming.DatasetId.parse(dataset_id), naming.root_folder(datasets_path)
+    made = combine_datasets(inputs, name, root, force=force)
     _print(msgspec.to_builtins(made.record), as_json, result_text(made))
     return 0
 
@@ -67,8 +224,6 @@ def combine(
 @_JSON
 def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     """List all datasets."""
-    from a2perf.datasets.reader import list_datasets as all_datasets
-
     found = all_datasets(datasets_path)
     lines = [
         f"{row['dataset_id']}  "
@@ -79,38 +234,128 @@ def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     return 0
 
 
-@datasets.command(name="inspect", context_settings=normalised())
+@datasets.command(
+    name="inspect", context_settings=normalised(),
+    cls=removing_command({"--picture": "a2perf.open_dataset(NAME).plot().savefig(FILE)"}),
+)  # fmt: skip
 @click.argument("name", metavar="NAME_OR_FOLDER")
-@click.option(
-    "--picture",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Plot the returns into a .svg, .png or .pdf file.",
-)
 @_ROOT
 @_JSON
-def inspect(name: str, picture: Path | None, datasets_path: str | None, as_json: bool) -> int:
+def inspect(name: str, datasets_path: str | None, as_json: bool) -> int:
     """Show episodes, returns, spaces, policies and cost of a dataset."""
-    from a2perf.datasets import inspection, open_dataset
-
-    data = open_dataset(name, datasets_path)
-    found = inspection.describe(data)
-    if picture is not None:
-        inspection.draw(data, picture)
+    found = describe(open_dataset(name, datasets_path))
     _print(found, as_json, describe_text(found))
     return 0
+
+
+refuse_removed(datasets, "datasets.")
 
 
 def _print(found: Any, as_json: bool, text: str) -> None:
     click.echo(json.dumps(found, indent=2) if as_json else text)
 
 
-def _add_commands() -> None:
-    from a2perf.cli.datasets_making import generate, skill_levels
+def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list[PlannedPolicy], str]:
+    """Returns the policies, and the last part of the default name of the dataset."""
+    folder = options["submission"]
+    if levels is not None:
+        draws = options["num_checkpoints"] or len(levels.of(options["level"]))
+        given = None if folder is None else _folder(folder)
+        draws = min(draws, options["episodes"])
+        return level_policies(levels, options["level"], draws, options["seed"], given), options["level"]
+    arguments = parse_participant_args(options["participant_args"])
+    known = options["training_energy_kwh"]
+    energy = None if known is None else Energy(kwh=known, provenance="given", method="--training-energy-kwh")
+    if options["root_dir"] is not None:
+        training = find_trainings([options["root_dir"]])[0]
+        found, _ = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
+        chosen = found[-1]
+        if options["checkpoint"] is not None:
+            numbers = {checkpoint.number: checkpoint for checkpoint in found}
+            if options["checkpoint"] not in numbers:
+                raise ConfigError(
+                    f"{training.name} has no checkpoint {options['checkpoint']}",
+                    hint=f"it has {', '.join(map(str, numbers))}",
+                )
+            chosen = numbers[options["checkpoint"]]
+        given = None if folder is None else _folder(folder)
+        (policy,), _ = with_submission(training, [chosen], given, arguments)
+        if energy is not None:
+            policy.training_energy = energy
+        return [policy], Path(policy.submission).resolve().name
+    if folder is None:
+        raise ConfigError("no policy was given", hint="give --submission, --root-dir, or --skill-levels with --level")
+    if folder == RANDOM:
+        return [random_policy()], RANDOM
+    where = _folder(folder)
+    return [submission_policy(where, arguments, energy)], where.resolve().name
 
-    datasets.add_command(generate)
-    datasets.add_command(skill_levels)
-    refuse_removed(datasets, "datasets.")
+
+def _task(options: dict[str, Any], levels: SkillLevels | None, policies: list[PlannedPolicy]) -> dict[str, Any]:
+    if options["task"] is not None:
+        return _named_task(options["task"])
+    if levels is not None:
+        return {name: getattr(levels, name) for name in ("domain", "task", "env_id", "env_kwargs")}
+    if options["root_dir"] is not None:
+        manifest = find_trainings([options["root_dir"]])[0].manifest
+        kwargs = evaluation_kwargs(manifest.task, str(manifest.env_id), manifest.env_kwargs)
+        return {"domain": manifest.domain, "task": manifest.task, "env_id": manifest.env_id, "env_kwargs": kwargs}
+    raise ConfigError("no task was given", hint="add --task NAME; `a2perf envs list` shows the tasks")
 
 
-_add_commands()
+def _named_task(name: str) -> dict[str, Any]:
+    by_name: dict[str, tuple[str, Task]] = {}
+    for domain in domains().values():
+        for task in domain.tasks:
+            by_name.setdefault(task.name, (domain.name, task))
+        for environment in domain.environments:
+            if name in (environment.id, *environment.aliases):
+                return {"domain": domain.name, "task": environment.id, "env_id": environment.id, "env_kwargs": {}}
+    if name not in by_name:
+        raise ConfigError(
+            f"there is no task {name!r}{did_you_mean(name, by_name)}", hint="`a2perf envs list` shows the tasks"
+        )
+    owner, found = by_name[name]
+    kwargs = evaluation_kwargs(found.name, found.env_id, found.kwargs)
+    return {"domain": owner, "task": found.name, "env_id": found.env_id, "env_kwargs": kwargs}
+
+
+def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the environment arguments of a task in an evaluation: the protocol's, if the protocol has the task.
+
+    Args:
+        task: name of the task.
+        env_id: environment of the task.
+        kwargs: arguments that the protocol may override.
+    """
+    wanted = protocol.protocol_task(task, env_id)
+    return {**kwargs, **({} if wanted is None else wanted.env_kwargs)}
+
+
+def _folder(given: str) -> Path:
+    folder = Path(given).expanduser()
+    if not (folder / "inference.py").is_file():
+        raise ConfigError(f"{given} is not a submission: it has no inference.py", hint="give a submission's folder")
+    return folder
+
+
+def _json_pairs(pairs: tuple[str, ...]) -> dict[str, Any]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise ConfigError(f"--env-arg {pair!r} is not name=value", hint="write --env-arg mode=train")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _thresholds(levels: SkillLevels) -> dict[str, Any]:
+    return {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)}
+
+
+def _confining(options: dict[str, Any]) -> Confining:
+    chosen = RunOptions({name: options[name] for name in _RUN_OPTIONS})
+    return Confining(**chosen.settings(), call_timeout_s=options["call_timeout"])

@@ -118,7 +118,7 @@ class _Team:
         for number in range(self._size):
             with (logs / f"worker_{number}.log").open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "a2perf.datasets.worker", str(self._work)],
+                    [sys.executable, "-P", "-m", "a2perf.datasets.rollout_worker", str(self._work)],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                 )  # fmt: skip
             self._processes.append(process)

@@ -1,19 +1,17 @@
 """Combines datasets of one environment; the result records the energy of each source.
 
-Episodes keep their order and are copied unchanged. Linear and binary merging give the same content. Linear merging
-reads all inputs in one pass; binary merging joins pairs repeatedly and needs space for intermediate files.
+Episodes keep their order and are copied unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from a2perf.datasets import assembly, naming
-from a2perf.datasets.assembly import DatasetResult, Part
+from a2perf.datasets.assembly import DatasetResult
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.reader import Dataset
 from a2perf.datasets.records import DatasetRecord, PolicyRecord, SourceRecord, together
@@ -21,14 +19,11 @@ from a2perf.datasets.space_json import differences
 from a2perf.errors import UserError
 from a2perf.storage import read_record
 
-Merge = Literal["linear", "binary"]
 _SAME = ("env_id", "env_kwargs", "env_fingerprint", "domain", "task", "infos")
 """Fields that have to agree; episodes with and without action noise differ in ``infos``."""
 
 
-def combine(
-    inputs: Sequence[Dataset], name: DatasetId, root: Path, *, merge: Merge = "linear", force: bool = False
-) -> DatasetResult:
+def combine(inputs: Sequence[Dataset], name: DatasetId, root: Path, *, force: bool = False) -> DatasetResult:
     """Combines datasets.
 
     Args:
@@ -46,14 +41,10 @@ def combine(
     records = [_record(data) for data in inputs]
     for data, record in zip(inputs[1:], records[1:], strict=True):
         _require_same(inputs[0], records[0], data, record)
-    target, work = naming.dataset_folder(root, name), assembly.work_folder(root, name)
-    if target.exists() and not force:
+    if naming.dataset_folder(root, name).exists() and not force:
         raise UserError(f"the dataset {name} already exists", hint="give another --id, or add --force to replace it")
-    assembly.remove(work)
+    assembly.remove(assembly.work_folder(root, name))
     policies, renumbered = _policies(records)
-    parts: list[Part] = [(data.file, numbers) for data, numbers in zip(inputs, renumbered, strict=True)]
-    if merge == "binary":
-        parts = _halved(parts, work / "parts")
     levels = {record.skill_level for record in records}
     first = records[0]
     count = sum(record.episodes for record in records)
@@ -65,7 +56,7 @@ def combine(
     return assembly.assemble(
         root,
         name,
-        parts,
+        [(data.file, numbers) for data, numbers in zip(inputs, renumbered, strict=True)],
         (inputs[0].observation_space, inputs[0].action_space),
         metadata,
         policies=policies,
@@ -121,19 +112,3 @@ def _policies(records: Sequence[DatasetRecord]) -> tuple[list[PolicyRecord], lis
             numbers[place] = list(found).index(key)
         renumbered.append(numbers)
     return list(found.values()), renumbered
-
-
-def _halved(parts: list[Part], folder: Path) -> list[Part]:
-    """Joins pairs of files until two are left."""
-    round_number = 0
-    while len(parts) > 2:
-        pairs = []
-        for place in range(0, len(parts), 2):
-            if place + 1 == len(parts):
-                pairs.append(parts[place])
-                continue
-            target = folder / f"round_{round_number}" / f"{place:05d}.hdf5"
-            assembly.join(parts[place : place + 2], target)
-            pairs.append((target, None))
-        parts, round_number = pairs, round_number + 1
-    return parts

@@ -1,17 +1,26 @@
 """Collects blocks of episodes: the policy runs in its participant process, the environment in this one.
 
+``python -m a2perf.datasets.rollout_worker FOLDER`` collects blocks of the plan in a working folder. It reads their
+numbers from standard input, one per line, and answers with JSON lines on standard output: one per episode, then
+``done`` or a failure. It exits as soon as its input ends, so no worker outlives its parent process.
+
 A finished block consists of two files, which are written atomically: its episodes (if they are kept), then its record.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import queue
 import shutil
+import sys
+import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import msgspec
 import numpy as np
@@ -19,13 +28,14 @@ import numpy as np
 from a2perf.datasets import hdf5_file
 from a2perf.datasets.hdf5_file import Array, EpisodeArrays
 from a2perf.datasets.noise import POLICY_ACTION, ActionNoise
-from a2perf.datasets.plan import RANDOM, Block, Plan, PlannedPolicy, episode_seed
+from a2perf.datasets.plan import PLAN_FILE, RANDOM, Block, Plan, PlannedPolicy, episode_seed
 from a2perf.datasets.space_json import flatten
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError, did_you_mean
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, Record, RunState, SandboxRecord
-from a2perf.storage import write_record
+from a2perf.storage import read_record, write_record
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.rollouts import ParticipantPolicy, Policy, rollout
@@ -264,3 +274,48 @@ class RecordingEnvironment:
             if kept.dtype.kind not in "biuf":
                 raise UserError(f"the info {entry!r} is not an array of numbers", hint="remove it from --info")
             self._rows.setdefault(f"infos/{entry}", []).append(kept)
+
+
+def main() -> None:
+    """Collects the requested blocks."""
+    work = Path(sys.argv[1])
+    # An environment may print. Its output goes to standard error, because it would corrupt the JSON lines.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    wanted: queue.Queue[int] = queue.Queue()
+    threading.Thread(target=_listen, args=(wanted,), daemon=True).start()
+    try:
+        plan = read_record(work / PLAN_FILE, Plan)
+        rollouts = RolloutWorker(work, plan)
+        _say(answers, {"kind": "ready"})
+        while True:
+            rollouts.collect(plan.blocks[wanted.get()], lambda episode: _say(answers, _summary(episode)))
+            _say(answers, {"kind": "done"})
+    except ParticipantFailure as error:
+        _say(answers, {"kind": "participant", "failure": msgspec.to_builtins(error.failure)})
+    except UserError as error:
+        _say(answers, {"kind": "user", "message": error.message, "hint": error.hint, "status": int(error.exit_code)})
+    except BrokenPipeError:
+        pass
+    except Exception:
+        _say(answers, {"kind": "bug", "traceback": traceback.format_exc()})
+
+
+def _listen(wanted: queue.Queue[int]) -> None:
+    for line in sys.stdin:
+        wanted.put(int(line))
+    # From this thread sys.exit would end only the thread.
+    os._exit(0)
+
+
+def _say(stream: TextIO, message: dict[str, Any]) -> None:
+    stream.write(json.dumps(message) + "\n")
+    stream.flush()
+
+
+def _summary(episode: Episode) -> dict[str, Any]:
+    return {"kind": "episode", "index": episode.index, "return": episode.episode_return, "length": episode.length}
+
+
+if __name__ == "__main__":
+    main()

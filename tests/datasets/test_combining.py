@@ -1,4 +1,4 @@
-"""Combining: the same episodes whichever way they are merged, costs that add up, and refusals by name."""
+"""Combining: all episodes, costs that add up, and refusals by name."""
 
 from __future__ import annotations
 
@@ -50,9 +50,6 @@ def test_episodes_and_costs_of_all_are_in_the_result(write: Write, tmp_path: Pat
     assert record.cost.training_sample_cost_kwh == pytest.approx((1.0 + 3.0 + 2.0) / 3)
     assert [source.dataset_id for source in record.sources] == ["toys/a-v0", "toys/b-v0", "toys/c-v0", "toys/d-v0"]
     assert sum(source.steps for source in record.sources) == record.steps == 13
-    binary = combine(parts, DatasetId.parse("toys/pairs-v0"), tmp_path / "datasets", merge="binary")
-    assert binary.record.content_sha256 == record.content_sha256
-    assert problems_of(Dataset(binary.folder / "data")) == []
     with pytest.raises(UserError, match="the dataset toys/all-v0 already exists"):
         combine(parts, DatasetId.parse("toys/all-v0"), tmp_path / "datasets")
 
