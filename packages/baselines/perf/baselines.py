@@ -191,8 +191,8 @@ def environment_rate(env_id: str, steps: int = 2000) -> float:
     A robot that only stands touches the ground with all feet for 600 steps, which costs more than the steps of one that
     walks and falls.
     """
-    from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
     from a2perf.domains.tfa.suite_gym import make_environment
+    from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
     kwargs = {"mode": "test"} if env_id == TROT else {}
     with make_environment(env_id, kwargs) as env:

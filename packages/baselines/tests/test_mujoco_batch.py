@@ -8,13 +8,13 @@ pytest.importorskip("numba", reason="the batch is compiled")
 
 from a2perf.domains.quadruped_locomotion.mujoco_model import TwinPhysics, model_xml  # noqa: E402
 from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv  # noqa: E402
-from a2perf.domains.quadruped_locomotion.residual_control import (  # noqa: E402
-    ResidualControl,
-    ResidualControlWrapper,
-)
 from a2perf.domains.quadruped_locomotion.robot import DEFAULT_JOINT_POSE  # noqa: E402  # noqa: E402
 from a2perf.errors import ConfigError  # noqa: E402
 from a2perf_baselines.quadruped_locomotion.mujoco_batch import MuJoCoBatch, Variation  # noqa: E402
+from a2perf_baselines.quadruped_locomotion.residual_control import (  # noqa: E402
+    ResidualControl,
+    ResidualControlWrapper,
+)
 
 # in the group that runs where a training run's packages are; the first run compiles for half a minute
 pytestmark = pytest.mark.group("sb3")

@@ -84,7 +84,7 @@ def test_a_resumed_training_is_the_uninterrupted_one_and_its_actor_acts(
 @TRAINS
 def test_numpy_computes_what_pytorch_computed() -> None:
     torch = pytest.importorskip("torch")
-    from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
+    from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
     model = importlib.import_module("model").RobotPolicy(148, 20, (16, 8), -1.0, 0)
     with torch.no_grad():

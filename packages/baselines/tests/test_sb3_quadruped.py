@@ -112,7 +112,7 @@ def test_settings_of_the_zoo_make_a_model(train, name: str) -> None:
 def test_the_policy_acts_in_the_environment(train, repository: Path, name: str) -> None:
     import gymnasium
 
-    from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
+    from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
     artifacts = train(name, total_steps="32", scale="0.25")
     assert ResidualControl.read(artifacts / "policy") == ResidualControl(scale=0.25, differences=False)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
 from a2perf.errors import ConfigError
+from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
 FILE = "actor.npz"
 BOUND = 5.0  # of normalised observations

@@ -11,9 +11,9 @@ from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion.environment import build_imitation_env
-from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl, ResidualControlWrapper
 from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv
 from a2perf_baselines.quadruped_locomotion.mujoco_batch import CompletedEpisodes, RobotStep
+from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl, ResidualControlWrapper
 
 
 class BulletRobots:

@@ -13,8 +13,8 @@ import torch
 from actor import BOUND, Actor
 from torch import Tensor, nn
 
-from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
 from a2perf_baselines.learning.torch.ppo import ActorCritic, RunningNormalization
+from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
 MOTORS = 12
 

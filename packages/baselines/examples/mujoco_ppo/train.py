@@ -25,11 +25,11 @@ from evaluation import evaluate_in_pybullet, evaluate_in_twin, twin_physics
 from model import RobotPolicy
 
 from a2perf.domains.arguments import one_of
-from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
 from a2perf.submission.participant.adapters.origin import record_environment
 from a2perf_baselines import learning
 from a2perf_baselines.learning.torch.ppo import PPO, PPOSettings, Update
 from a2perf_baselines.quadruped_locomotion.mujoco_batch import MuJoCoBatch, RobotStep, Variation
+from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
 CURVE = "curve.csv"
 COLUMNS = ("steps", "seconds", "processor_s", "training_return", "training_length", "twin_return", "pybullet_return")

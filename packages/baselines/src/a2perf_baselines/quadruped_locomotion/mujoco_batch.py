@@ -22,7 +22,6 @@ from a2perf.domains.quadruped_locomotion.mujoco_model import DEFAULT_PHYSICS, Tw
 from a2perf.domains.quadruped_locomotion.mujoco_twin import import_mujoco, step_address
 from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
 from a2perf.domains.quadruped_locomotion.reference import TARGET_STEPS
-from a2perf.domains.quadruped_locomotion.residual_control import DIFFERENCES_SIZE, ResidualControl
 from a2perf.domains.quadruped_locomotion.robot import (
     CHASSIS_GROUP,
     CONTROL_STEP,
@@ -42,6 +41,7 @@ from a2perf_baselines.quadruped_locomotion.mujoco_batch_arrays import (
     new_robots,
     new_step_arrays,
 )
+from a2perf_baselines.quadruped_locomotion.residual_control import DIFFERENCES_SIZE, ResidualControl
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def contract(folder: str = "policy", *, algorithm: str | type[BaseAlgorithm]) ->
         folder: of the policy, relative to ``ROOT_DIR`` or else to the submission.
         algorithm: the class, or its name: ``"PPO"``.
     """
-    from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl
+    from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 
     control = ResidualControl()
     load, normalize, infer = sb3.contract(

@@ -14,7 +14,6 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecNormalize
 
-from a2perf.domains.quadruped_locomotion.residual_control import ResidualControl, ResidualControlWrapper
 from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv
 from a2perf.domains.registry import all_environments
 from a2perf.domains.tfa.suite_gym import make_environment
@@ -22,6 +21,7 @@ from a2perf.errors import UserError
 from a2perf_baselines import learning
 from a2perf_baselines.learning.sb3.environments import GymnasiumVecEnv
 from a2perf_baselines.learning.sb3.training_callback import TrainingCallback
+from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl, ResidualControlWrapper
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.quadruped_locomotion.residual_control import MOTORS, ResidualControl
 from a2perf.domains.quadruped_locomotion.sensors import OBSERVATION_SIZE
 from a2perf.errors import UserError
 from a2perf_baselines import learning
 from a2perf_baselines.learning.tf_agents import frameworks  # noqa: F401  before TF-Agents
+from a2perf_baselines.quadruped_locomotion.residual_control import MOTORS, ResidualControl
 
 from a2perf.domains.tfa.py_environment import array_specs  # isort: skip
 from a2perf.domains.tfa.spaces import specs_of  # isort: skip
