@@ -13,25 +13,28 @@ from collections.abc import Sequence
 import click
 
 from a2perf._version import __version__
-from a2perf.cli.error_text import usage_text
 from a2perf.cli.extensible import ExtensibleGroup, distributions
 from a2perf.constants import ExitCode
-from a2perf.errors import UserError, with_hint
+from a2perf.errors import UserError, did_you_mean, with_hint
 from a2perf.submission.options import normalised
+from a2perf.submission.run_services import moved
 from a2perf.terminal import guarded
 
 _LINE_BREAK = re.compile(r"\n(?=\S)")
+_SUGGESTION = re.compile(r"\.? \(?(Did you mean|Possible options:) (.*?)[?)]?$", re.DOTALL)
+_OTHER_NAMES = re.compile(r"('--[\w-]+')(?: / '--[\w-]+')+")
+_EXTRA = re.compile(r"got unexpected extra arguments? \((\S+)")
 _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "demo": ("a2perf.cli.demo:demo", "See everything at work: evaluate, train, report."),
         "run": ("a2perf.cli.run:run", "Run a submission, or an experiment of many runs."),
-        "status": ("a2perf.cli.status:status", "Show the progress of an experiment."),
+        "status": ("a2perf.cli.experiment:status", "Show the progress of an experiment."),
         "submit": ("a2perf.cli.submit:submit_command", "Run a whole protocol into one scored bundle."),
         "wrap": ("a2perf.cli.wrap:wrap", "Run a plain script with main(env=...) and record it."),
         "benchmark": ("a2perf.cli.benchmark:benchmark", "Run a command over environments and seeds."),
         "smoketest": ("a2perf.cli.smoketest:smoketest", "Smoke-test every algorithm on every environment."),
         "perftest": ("a2perf.cli.perftest:perftest", "Test whether k of n training runs reach a value."),
-        "experiment": ("a2perf.cli.experiment_kind:experiment", "Run a kind of experiment from a package."),
+        "experiment": ("a2perf.cli.experiment:experiment", "Run a kind of experiment from a package."),
     },
     "Look": {
         "report": ("a2perf.cli.report:report", "Write the report of recorded runs."),
@@ -68,8 +71,8 @@ SECTIONS = {
 """Summaries of commands by section of the help, the most used first."""
 _COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
 _ALIASES = {
-    "rlops-tags": "a2perf.cli.rlops_tags:rlops_tags",
-    "rlops-import": "a2perf.cli.rlops_import:import_command",
+    "rlops-tags": "a2perf.cli.rlops:rlops_tags",
+    "rlops-import": "a2perf.cli.rlops:import_command",
 }
 """Earlier names; they still work and are not listed."""
 
@@ -164,10 +167,37 @@ def _status(command: click.Command, arguments: Sequence[str] | None, name: str) 
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            click.echo(usage_text(error, name), err=True)
+            click.echo(_usage_text(error, name), err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Exception:  # a bug; still guarded, because the message may contain a participant's text
         traceback.print_exc()
         return 1
+
+
+def _usage_text(error: click.ClickException, name: str) -> str:
+    """Returns the lines of an error that click found: what is wrong, then ``  Hint: how to fix it``.
+
+    Args:
+        error: what click raised.
+        name: the program, for errors that name no command.
+    """
+    message = " ".join(error.format_message().split())
+    message = message[:1].lower() + message[1:]
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if found := _SUGGESTION.search(message):
+        near = found[2].removeprefix("one of: ")
+        message = f"{message[: found.start()]}; did you mean {near}?"
+    if isinstance(error, click.NoSuchOption):
+        if instead := moved(error.option_name.lstrip("-").replace("-", "_"), error.option_name):
+            return f"{name}: {instead}"
+        options = () if context is None else context.command.params
+        flags = [name for option in options if not getattr(option, "hidden", False) for name in option.opts]
+        message = f"no such option {error.option_name!r}{did_you_mean(error.option_name, flags)}"
+    message = message.removesuffix(".")
+    command = name if context is None else context.command_path
+    if extra := _EXTRA.match(message):
+        message = f"{command} does not take {extra[1].strip(')')!r}"
+    message = _OTHER_NAMES.sub(r"\1", message)
+    return with_hint(f"{name}: {message}", f"{command} --help")

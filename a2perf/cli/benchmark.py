@@ -10,7 +10,7 @@ import click
 
 from a2perf import assets
 from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.word_lists import Words, removing_command
+from a2perf.cli.shared_options import STORE, Words, removing_command
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
@@ -50,7 +50,7 @@ _ENABLED = "autotag feature is enabled"
     help="Time limit of that request, in seconds.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the commands and the tags, and run nothing.")
-@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs.")
+@STORE
 @click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: name of the script or submission.")
 @click.argument("evaluator_flags", nargs=-1, metavar="[-- FLAG...]")
 def benchmark(**options: Any) -> int:

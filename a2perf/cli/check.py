@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from a2perf.api.checking import check as check_folder
+from a2perf.cli.shared_options import PARTICIPANT_ARGS
 from a2perf.domains.registry import find_environment
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import RunOptions, run_options
@@ -25,9 +26,7 @@ from a2perf.submission.run_options import RunOptions, run_options
 @click.option(
     "--artifacts", type=click.Path(path_type=Path), metavar="DIR", help="Load these artifacts instead of training."
 )
-@click.option(
-    "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
-)
+@PARTICIPANT_ARGS
 @run_options(without=("public_seeds", "seeds_from"))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(

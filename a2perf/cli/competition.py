@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from a2perf import terminal
 from a2perf.api.competition_site import publish_site
 from a2perf.cli.experiment import print_failures, runs_table
 from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.cli.shared_options import TRUSTED_KEYS, is_given
 from a2perf.domains.competition_profile import competition_profile
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError
@@ -38,8 +38,12 @@ from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_SANDBOX = {"help": "Sandbox level. Default: the level in the terms."}
-_WEAKER = {"help": "Run although this host cannot enforce every guarantee. The site shows it."}
+_PYTHON_ENV = click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
+              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
+_CONFINING = run_options(
+    "sandbox", "allow_weaker", sandbox={"help": "Sandbox level. Default: the level in the terms."},
+    allow_weaker={"help": "Run although this host cannot enforce every guarantee. The site shows it."},
+)  # fmt: skip
 
 
 @click.group(context_settings=normalised())
@@ -91,9 +95,8 @@ def competition() -> None:
 @click.option(
     "--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL", help="Sandbox level of the entries."
 )
-@click.pass_context
 def init(
-    context: click.Context, /, folder: Path, domain: str | None, profile: str | None, settings: tuple[str, ...],
+    folder: Path, domain: str | None, profile: str | None, settings: tuple[str, ...],
     designs: tuple[str, ...], references: bool, public_task: str | None, name: str | None, seeds: tuple[int, ...],
     **rest: Any,
 ) -> int:  # fmt: skip
@@ -106,7 +109,7 @@ def init(
         for option, used in (("--domain", domain), ("--task", public_task)):
             if used is not None:
                 raise ConfigError(f"{option} together with --profile", hint=f"leave out {option}: the profile has one")
-        given = {key: value for key, value in rest.items() if _is_given(context, key)}
+        given = {key: value for key, value in rest.items() if is_given(key)}
         if seeds:
             given["seeds"] = list(seeds)
         made = competitions.create_from_profile(
@@ -144,8 +147,7 @@ def init(
     metavar="DIR",
     help="Folder of an entry; repeatable.",
 )
-@click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
-              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
+@_PYTHON_ENV
 @click.option(
     "--find-links",
     multiple=True,
@@ -153,7 +155,7 @@ def init(
     metavar="DIR",
     help="Folder of wheels for separate environments; repeatable.",
 )
-@run_options("sandbox", "allow_weaker", sandbox=_SANDBOX, allow_weaker=_WEAKER)
+@_CONFINING
 @launch_options("launcher", "launcher_option", "workers", "retry_failed", "retry_infrastructure")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
 def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], as_json: bool, **given: Any) -> int:
@@ -180,9 +182,8 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
 @click.option(
     "--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR", help="Another entry; repeatable."
 )
-@click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
-              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
-@run_options("sandbox", "allow_weaker", sandbox=_SANDBOX, allow_weaker=_WEAKER)
+@_PYTHON_ENV
+@_CONFINING
 def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
     """Seal the list of entries and print its hash. Publish the hash before the secret tasks run.
 
@@ -203,10 +204,7 @@ def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @click.option("-o", "--output", "out", required=True, type=_FOLDER, metavar="DIR", help="Folder of the site.")
-@click.option(
-    "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR_OR_FILE",
-    help="Trusted public keys. Signatures by other keys are listed as \"unknown key\".",
-)  # fmt: skip
+@TRUSTED_KEYS
 @click.option("--organizer", default="", metavar="TEXT", help="Name of the organizer, shown on the site.")
 @click.option(
     "--commitment-url", default="", metavar="URL",
@@ -214,15 +212,7 @@ def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask before the secrets are revealed.")
 @click.option("--despite-problems", is_flag=True, help="Publish although checks failed. The site lists the problems.")
-def publish(
-    folder: Path,
-    out: Path,
-    trusted_keys: Path | None,
-    organizer: str,
-    commitment_url: str,
-    yes: bool,
-    despite_problems: bool,
-) -> int:
+def publish(folder: Path, out: Path, trusted_keys: Path | None, commitment_url: str, yes: bool, **given: Any) -> int:
     """Check every run, reveal the secrets, and write the site: winner, standings, proof, leaderboard, reports.
 
     This ends the competition: nobody can enter afterwards. If a check fails, the exit status is 1 and nothing is
@@ -239,9 +229,8 @@ def publish(
     if not yes:
         click.confirm(f"reveal the secrets of {made.terms.name!r} and end the competition?", abort=True)
     page, checked = publish_site(
-        made, out, signature_check(trusted_keys), despite_problems=despite_problems, organizer=organizer,
-        commitment_url=commitment_url, progress=show_line,
-    )  # fmt: skip
+        made, out, signature_check(trusted_keys), commitment_url=commitment_url, progress=show_line, **given
+    )
     _print_checked(checked)
     click.echo("nothing was published" if page is None else f"site: {page}")
     return 1 if checked.problems else 0
@@ -275,11 +264,6 @@ def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
     hint = f" (add {' and '.join(missing)}: a hash stored beside the files proves nothing)" if missing else ""
     click.echo(f"SUCCESS: all files match the commitment{hint}")
     return 0
-
-
-def _is_given(context: click.Context, option: str) -> bool:
-    """Returns whether an option stands on the command line; its default otherwise yields to the profile's."""
-    return context.get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, str]:

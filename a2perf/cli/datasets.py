@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from a2perf.cli.extensible import refuse_removed
-from a2perf.cli.word_lists import removing_command
+from a2perf.cli.shared_options import DATASETS_PATH, removing_command
 from a2perf.datasets import naming, open_dataset
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, with_submission
 from a2perf.datasets.combine import combine as combine_datasets
@@ -31,7 +31,6 @@ from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import RunOptions, run_options
 
 _RUN_OPTIONS = ("sandbox", "allow_weaker", "python_env", "participant_python")
-_ROOT = click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _FORCE = click.option("--force", is_flag=True, help="Archive the existing dataset and start from scratch.")
 _COUNT = click.IntRange(min=1)
@@ -111,7 +110,7 @@ def datasets() -> None:
 @click.option("--description", default="", help="One-sentence description of the dataset.")
 @click.option("--author", default="", help="Author of the dataset, for Minari.")
 @_FORCE
-@_ROOT
+@DATASETS_PATH
 @_JSON
 def generate(**options: Any) -> int:
     """Generate a dataset: episodes of a policy, or of the checkpoints of a skill level.
@@ -208,7 +207,7 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
 @click.option("--id", "dataset_id", required=True, metavar="NAME", help="Name of the result: namespace/name-v0.")
 @_FORCE
-@_ROOT
+@DATASETS_PATH
 @_JSON
 def combine(names: tuple[str, ...], dataset_id: str, force: bool, datasets_path: str | None, as_json: bool) -> int:
     """Combine datasets of one environment into one, and keep the record of their cost."""
@@ -220,7 +219,7 @@ def combine(names: tuple[str, ...], dataset_id: str, force: bool, datasets_path:
 
 
 @datasets.command(name="list", context_settings=normalised())
-@_ROOT
+@DATASETS_PATH
 @_JSON
 def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     """List all datasets."""
@@ -239,7 +238,7 @@ def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     cls=removing_command({"--picture": "a2perf.open_dataset(NAME).plot().savefig(FILE)"}),
 )  # fmt: skip
 @click.argument("name", metavar="NAME_OR_FOLDER")
-@_ROOT
+@DATASETS_PATH
 @_JSON
 def inspect(name: str, datasets_path: str | None, as_json: bool) -> int:
     """Show episodes, returns, spaces, policies and cost of a dataset."""

@@ -1,22 +1,26 @@
-"""How an experiment is run from the command line, and its result as a table or as JSON."""
+"""``a2perf experiment`` and ``a2perf status``; how ``a2perf run`` runs an experiment and prints its result."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from a2perf import terminal
-from a2perf.cli.launch_options import LaunchOptions
-from a2perf.errors import command_line
+from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.errors import ConfigError, command_line
 from a2perf.experiments.experiment import Experiment, plan
+from a2perf.experiments.kinds import kind_names, plan_kind
+from a2perf.experiments.progress import read_progress
 from a2perf.launch import QUEUE_FILE, ExperimentResult, QueueEntry, RunSpec, State
 from a2perf.launch.outcomes import mean_return
 from a2perf.plain_text import terminal_line
+from a2perf.submission.options import normalised
 
 _FILE_WIDTH = 160
 _FIRST_LABELS = ("submission", "task", "mode")
@@ -100,3 +104,66 @@ def _print_summary(result: ExperimentResult, root: Path) -> None:
         console.print(
             f"write the report: {command_line('a2perf', 'report', root, '--output', f'{root}-report')}", markup=False
         )
+
+
+@click.command(name="experiment", context_settings=normalised())
+@click.argument("kind", required=False, metavar="[KIND]")
+@click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder of the experiment; default: runs/KIND.")  # fmt: skip
+@click.option("-o", "--option", "given", multiple=True, metavar="K=V", help="Option of the kind, repeatable.")
+@launch_options("workers", "launcher", "launcher_option", "force", "retry_failed", "retry_infrastructure")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def experiment(kind: str | None, root_dir: Path | None, given: tuple[str, ...], as_json: bool, **options: Any) -> int:
+    r"""Run a kind of experiment from an installed package; without KIND, list the kinds.
+
+    Run the same command again to resume it.
+
+    \b
+    Example:
+      a2perf experiment sweep -o submission=my_agent -o values=1:3 --workers 2
+
+    Exit status: 0 all runs finished, 1 some failed, 3 infrastructure, 130 interrupted.
+    """
+    if kind is None:
+        names = kind_names()
+        click.echo("\n".join(names) if names else "no installed package has a kind of experiment (a2perf.experiments)")
+        return 0
+    root = (root_dir or Path("runs") / kind).expanduser().absolute()
+    specs = plan_kind(kind, root, _parsed(given))
+    return run_specs(specs, root, LaunchOptions.taken_from(options), json_output=as_json)
+
+
+def _parsed(given: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or not name.isidentifier():
+            raise ConfigError(f"-o {text!r} is not K=V", hint="write -o NAME=VALUE")
+        if name in found:
+            raise ConfigError(f"the option {name!r} is given twice", hint="give each option once")
+        found[name] = value
+    return found
+
+
+@click.command(context_settings=normalised())
+@click.argument("root", type=click.Path(path_type=Path), metavar="ROOT_DIR")
+@click.option("--json", "as_json", is_flag=True, help="Print every run as JSON.")
+def status(root: Path, as_json: bool) -> int:
+    """Show the progress of an experiment.
+
+    ROOT_DIR is the --root-dir of its `a2perf run`, or a packed file of that folder. Exit status: 0 all runs finished, 1
+    some failed, 3 some are not finished.
+    """
+    entries, counts = read_progress(root)
+    if as_json:
+        found = {"counts": {state.value: count for state, count in counts.items()}}
+        click.echo(json.dumps({**found, "runs": [entry.as_json() for entry in entries]}, indent=2))
+    else:
+        console = plain_console()
+        console.print(runs_table(entries))
+        print_failures(console, entries)
+        console.print(", ".join(f"{count} {state.value}" for state, count in counts.items() if count))
+    if counts[State.FINISHED] + counts[State.FAILED] < len(entries):
+        return 3
+    return 1 if counts[State.FAILED] else 0

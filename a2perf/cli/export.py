@@ -7,7 +7,7 @@ import json
 import click
 
 from a2perf.cli.extensible import ExtensibleGroup
-from a2perf.cli.word_lists import removing_command
+from a2perf.cli.shared_options import DATASETS_PATH, removing_command
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
 
@@ -35,7 +35,7 @@ def export() -> None:
 @click.argument("names", nargs=-1, required=True, metavar="DATASET...")
 @click.option("--license", metavar="NAME|URL", help="License of the dataset, e.g. CC-BY-4.0.")
 @click.option("--url", metavar="URL", help="Web page of the dataset.")
-@click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
+@DATASETS_PATH
 @click.option("--json", "as_json", is_flag=True, help="Print the files as JSON.")
 def croissant(
     names: tuple[str, ...], license: str | None, url: str | None, datasets_path: str | None,

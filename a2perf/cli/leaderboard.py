@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
-from a2perf.cli.word_lists import removing_command
+from a2perf.cli.shared_options import TRUSTED_KEYS, removing_command
 from a2perf.submission.options import normalised
 
 _INSTEAD = "a2perf.time_to_result({submission: {workload: seconds}}) in Python; see docs/explanation/time_to_result.md"
@@ -21,24 +22,13 @@ _REMOVED = dict.fromkeys(("--score", "--times", "--target", "--held-out", "--cou
 )
 @click.option("--title", default="Leaderboard", show_default=True, help="Heading of the site.")
 @click.option("--reports/--no-reports", default=True, show_default=True, help="Write the report of each submission.")
-@click.option(
-    "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR_OR_FILE",
-    help="Trusted public keys. Signatures by other keys are listed as \"unknown key\".",
-)  # fmt: skip
+@TRUSTED_KEYS
 @click.option(
     "--reproductions", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
     help="Folder with verdicts of `a2perf reproduce -o`; those beside the bundles always count.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the entries as JSON.")
-def leaderboard(
-    folder: Path,
-    out: Path,
-    title: str,
-    reports: bool,
-    trusted_keys: Path | None,
-    reproductions: Path | None,
-    as_json: bool,
-) -> int:
+def leaderboard(folder: Path, out: Path, as_json: bool, **given: Any) -> int:
     """Build a leaderboard from the bundles in FOLDER as a static site.
 
     The first page shows the newest protocol with one table per domain; each task and each submission has its own page.
@@ -47,10 +37,7 @@ def leaderboard(
     """
     from a2perf.api.pages import write_leaderboard
 
-    written = write_leaderboard(
-        folder, out, title=title, trusted_keys=trusted_keys, reproductions=reproductions, reports=reports,
-        processes=len(os.sched_getaffinity(0)),
-    )  # fmt: skip
+    written = write_leaderboard(folder, out, processes=len(os.sched_getaffinity(0)), **given)
     if as_json:
         click.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
     else:

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from a2perf.cli.extensible import refuse_removed
-from a2perf.cli.github_option import GITHUB_OPTION, annotate
 from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.cli.shared_options import GITHUB_OPTION, STORE, annotate
 from a2perf.submission.options import normalised
 
 
@@ -27,7 +27,7 @@ _CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of test
 @click.argument("tests", nargs=-1, metavar="[TEST]...")
 @click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
 @_CONF
-@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs.")
+@STORE
 @click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time.")
 @launch_options("launcher", "launcher_option")
 @click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")

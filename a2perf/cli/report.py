@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from a2perf.cli.profile_option import PROFILE_OPTION
+from a2perf.cli.shared_options import PROFILE_OPTION
 from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:

@@ -2,12 +2,273 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import click
 
+from a2perf.cli.extensible import refuse_removed
 from a2perf.cli.rlops_compare import compare_command
-from a2perf.cli.rlops_import import import_command
-from a2perf.cli.rlops_tags import tags
+from a2perf.cli.shared_options import STORE, Words, WordsCommand, old_wandb_options
+from a2perf.errors import UserError, command_line
 from a2perf.submission.options import normalised
+
+if TYPE_CHECKING:
+    from a2perf.rlops.store import Store
+    from a2perf.runs.stored_run import StoredRun
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_QUESTION = "Are you sure you want to proceed? (y/n)"
+
+
+_WHICH_RUNS = (
+    click.option("--source-tag", metavar="TAG", help="Select the runs with this tag."),
+    click.option(
+        "--filters",
+        cls=Words,
+        metavar="FILTER...",
+        help="Restrict to runs matching any of these filters, e.g. 'ppo?tag=a'.",
+    ),
+    click.option("--env-ids", cls=Words, metavar="ENV...", help="Restrict to runs on these environments."),
+    STORE,
+)
+_AS_OF = click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
+_CHANGE = (
+    click.option("--reason", default="", metavar="TEXT", help="Reason, kept in the journal."),
+    click.option("--yes", "-y", is_flag=True, help="Change without asking."),
+)
+_NOT_GIVEN: dict[str, Any] = {
+    "add": None, "remove": None, "list_tags": False, "history": None, "source_tag": None, "filters": (), "env_ids": (),
+    "as_of": None, "reason": "", "yes": False,
+}  # fmt: skip
+
+
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Returns a decorator that adds options in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@click.group(context_settings=normalised())
+def tags() -> None:
+    """Add tags to runs, remove them, list them and their history.
+
+    By convention `latest` marks the accepted version: after a merge, add it to the runs of the new source tag and
+    remove it from those of the old one. Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
+    """
+
+
+@tags.command("add", cls=WordsCommand, context_settings=normalised())
+@click.argument("tag")
+@_with(*_WHICH_RUNS, *_CHANGE)
+def tags_add(tag: str, **options: Any) -> int:
+    """Add a tag to runs."""
+    return _run({**_NOT_GIVEN, **options, "add": tag})
+
+
+@tags.command("remove", cls=WordsCommand, context_settings=normalised())
+@click.argument("tag")
+@_with(*_WHICH_RUNS, *_CHANGE)
+def tags_remove(tag: str, **options: Any) -> int:
+    """Remove a tag from runs."""
+    return _run({**_NOT_GIVEN, **options, "remove": tag})
+
+
+@tags.command("list", cls=WordsCommand, context_settings=normalised())
+@click.argument("tag", required=False)
+@_with(*_WHICH_RUNS, _AS_OF)
+def tags_list(tag: str | None, **options: Any) -> int:
+    """List the tags of runs; with TAG, every change of it."""
+    return _run({**_NOT_GIVEN, **options, "list_tags": tag is None, "history": tag})
+
+
+refuse_removed(tags, "rlops.tags.")
+
+
+@click.command("rlops-tags", cls=WordsCommand, context_settings=normalised())
+@click.option("--add", metavar="TAG", help="Add this tag to the runs.")
+@click.option("--remove", metavar="TAG", help="Remove this tag from the runs.")
+@click.option("--list", "list_tags", is_flag=True, help="List the tags.")
+@click.option("--history", metavar="TAG", help="List every change of a tag.")
+@_with(*_WHICH_RUNS, _AS_OF, *_CHANGE)
+@old_wandb_options
+def rlops_tags(**options: Any) -> int:
+    """Add a tag to runs, remove it, or list tags: the earlier form of `a2perf rlops tags`.
+
+    Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
+    """
+    return _run(options)
+
+
+def _run(options: dict[str, Any]) -> int:
+    from a2perf.rlops.store import Store
+    from a2perf.rlops.tags import check_tag, parse_date
+    from a2perf.runs.store import store_folder
+
+    chosen = [name for name in ("add", "remove", "list_tags", "history") if options[name]]
+    if len(chosen) != 1:
+        raise UserError("give one of --add, --remove, --list and --history", hint="see a2perf rlops tags --help")
+    store = Store(store_folder(options["store"]))
+    if options["history"]:
+        if options["as_of"] or _selecting(options):
+            raise UserError("the changes of a tag are those of all runs", hint="give the tag alone, or leave it out")
+        return _say_history(store, options["history"])
+    if options["list_tags"]:
+        return _say_tags(store, parse_date(options["as_of"]) if options["as_of"] else None, _chosen(store, options))
+    action = chosen[0]
+    tag = options[action]
+    check_tag(tag)
+    if not _selecting(options):
+        raise UserError(f"--{action} {tag} of which runs?", hint="give --source-tag TAG, --filters or --env-ids")
+    runs = _chosen(store, options)
+    assert runs is not None
+    changed = [run for run in runs if (tag in run.tags) != (action == "add")]
+    preposition = "to" if action == "add" else "from"
+    click.echo(f"{action} {tag} {preposition} {len(changed)} of {len(runs)} run(s):")
+    for run in runs:
+        if run in changed:
+            after = run.tags | {tag} if action == "add" else run.tags - {tag}
+            click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)} -> {_listed(after)}")
+        else:
+            click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)}, as it is")
+    if not changed:
+        click.echo("nothing to change")
+        return 0
+    if not options["yes"] and not _confirmed():
+        click.echo("nothing was changed")
+        return 1
+    store.tags.change(
+        tag,
+        [run.run_id for run in changed],
+        action="add" if action == "add" else "remove",
+        reason=options["reason"],
+        source_tag=options["source_tag"],
+    )
+    click.echo(f"{len(changed)} run(s) changed; {command_line('a2perf', 'rlops', 'tags', 'list', tag)} shows it")
+    return 0
+
+
+def _selecting(options: dict[str, Any]) -> bool:
+    return bool(options["source_tag"] or options["filters"] or options["env_ids"])
+
+
+def _chosen(store: Store, options: dict[str, Any]) -> list[StoredRun] | None:
+    """Returns the runs that the options select, in any state; None without a selecting option."""
+    from a2perf.rlops.filters import RunQuery, parse_experiment
+
+    if not _selecting(options):
+        return None
+    queries = [parse_experiment(word) for word in options["filters"]] or [RunQuery()]
+    found: dict[str, StoredRun] = {}
+    for query in queries:
+        tags = (*query.tags, options["source_tag"]) if options["source_tag"] else query.tags
+        wanted = replace(query, tags=tags, env_ids=options["env_ids"] or None, states=())
+        found.update({run.run_id: run for run in store.select(wanted)})
+    return list(found.values())
+
+
+def _say_tags(store: Store, as_of: Any, chosen: list[StoredRun] | None) -> int:
+    wanted = None if chosen is None else {run.run_id for run in chosen}
+    runs = [run for run in store.runs(as_of=as_of) if wanted is None or run.run_id in wanted]
+    counted = Counter(tag for run in runs for tag in run.tags)
+    if not counted:
+        click.echo(f"no tags in {store.path}" + (f" at {as_of.isoformat()}" if as_of else ""))
+        return 0
+    width = max(len(tag) for tag in counted)
+    for tag, count in sorted(counted.items()):
+        where = sorted({run.experiment for run in runs if tag in run.tags})
+        click.echo(f"{tag:<{width}}  {count:>5} run(s)  {', '.join(where)}")
+    return 0
+
+
+def _say_history(store: Store, tag: str) -> int:
+    from a2perf.rlops.store import unknown_tag
+
+    born, names = store.born_with(tag), list(store.tag_names())
+    changes = store.tags.history(tag)
+    if not changes and not born and tag not in names:
+        raise unknown_tag(tag, names)
+    if born:
+        click.echo(f"{len(born)} run(s) were born with {tag}")
+    for change in changes:
+        source = f" by source tag {change.source_tag}" if change.source_tag else ""
+        reason = f": {change.reason}" if change.reason else ""
+        when = change.time.isoformat(timespec="seconds")
+        verb = "added to" if change.action == "add" else "removed from"
+        click.echo(f"{when}  {change.user}  {verb} {len(change.runs)} run(s){source}{reason}")
+    return 0
+
+
+def _confirmed() -> bool:
+    try:
+        answer = click.prompt(_QUESTION, prompt_suffix=": ")
+    except click.Abort:  # no terminal, no answer
+        click.echo("")
+        return False
+    return str(answer).strip().lower() in ("y", "yes")
+
+
+def _listed(tags: frozenset[str]) -> str:
+    return ", ".join(sorted(tags)) or "no tags"
+
+
+@click.command("import", context_settings=normalised())
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER_OR_FILE...")
+@click.option("--format", "kind", metavar="NAME", help="tensorboard, csv, wandb or sb3. Default: all.")
+@click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: from the run.")
+@click.option("--env-id", metavar="ENV", help="The environment. Default: from the run.")
+@click.option("--seed", type=int, help="The seed. Default: from the run.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs; repeatable.")
+@STORE
+def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, ...], **options: Any) -> int:
+    """Copy recorded runs of other tools into the experiment store.
+
+    Found are folders of TensorBoard event files, Stable-Baselines3 logs (progress.csv, monitor.csv), histories of
+    Weights & Biases (history.jsonl with the rows of wandb.Api().run(...).scan_history(), and config.json), and CSV
+    files with a column of steps, also of several runs that columns env_id, exp_name and seed tell apart. Importing a
+    run again changes nothing.
+    """
+    from a2perf.rlops.store import Store
+    from a2perf.rlops.tags import check_tag
+    from a2perf.runs.foreign_logs import find_imports
+    from a2perf.runs.importers import import_run
+    from a2perf.runs.store import store_folder
+
+    for tag in tags:
+        check_tag(tag)
+    store = Store(store_folder(options["store"]), create=True)
+    found = find_imports(paths, kind)
+    if options["seed"] is not None and len(found) > 1:
+        raise UserError(f"--seed is for one run, {len(found)} were found", hint="import them one by one")
+    problems: list[str] = []
+    for item in found:
+        try:
+            done = import_run(
+                store.path,
+                item,
+                experiment=options["exp_name"],
+                env_id=options["env_id"],
+                seed=options["seed"],
+                tags=tags,
+            )
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        verb = "imported" if done.new else "already there"
+        click.echo(f"{verb} ({done.source}, {done.metrics} metrics): {done.run_id}")
+        for condition in done.conditions:
+            click.echo(f"  ! {condition}")
+    if problems:
+        raise UserError(f"{len(problems)} of {len(found)} runs could not be imported:\n" + "\n".join(problems))
+    return 0
 
 
 class _CompareByDefault(click.Group):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.cli.github_option import GITHUB_OPTION
-from a2perf.cli.word_lists import Words, removing_command
+from a2perf.cli.shared_options import GITHUB_OPTION, STORE, Words, is_given, old_wandb_options, removing_command
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
@@ -29,7 +28,6 @@ _REMOVED = {
     "--check-empty-runs": "leave it out: an environment without runs is always an error",
     "--no-check-empty-runs": "--env-ids ENV... names the environments on which all groups have runs",
 }
-_OLD = "Accepted for old command lines; "
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -73,9 +71,8 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--metric-last-n-average-window", "last", type=_POSITIVE, default=100, show_default=True, metavar="N",
               help="A run's score is the mean of its last N values.")  # fmt: skip
 @click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
-@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE, otherwise ./runs.")
-@click.option("--wandb-project-name", metavar="NAME", help=f"{_OLD}a store has no projects or entities.")
-@click.option("--wandb-entity", metavar="NAME", help=f"{_OLD}a store has no projects or entities.")
+@STORE
+@old_wandb_options
 def compare_command(**options: Any) -> int:
     """Compare groups of runs: is a candidate better or worse than the baseline?
 
@@ -143,10 +140,5 @@ def _request(options: dict[str, Any]) -> Request:
         confidence=options["confidence"],
         lower_is_better=frozenset(options["lower_is_better"]),
         as_of=parse_date(options["as_of"]) if options["as_of"] else None,
-        gate=any(_is_given(name) for name in _GATE_OPTIONS),
+        gate=any(is_given(name) for name in _GATE_OPTIONS),
     )
-
-
-def _is_given(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source is not click.core.ParameterSource.DEFAULT

@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
-from a2perf.cli.absl_words import plain_words
 from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.word_lists import Words, WordsCommand
+from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
 from a2perf.experiments.single_run import SingleRun
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
 
+_TRUE, _FALSE = ("true", "1", "t", "yes", "y"), ("false", "0", "f", "no", "n")
 _RETRIES = ("retry_failed", "retry_infrastructure")
 
 
@@ -28,7 +28,7 @@ class _RunCommand(WordsCommand):
     """The command, with a hint for a folder that was given without its option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = plain_words(self, ctx, args)
+        args = _plain_words(self, ctx, args)
         if args and not args[0].startswith("-"):
             raise ConfigError(
                 f"{ctx.command_path} does not take {args[0]!r}",
@@ -56,9 +56,7 @@ class _RunCommand(WordsCommand):
     "--gin-bindings", "--extra-gin-bindings", cls=Words, metavar="BINDING...",
     help="Bindings that override the gin file, e.g. 'Submission.seed = 3'.",
 )  # fmt: skip
-@click.option(
-    "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
-)
+@PARTICIPANT_ARGS
 @click.option("--domain", metavar="NAME", help="Domain of the packaged gin files; `a2perf envs list` names them.")
 @click.option("--task", metavar="NAME", help="Task; sets the environment and selects its packaged gin files.")
 @click.option("--tasks", cls=Words, metavar="NAME...", help="Several tasks; makes an experiment.")
@@ -175,3 +173,59 @@ def _span(word: str) -> Sequence[int]:
     if found is None or (found[2] and int(found[2]) < int(found[1])):
         raise ConfigError(f"--seeds: {word!r} is not a seed", hint="write whole numbers, or a span such as 0-9")
     return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+def _plain_words(command: click.Command, ctx: click.Context, words: Sequence[str]) -> list[str]:
+    """Returns the words of a command line without the forms that only absl-py has.
+
+    They are ``--flagfile``, ``--noflag``, ``--flag=true`` and ``--helpfull``. absl reads the flag files.
+
+    Args:
+        command: the command, its options decide what ``--noNAME`` means.
+        ctx: its context.
+        words: the words as they were typed.
+
+    Raises:
+        ConfigError: a flag file cannot be read.
+    """
+    normalise = ctx.token_normalize_func or (lambda name: name)
+    switches = {
+        name.removeprefix("--"): isinstance(option, click.Option) and option.is_flag
+        for option in command.params
+        if isinstance(option, click.Option) and (option.is_flag or option.type is click.BOOL)
+        for name in map(normalise, option.opts)
+        if name.startswith("--")
+    }
+    found: list[str] = []
+    given = list(_expanded(words))
+    for position, word in enumerate(given):
+        if word == "--":
+            return [*found, *given[position:]]
+        name, equals, value = word.partition("=")
+        name = normalise(name.lstrip("-")) if word.startswith("--") else ""
+        if name in ("helpfull", "helpshort"):
+            found.append("--help")
+        elif name in switches and switches[name] and equals and value.lower() in (*_TRUE, *_FALSE):
+            found = _without(found, name, normalise) + ([f"--{name}"] if value.lower() in _TRUE else [])
+        elif name.startswith("no") and not equals and name[2:].lstrip("-") in switches:
+            switch = name[2:].lstrip("-")
+            found = _without(found, switch, normalise) + ([] if switches[switch] else [f"--{switch}=False"])
+        else:
+            found.append(word)
+    return found
+
+
+def _without(words: Sequence[str], name: str, normalise: object) -> list[str]:
+    assert callable(normalise)
+    return [word for word in words if normalise(word.partition("=")[0].removeprefix("--")) != name]
+
+
+def _expanded(words: Sequence[str]) -> list[str]:
+    if not any(word.lstrip("-").startswith("flagfile") for word in words):
+        return list(words)
+    from absl import flags
+
+    try:
+        return list(flags.FlagValues().read_flags_from_files(words))  # type: ignore[no-untyped-call]
+    except flags.Error as error:
+        raise ConfigError(f"the flag file cannot be read: {error}", hint="give --flagfile=FILE") from error

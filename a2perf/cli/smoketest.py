@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from a2perf.cli.github_option import GITHUB_OPTION, annotate
 from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.word_lists import Words, WordsCommand
+from a2perf.cli.shared_options import GITHUB_OPTION, Words, WordsCommand, annotate
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 from a2perf.terminal import console

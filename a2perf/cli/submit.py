@@ -10,6 +10,7 @@ import msgspec
 
 from a2perf.api.submitting import read_submitted, submit
 from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.cli.shared_options import PARTICIPANT_ARGS
 from a2perf.errors import RunFailed
 from a2perf.experiments.protocol_plan import RUN_OPTIONS
 from a2perf.metrics import protocol as protocols
@@ -36,9 +37,7 @@ from a2perf.submission.run_options import RunOptions, run_options
     "--generalization/--no-generalization", default=True, show_default=True,
     help="Run the generalization tasks of the protocol too.",
 )  # fmt: skip
-@click.option(
-    "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
-)
+@PARTICIPANT_ARGS
 @click.option(
     "--gin-bindings",
     multiple=True,

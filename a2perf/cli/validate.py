@@ -6,6 +6,7 @@ import json
 
 import click
 
+from a2perf.cli.shared_options import DATASETS_PATH
 from a2perf.runs.bundle import validate as problems_of
 from a2perf.runs.signing import bundles_of
 from a2perf.stranger_files import printable
@@ -14,7 +15,7 @@ from a2perf.submission.options import normalised
 
 @click.command(context_settings=normalised())
 @click.argument("names", nargs=-1, required=True, metavar="RUN|DATASET...")
-@click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
+@DATASETS_PATH
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
     """Check the files of recorded runs and datasets; print SUCCESS or every problem.

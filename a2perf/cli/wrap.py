@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.cli.shared_options import STORE
 from a2perf.errors import ConfigError
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options
@@ -20,32 +21,18 @@ from a2perf.submission.run_options import run_options
 @click.option("--env", metavar="NAME", help="Environment that main() gets. Default: $BENCH_ENV.")
 @click.option("--seed", type=int, help="Seed of the run. Default: $BENCH_SEED.")
 @click.option("--root-dir", metavar="DIR", help="Folder of the run. Default: a new folder of the store.")
-@click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE or ./runs.")
+@STORE
 @run_options("sandbox", sandbox={"default": "process", "show_default": True, "help": "How the script is confined."})
 @click.option("--test-episodes", type=click.IntRange(0), default=25, show_default=True, metavar="N",
               help="Number of test episodes after training.")  # fmt: skip
 @click.option("--videos", type=click.IntRange(0), default=5, show_default=True, metavar="N",
               help="Number of test episodes that are filmed.")  # fmt: skip
 @launch_options("run_time_limit_s", "force")
-@click.option(
-    "--wandb-project-name",
-    default="",
-    metavar="NAME",
-    help="Project of Weights & Biases that receives a copy of the values.",
-)
-@click.option("--wandb-entity", default="", metavar="NAME", help="Entity of that project.")
+@click.option("--wandb-project-name", "mirror", default="", metavar="NAME",
+              help="Project of Weights & Biases that receives a copy of the values.")  # fmt: skip
+@click.option("--wandb-entity", "mirror_entity", default="", metavar="NAME", help="Entity of that project.")
 def wrap(
-    words: tuple[str, ...],
-    env: str | None,
-    seed: int | None,
-    root_dir: str | None,
-    store: str | None,
-    sandbox: str,
-    test_episodes: int,
-    videos: int,
-    wandb_project_name: str,
-    wandb_entity: str,
-    **given: Any,
+    words: tuple[str, ...], env: str | None, seed: int | None, root_dir: str | None, store: str | None, **given: Any
 ) -> int:
     """Run an unmodified SCRIPT that has a function `main(env='Name')`, and record it.
 
@@ -71,12 +58,8 @@ def wrap(
         env=_needed("--env", "BENCH_ENV", env),
         seed=_number(_needed("--seed", "BENCH_SEED", None if seed is None else str(seed))),
         arguments=words,
-        sandbox=sandbox,
-        test_episodes=test_episodes,
-        videos=videos,
         time_limit_s=launch.resources().wall_s,
-        mirror=wandb_project_name,
-        mirror_entity=wandb_entity,
+        **given,
     )
     root = Path(root_dir).expanduser().absolute() if root_dir else new_run_folder(wanted, store)
     progress = RunProgress()

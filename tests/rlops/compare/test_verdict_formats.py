@@ -12,7 +12,7 @@ import pytest
 from junitparser import Failure, Skipped
 from junitparser.xunit2 import JUnitXml
 
-from a2perf.cli.github_option import annotate
+from a2perf.cli.shared_options import annotate
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments import smoke_test
 from a2perf.experiments.junit import VerdictCase, VerdictSuite, junit_document, write_junit

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from a2perf.cli.profile_option import PROFILE_OPTION
-from a2perf.cli.word_lists import removing_command
+from a2perf.cli.shared_options import PROFILE_OPTION, removing_command
 from a2perf.errors import ConfigError
 from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic

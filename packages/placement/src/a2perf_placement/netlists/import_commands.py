@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.cli.word_lists import removing_command
+from a2perf.cli.shared_options import removing_command
 from a2perf.errors import ConfigError
 from a2perf.storage import json_text
 from a2perf.terminal import console
