@@ -28,8 +28,8 @@ from a2perf.experiments.competition import (
     enter_all,
     read_entrants,
 )
+from a2perf.experiments.competition.entrants import PYTHON_ENVS
 from a2perf.experiments.competition.records import ENTRANTS
-from a2perf.experiments.competition.run_entrants import PYTHON_ENVS
 from a2perf.launch import QueueEntry
 from a2perf.runs.files import kind_at
 from a2perf.runs.packed_archive import packed_top

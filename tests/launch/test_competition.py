@@ -16,7 +16,7 @@ from a2perf.cli.competition import competition as command
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments import competition as competitions
-from a2perf.experiments.competition.entrants import Entrant
+from a2perf.experiments.competition.entrants import Entrant, Entrants, enter_all
 from a2perf.experiments.competition.records import (
     SEALED_SEEDS_METHOD,
     Commitment,
@@ -26,7 +26,7 @@ from a2perf.experiments.competition.records import (
     gin_hashes,
 )
 from a2perf.experiments.competition.required_runs import required_runs
-from a2perf.experiments.competition.run_entrants import Entrants, enter_all, run_specs
+from a2perf.experiments.competition.run_entrants import run_specs
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
 from a2perf.launch.queue_entry import PREREQUISITE, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from a2perf.experiments.competition.records import (
     Competition,
     CompetitionTerms,
     Evaluator,
+    PublicTask,
     Secret,
     SecretTask,
     commitment_of,
@@ -71,7 +72,12 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     )
     # Commit to the records as they will be read from their files: JSON turns tuples into lists.
     secret = msgspec.json.decode(msgspec.json.encode(secret), type=Secret)
-    _write_private(folder / "private", secret)
+    private = folder / "private"
+    private.mkdir(parents=True, mode=0o700)
+    private.chmod(0o700)
+    write_record(private / SECRET, secret)
+    (private / SECRET).chmod(0o600)
+    write_tasks(private, secret.tasks, mode=0o600)
     _write_public(folder / "public", terms, secret)
     return load(folder)
 
@@ -81,26 +87,10 @@ def task_file(folder: Path, name: str) -> Path:
     return folder / "tasks" / f"{name}.json"
 
 
-def write_public_tasks(folder: Path, terms: CompetitionTerms) -> None:
-    """Writes the public tasks besides the first one in the files that runs read."""
-    for task in terms.further_tasks:
-        content = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
-        write_atomic(task_file(folder, task.name), json_text(content))
-
-
-def write_tasks(folder: Path, secret: Secret, *, mode: int = 0o600) -> None:
-    """Writes the secret tasks in the files that runs read."""
-    for task in secret.tasks:
-        held_out = {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}
-        write_atomic(task_file(folder, task.name), json_text(held_out), mode=mode)
-
-
-def _write_private(private: Path, secret: Secret) -> None:
-    private.mkdir(parents=True, mode=0o700)
-    private.chmod(0o700)
-    write_record(private / SECRET, secret)
-    (private / SECRET).chmod(0o600)
-    write_tasks(private, secret)
+def write_tasks(folder: Path, tasks: Iterable[PublicTask | SecretTask], *, mode: int = 0o644) -> None:
+    """Writes tasks in the files that runs read."""
+    for task in tasks:
+        write_atomic(task_file(folder, task.name), json_text(task.content()), mode=mode)
 
 
 def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None:
@@ -109,7 +99,7 @@ def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None
     write_record(public / EVALUATOR, evaluator)
     for name, text in gin_files.texts(terms).items():
         write_atomic(public / name, text)
-    write_public_tasks(public, terms)
+    write_tasks(public, terms.further_tasks)
     commitment = commitment_of(terms, secret, evaluator, gin_hashes(public))
     # written last: a folder without this file is not a competition
     write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))

@@ -27,6 +27,9 @@ from a2perf.stranger_files import printable
 HIDING = ("bubblewrap", "docker")
 """Levels at which an entrant can read nothing of the competition except its own artifacts."""
 
+PYTHON_ENVS = ("auto", "shared", "isolated")
+"""``auto``: a separate environment for each entrant that requires packages which this installation does not have."""
+
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = re.compile(r"attic|queue\.sqlite.*|entrant-\d+", re.IGNORECASE)
 
@@ -132,6 +135,23 @@ class EntrantList(Record, kw_only=True):
 
 
 @dataclass(frozen=True)
+class Entrants:
+    """The entrants to run, and how to run them.
+
+    Attributes:
+        python_env: one of ``PYTHON_ENVS``.
+        sandbox: replaces the level of the terms; a level that cannot hide the competition needs ``allow_weaker``.
+        allow_weaker: whether guarantees that this host cannot enforce may be missing; the record contains it.
+    """
+
+    submissions: tuple[Path, ...]
+    python_env: str = "auto"
+    find_links: tuple[Path, ...] = ()
+    sandbox: str | None = None
+    allow_weaker: bool = False
+
+
+@dataclass(frozen=True)
 class Entered:
     """An entrant of a call, and its folder."""
 
@@ -154,31 +174,28 @@ def read_entrants(competition: Competition) -> EntrantList:
     return found
 
 
-def enter(
-    competition: Competition,
-    submissions: Sequence[Path],
-    *,
-    sandbox: str | None = None,
-    allow_weaker: bool = False,
-    python_env: str = "auto",
-) -> list[Entered]:
+def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
     """Adds new entrants in a sealed round, and returns the entrants of the given folders.
 
     Raises:
         ConfigError: a folder is missing, two have one name, the list is closed, the level cannot hide the competition
-            and that was not allowed, or an entrant entered under another level.
+            and that was not allowed, an entrant entered under another level, or ``python_env`` is not valid.
         UserError: the secrets were revealed, or the list was changed.
     """
-    _check_folders(competition, submissions)
-    level = _level(competition, sandbox, allow_weaker)
+    python_env, allow_weaker = entrants.python_env, entrants.allow_weaker
+    if python_env not in PYTHON_ENVS:
+        raise ConfigError(f"--python-env {python_env!r} is not valid", hint=f"use {', '.join(PYTHON_ENVS)}")
+    _check_folders(competition, entrants.submissions)
+    level = _level(competition, entrants.sandbox, allow_weaker)
     listed = read_entrants(competition)
     known, new, found = listed.all(), list[Entrant](), list[Entered]()
-    for folder in submissions:
+    for folder in entrants.submissions:
         check = examine(_absolute(folder))
         isolated = check.needs_packages if python_env == "auto" else python_env == "isolated"
-        entrant = _known(known, folder, check)
+        name = printable(_absolute(folder).name)
+        entrant = next((one for one in known if one.name == name and _is_same(one, check)), None)
         if entrant is None:
-            entrant = _new(known + new, folder, check, isolated)
+            entrant = _new(known + new, name, check, isolated)
             new.append(entrant)
         else:
             one = listed.round_of(entrant)
@@ -205,12 +222,6 @@ def enter(
 def close(competition: Competition) -> EntrantList:
     """Closes the list and returns it; does nothing to a closed one.
 
-    Args:
-        competition: the competition.
-
-    Returns:
-        The closed list.
-
     Raises:
         UserError: the list is empty, or was changed.
     """
@@ -234,17 +245,12 @@ def _absolute(folder: Path) -> Path:
     return Path(os.path.realpath(above), name)
 
 
-def _known(known: Sequence[Entrant], folder: Path, check: FolderCheck) -> Entrant | None:
-    name = printable(_absolute(folder).name)
-    for entrant in known:
-        same = entrant.sha256 == check.sha256 if check.sha256 else entrant.refused == check.refused
-        if entrant.name == name and same:
-            return entrant
-    return None
+def _is_same(entrant: Entrant, check: FolderCheck) -> bool:
+    return entrant.sha256 == check.sha256 if check.sha256 else entrant.refused == check.refused
 
 
-def _new(known: Sequence[Entrant], folder: Path, check: FolderCheck, isolated: bool) -> Entrant:
-    name, number = printable(_absolute(folder).name), len(known) + 1
+def _new(known: Sequence[Entrant], name: str, check: FolderCheck, isolated: bool) -> Entrant:
+    number = len(known) + 1
     plain = _PLAIN_NAME.fullmatch(name) and not _RESERVED.fullmatch(name)
     place = name if plain else f"entrant-{number}"
     times = sum(entrant.name == name for entrant in known) + 1

@@ -6,13 +6,11 @@ files, deep trees and hostile requirements can only end this process.
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -67,23 +65,20 @@ def _read(folder: Path) -> tuple[FolderCheck, int | None]:
     """Returns the result of a reader process and its exit status; ``None`` as status after a timeout."""
     command = [sys.executable, "-P", "-m", __name__, str(folder)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        env=environment, cwd="/",
-    ) as child:  # fmt: skip
-        try:
-            answer, errors = child.communicate(timeout=WALL_S)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            return FolderCheck(refused=f"its folder could not be read within {WALL_S:g} s"), None
     try:
-        return msgspec.json.decode(answer, type=FolderCheck), child.returncode
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True, env=environment, cwd="/",
+            timeout=WALL_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return FolderCheck(refused=f"its folder could not be read within {WALL_S:g} s"), None
+    try:
+        return msgspec.json.decode(done.stdout, type=FolderCheck), done.returncode
     except msgspec.DecodeError:
-        last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
-        how = f"status {child.returncode}" if child.returncode >= 0 else signal.Signals(-child.returncode).name
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
+        how = f"status {done.returncode}" if done.returncode >= 0 else signal.Signals(-done.returncode).name
         refused = f"reading its folder ended with {how}: {printable(last[0])}"
-        return FolderCheck(refused=refused[:_MOST_WORDS]), child.returncode
+        return FolderCheck(refused=refused[:_MOST_WORDS]), done.returncode
 
 
 def _main(folder: Path) -> None:
@@ -103,7 +98,7 @@ def _main(folder: Path) -> None:
         found = FolderCheck(refused=printable(message.replace("\n", " "))[:_MOST_WORDS])
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         found = FolderCheck(refused=printable(f"{type(error).__name__}: {error}")[:_MOST_WORDS])
-    print(json.dumps(msgspec.to_builtins(found)))
+    print(msgspec.json.encode(found).decode())
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def reveal(
     write_record(folder / ENTRANTS, listed)
     for path in competition.public.glob("*.gin"):
         write_atomic(folder / path.name, path.read_bytes())
-    write_tasks(folder, competition.secret, mode=0o644)
+    write_tasks(folder, competition.secret.tasks)
     if listed.rounds:
         write_json(folder / OUTCOMES, [msgspec.to_builtins(one) for one in outcomes])
         write_record(folder / RESULTS, standing or Standing())

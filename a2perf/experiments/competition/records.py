@@ -40,21 +40,26 @@ METHOD = SEALED_SEEDS_METHOD + (
 _MAX_GIN_BYTES = 1 << 20
 
 
-class PublicTask(Record, kw_only=True):
-    """A public task besides the first one: it is evaluated, and not trained on.
-
-    Attributes:
-        name: its name in results.
-        env_id: registered id.
-        kwargs: arguments of the environment.
-        told: arguments that the participant's process gets instead.
-        files: SHA-256 of each data file of the task by its path below the competition's folder.
-    """
+class _Task(Record, kw_only=True):
+    """The fields of ``HeldOutTask``."""
 
     name: str
     env_id: str
     kwargs: dict[str, Any]
     told: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def content(self) -> dict[str, Any]:
+        """Returns the content of the file that runs read."""
+        return {"name": self.name, "env_id": self.env_id, "kwargs": self.kwargs, "told": self.told}
+
+
+class PublicTask(_Task, kw_only=True):
+    """A public task besides the first one: it is evaluated, and not trained on.
+
+    Attributes:
+        files: SHA-256 of each data file of the task by its path below the competition's folder.
+    """
+
     files: dict[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -122,13 +127,9 @@ class CompetitionTerms(Record, kw_only=True):
         return self.profile.settings if isinstance(self.profile, ProfileTerms) else {}
 
 
-class SecretTask(Record, kw_only=True):
-    """A secret task: the fields of ``HeldOutTask``, and by ``SEALED_SEEDS_METHOD`` the seeds of its episodes."""
+class SecretTask(_Task, kw_only=True):
+    """A secret task, and by ``SEALED_SEEDS_METHOD`` the seeds of its episodes."""
 
-    name: str
-    env_id: str
-    kwargs: dict[str, Any]
-    told: dict[str, Any]
     seeds: list[int] = msgspec.field(default_factory=list)
 
 

@@ -6,11 +6,9 @@ A failure of an entrant, even of its folder, does not affect the others. The sam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.competition.entrants import Entered, close, enter, read_entrants
+from a2perf.errors import UserError
+from a2perf.experiments.competition.entrants import Entered, Entrants, close, enter_all, read_entrants
 from a2perf.experiments.competition.gin_files import binding
 from a2perf.experiments.competition.records import SEED_SECRET, Competition, Evaluator, canonical_sha256
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of, required_runs
@@ -19,26 +17,6 @@ from a2perf.launch import QUEUE_FILE, Conductor, ExperimentResult, Queue, Resour
 from a2perf.records import FailureKind
 from a2perf.storage import write_atomic
 from a2perf.submission.evaluator import seed_secret
-
-PYTHON_ENVS = ("auto", "shared", "isolated")
-"""``auto``: a separate environment for each entrant that requires packages which this installation does not have."""
-
-
-@dataclass(frozen=True)
-class Entrants:
-    """The entrants to run, and how to run them.
-
-    Attributes:
-        python_env: one of ``PYTHON_ENVS``.
-        sandbox: replaces the level of the terms; a level that cannot hide the competition needs ``allow_weaker``.
-        allow_weaker: whether guarantees that this host cannot enforce may be missing; the record contains it.
-    """
-
-    submissions: tuple[Path, ...]
-    python_env: str = "auto"
-    find_links: tuple[Path, ...] = ()
-    sandbox: str | None = None
-    allow_weaker: bool = False
 
 
 def run(
@@ -78,19 +56,6 @@ def check_evaluator(competition: Competition) -> None:
             f"the installed code differs from the competition's commitment: {'; '.join(differences)}",
             hint="install the versions in public/evaluator.json",
         )
-
-
-def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
-    """Adds the entrants of a call to the list; see ``enter``."""
-    if entrants.python_env not in PYTHON_ENVS:
-        raise ConfigError(f"--python-env {entrants.python_env!r} is not valid", hint=f"use {', '.join(PYTHON_ENVS)}")
-    return enter(
-        competition,
-        entrants.submissions,
-        sandbox=entrants.sandbox,
-        allow_weaker=entrants.allow_weaker,
-        python_env=entrants.python_env,
-    )
 
 
 def run_specs(competition: Competition, entrants: Entrants, entered: Sequence[Entered]) -> list[RunSpec]:

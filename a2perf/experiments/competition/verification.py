@@ -339,7 +339,7 @@ def _tasks(folder: Path, secret: Secret) -> Iterator[str]:
     for task in secret.tasks:
         file = task_file(folder, task.name)
         content = _json(folder, file.relative_to(folder).as_posix())
-        if content != {"name": task.name, "env_id": task.env_id, "kwargs": task.kwargs, "told": task.told}:
+        if content != task.content():
             yield f"{file.name} is not the task of {SECRET}"
     for name, numbers in secret.sealed_seeds().items():
         if _bytes(folder, name).split() != [b"%d" % number for number in numbers]:

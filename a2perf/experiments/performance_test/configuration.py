@@ -228,25 +228,12 @@ def performance_test(
         eval_after_n_steps: environment steps between two evaluations, for the packaged runner.
         n_test_rollouts: episodes per evaluation, for the packaged runner.
     """
-    conditions = {
-        "total_runs": total_runs, "succ_runs": succ_runs, "eval_columns": eval_columns, "eval_value": eval_value,
-        "max_steps": max_steps, "direction": direction, "statistic": statistic, "last_n": last_n, "seeds": seeds,
-        "base_seed": base_seed, "on_crash": on_crash,
-    }  # fmt: skip
-    values: dict[str, Any] = {
-        "env": env,
-        "command": command,
-        "submission": submission,
-        "gin_configs": [gin_configs] if isinstance(gin_configs, str) else list(gin_configs),
-        "flags": [flags] if isinstance(flags, str) else list(flags),
-        "env_kwargs": env_kwargs,
-        "eval_after_n_steps": eval_after_n_steps,
-        "n_test_rollouts": n_test_rollouts,
-        "performance_testing_conditions": {key: value for key, value in conditions.items() if value is not None},
-        "hydra": {
-            "sweeper": {"n_jobs": n_jobs, "study_name": study_name, "max_duration_minutes": max_duration_minutes}
-        },
+    given = dict(locals())
+    values: dict[str, Any] = {name: value for name, value in given.items() if name in _TOP_KEYS and name != "algorithm"}
+    values["performance_testing_conditions"] = {
+        name: value for name, value in given.items() if name in _CONDITION_KEYS and value is not None
     }
+    values["hydra"] = {"sweeper": {name: given[name] for name in ("n_jobs", "study_name", "max_duration_minutes")}}
     if algorithm is not None:
         values["defaults"] = [{"override /algorithm": algorithm}]
         values["algorithm"] = dict(algorithm_parameters or {})
@@ -337,7 +324,7 @@ def _test_of(name: str, path: Path, values: Mapping[str, Any]) -> PerformanceTes
     for key in ("total_runs", "succ_runs", "eval_columns", "eval_value"):
         if key not in block:
             raise ConfigError(f"performance_testing_conditions.{key} is missing", hint="add it")
-    columns = _words(block["eval_columns"])
+    columns = tuple(str(item) for item in _items(block["eval_columns"]))
     bounds = [_float("eval_value", value) for value in _items(block["eval_value"])]
     condition = PassCondition(
         total_runs=_int("total_runs", block["total_runs"]),
@@ -452,10 +439,6 @@ def _float(name: str, value: Any) -> float:
 
 def _items(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _words(value: Any) -> tuple[str, ...]:
-    return tuple(str(item) for item in _items(value))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

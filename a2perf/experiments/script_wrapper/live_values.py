@@ -48,7 +48,7 @@ class LiveValues:
             position = self.counts[tag] if step is None else int(step)
             self.counts[tag] += 1
             self._writer.scalar(tag, number, max(position, 0))
-        # The step is a field of its own: the service drops values if the step decreases.
+        # The step is a separate field, because the service drops values if the step decreases.
         self._mirrored("log", {tag: number, "global_step": position})
 
     def close(self) -> None:
