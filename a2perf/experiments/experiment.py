@@ -14,6 +14,7 @@ from typing import Any
 from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
+from a2perf.experiments.needs import require_folder
 from a2perf.launch.run_spec import Resources, RunSpec
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.folder_content import identify_submission
@@ -98,11 +99,7 @@ def plan(experiment: Experiment) -> list[RunSpec]:
 def _check(experiment: Experiment) -> None:
     names = [folder.resolve().name for folder in experiment.submissions]
     for folder in experiment.submissions:
-        if not folder.is_dir():
-            kind = "is a file" if folder.exists() else "does not exist"
-            raise ConfigError(
-                f"the submission folder {folder} {kind}", hint="give the folder that holds train.py and inference.py"
-            )
+        require_folder(folder)
     seeds = [str(seed) for seed in experiment.seeds]
     for what, values in (("submission", names), ("task", list(experiment.tasks)), ("seed", seeds)):
         if repeated := sorted({value for value in values if values.count(value) > 1}):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from a2perf.errors import MissingDependency, UserError
+from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.experiments.runners.environments import resolve_env_id
 from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.files import files_of
@@ -29,6 +29,19 @@ def find_submission(folder: Path, near: Path | None = None) -> Path:
     above = [] if near is None else list(near.absolute().parents)
     places = [Path(), *above, Path(__file__).resolve().parents[2]]
     return next((place / folder for place in places if (place / folder).is_dir()), folder)
+
+
+def require_folder(folder: Path) -> None:
+    """Checks that the folder of a submission exists.
+
+    Raises:
+        ConfigError: it does not, or is a file.
+    """
+    if not folder.is_dir():
+        kind = "is a file" if folder.exists() else "does not exist"
+        raise ConfigError(
+            f"the submission folder {folder} {kind}", hint="give the folder that holds train.py and inference.py"
+        )
 
 
 def require_training(env_ids: Iterable[str]) -> None:

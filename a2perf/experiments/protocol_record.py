@@ -146,37 +146,40 @@ def _run(
 
 def _budget(reader: BundleReader, task: ProtocolTask, track: Track) -> BudgetCheck:
     trained = reader.record(layout.TRAIN, TrainResults)
+    ended = track == "fixed_energy" and trained is not None and trained.exit_reason == ENERGY_LIMIT
     if track == "fixed_energy":
-        return _energy_check(reader, trained, task.budget.energy_kwh)
-    limit = float(task.budget.steps)
+        limit, unit = task.budget.energy_kwh, "kWh"
+        used, how = _energy_used(reader, ended=ended)
+    else:
+        limit, unit = float(task.budget.steps), "steps"
+        used, how = _steps_used(reader, trained)
+    found = BudgetCheck(verdict="unknown", used=used, limit=limit, unit=unit, how=how)
+    if used is not None:
+        found.verdict = "kept" if ended or used <= limit else "exceeded"
+    return found
+
+
+def _steps_used(reader: BundleReader, trained: TrainResults | None) -> tuple[float | None, str]:
+    """Returns the steps of a training run, None if unknown, and where the number comes from."""
     if trained is not None and trained.artifact_files == 0:
-        return BudgetCheck(verdict="kept", used=0.0, limit=limit, unit="steps", how="it left nothing that was learnt")
+        return 0.0, "it left nothing that was learnt"
     curve, _ = read_returns(find_logs(reader.files, below=""))
     if curve is None or not curve.steps.size:
-        how = "it logged no curve of returns over steps"
-        return BudgetCheck(verdict="unknown", used=None, limit=limit, unit="steps", how=how)
+        return None, "it logged no curve of returns over steps"
     # a restart may set the counter back; the steps before it count as well
     used = float(curve.steps[-1]) + sum(before for before, _ in curve.restarts)
-    how = f"as the participant logged it ({curve.source})"
-    return BudgetCheck(verdict="kept" if used <= limit else "exceeded", used=used, limit=limit, unit="steps", how=how)
+    return used, f"as the participant logged it ({curve.source})"
 
 
-def _energy_check(reader: BundleReader, trained: TrainResults | None, limit: float) -> BudgetCheck:
+def _energy_used(reader: BundleReader, *, ended: bool) -> tuple[float | None, str]:
+    """Returns the energy of a training run in kWh, None if unknown, and how it was found."""
     tracking = reader.tracking(layout.TRACKING)
     if tracking is None or not math.isfinite(tracking.energy.net_kwh) or not tracking.energy.quality:
-        how = "no energy was recorded"
-        return BudgetCheck(verdict="unknown", used=None, limit=limit, unit="kWh", how=how)
+        return None, "no energy was recorded"
     used, quality = tracking.energy.net_kwh, tracking.energy.quality
-    if trained is not None and trained.exit_reason == ENERGY_LIMIT:
-        how = f"the evaluator ended it there, within one sampling interval ({quality})"
-        return BudgetCheck(verdict="kept", used=used, limit=limit, unit="kWh", how=how)
-    return BudgetCheck(
-        verdict="kept" if used <= limit else "exceeded",
-        used=used,
-        limit=limit,
-        unit="kWh",
-        how=f"above idle, {quality}",
-    )
+    if ended:
+        return used, f"the evaluator ended it there, within one sampling interval ({quality})"
+    return used, f"above idle, {quality}"
 
 
 def _kept_track(request: SubmitRequest, runs: Sequence[SubmittedRun]) -> Track:

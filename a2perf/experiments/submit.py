@@ -13,6 +13,7 @@ import filelock
 
 from a2perf.domains.availability import require_packages
 from a2perf.errors import ConfigError, UserError
+from a2perf.experiments.needs import require_folder
 from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
 from a2perf.experiments.protocol_record import record_of, shown
 from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, Summary
@@ -149,18 +150,9 @@ def _track(record: ProtocolRecord) -> str:
 
 
 def _check(request: SubmitRequest) -> None:
-    if not request.submission.is_dir():
-        kind = "is a file" if request.submission.exists() else "does not exist"
-        raise ConfigError(
-            f"the submission folder {request.submission} {kind}",
-            hint="give the folder that holds train.py and inference.py",
-        )
+    require_folder(request.submission)
     parse_participant_args(request.participant_args)
-    _refuse_two_views(request)
-
-
-def _refuse_two_views(request: SubmitRequest) -> None:
-    """Refuses a task in two forms: its episodes would count twice in the score over all tasks."""
+    # refuse a task in two forms: its episodes would count twice in the score over all tasks
     seen: dict[str, str] = {}
     for name in request.tasks:
         other = seen.setdefault(request.protocol.ranked_task(name), name)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -284,41 +284,30 @@ def _layout(runs: _Runs, expected: Mapping[str, Sequence[RequiredRun]]) -> Itera
         if place not in expected:
             if runs.published or not place.startswith("queue.sqlite"):
                 yield f"{printable(place)} is not a listed entrant, but lies among the runs"
-            continue
-        folders: dict[str, set[str]] = {}
-        for run in expected[place]:
-            folders.setdefault(run.place, set()).add(run.mode)
-        yield from _layout_of_entrant(runs, place, folders)
+        elif kind_at(runs.folder / place) is Kind.LINK:
+            yield f"{place} is a link"
+        else:
+            known: dict[str, Any] = {}
+            for run in expected[place]:
+                top, _, seed = run.place.partition("/")
+                names = known.setdefault(top, {}).setdefault(seed, {ATTIC})
+                names |= {run.mode} if runs.published else {run.mode, f"{run.mode}.log", "metrics"}
+            yield from _unexpected(runs.folder, place, known)
 
 
-def _layout_of_entrant(runs: _Runs, place: str, folders: Mapping[str, set[str]]) -> Iterator[str]:
-    home = runs.folder / place
-    if kind_at(home) is Kind.LINK:
-        yield f"{place} is a link"
-        return
-    tops = {name.partition("/")[0] for name in folders}
-    for top in names_at(home):
-        if top not in tops or kind_at(home / top) is Kind.LINK:
-            yield f"{place}/{printable(top)} is not one of the entrant's runs"
-            continue
-        for inner in names_at(home / top):
-            name = f"{top}/{inner}"
-            if name not in folders or kind_at(home / name) is Kind.LINK:
-                yield f"{place}/{printable(name)} is not one of the entrant's runs"
-                continue
-            known = {*folders[name], ATTIC}
-            if not runs.published:
-                known |= {"metrics", *(f"{mode}.log" for mode in folders[name])}
-            for last in names_at(home / name):
-                path = home / name / last
-                if last not in known or kind_at(path) is Kind.LINK:
-                    yield f"{place}/{printable(name)}/{printable(last)} is not part of the run"
-                elif last == ATTIC:
-                    yield from (
-                        f"{place}/{printable(name)}/attic/{printable(each)} is not an earlier attempt"
-                        for each in names_at(path)
-                        if not is_archived(path / each) or kind_at(path / each) is Kind.LINK
-                    )
+def _unexpected(folder: Path, above: str, known: Mapping[str, Any] | set[str]) -> Iterator[str]:
+    """Yields what lies in a folder beside the known names; a mapping holds the names in each of its folders."""
+    for name in names_at(folder / above):
+        path = folder / above / name
+        if name not in known or kind_at(path) is Kind.LINK:
+            what = "part of the run" if isinstance(known, set) else "one of the entrant's runs"
+            yield f"{above}/{printable(name)} is not {what}"
+        elif not isinstance(known, set):
+            yield from _unexpected(folder, f"{above}/{name}", known[name])
+        elif name == ATTIC:
+            for each in names_at(path):
+                if not is_archived(path / each) or kind_at(path / each) is Kind.LINK:
+                    yield f"{above}/attic/{printable(each)} is not an earlier attempt"
 
 
 def _others(folder: Path, secret: Secret) -> Iterator[str]:

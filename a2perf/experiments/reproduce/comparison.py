@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf._version import __version__
 from a2perf.domains.registry import find_environment
 from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.selection import RecordedBundle
@@ -25,7 +24,6 @@ from a2perf.runs.run import Run
 from a2perf.storage import MAX_RECORD_BYTES, parse_json
 from a2perf.stranger_files import printable
 from a2perf.submission.evaluator.folder_content import SCHEME
-from a2perf.submission.evaluator.own_code import package_sha256
 
 UNKNOWN = "not recorded"
 _NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")
@@ -96,49 +94,34 @@ def paired_differences(recorded: Run, repeated: Run, quantity: str) -> NDArray[n
 
 
 def changed_conditions(
-    recorded: Manifest, repeated: Mapping[str, Any], submission_sha256: str, fingerprint: str
+    recorded: Manifest, repeated: Manifest, submission_sha256: str, fingerprint: str
 ) -> list[ChangedCondition]:
-    """Returns what differs between the record and a repetition, the most important first.
-
-    Args:
-        repeated: as of ``conditions_of``; without a repetition ``"host"`` alone.
-    """
+    """Returns what differs between the record and a repetition, the most important first."""
     pairs: list[tuple[str, Any, Any]] = [
         ("submission", _submission_hash(recorded), submission_sha256[:12]),
         ("environment fingerprint", (recorded.env_fingerprint or "")[:12], fingerprint[:12]),
-        ("a2perf", recorded.a2perf_version, repeated.get("a2perf_version", __version__)),
-        ("a2perf code", recorded.a2perf_sha256[:12], repeated.get("a2perf_sha256", package_sha256())[:12]),
-        ("Python", _python(recorded), repeated.get("python", _python(recorded))),
+        ("a2perf", recorded.a2perf_version, repeated.a2perf_version),
+        ("a2perf code", recorded.a2perf_sha256[:12], repeated.a2perf_sha256[:12]),
+        ("Python", _python(recorded), _python(repeated)),
     ]
-    packages = {} if recorded.python_env is None else recorded.python_env.packages
-    now = repeated.get("packages", {})
+    packages, now = ({} if one.python_env is None else one.python_env.packages for one in (recorded, repeated))
     if packages and now:
         names = sorted({*packages, *now})
         pairs += [(name, packages.get(name, "missing"), now.get(name, "missing")) for name in names]
     elif now:
         pairs.append(("packages", "", f"{len(now)} packages"))
-    then, here = recorded.host, repeated["host"]
+    then, here = recorded.host, repeated.host
     pairs += [(name, then.get(key), here.get(key)) for name, key in _HOST.items()]
     pairs.append(("memory", _gib(then.get("memory_bytes")), _gib(here.get("memory_bytes"))))
     if then.get("kernel") == here.get("kernel"):  # the name of the system contains the kernel's
         pairs.append(("system", then.get("os"), here.get("os")))
-    if recorded.sandbox is not None and repeated.get("sandbox"):
-        pairs.append(("sandbox", recorded.sandbox.level, repeated["sandbox"]))
+    if recorded.sandbox is not None and repeated.sandbox is not None:
+        pairs.append(("sandbox", recorded.sandbox.level, repeated.sandbox.level))
     return [
         ChangedCondition(name=name, recorded=_text(before) or UNKNOWN, repeated=_text(after) or UNKNOWN)
         for name, before, after in pairs
         if before != after and (_text(before) or name in ("packages", "a2perf code"))
     ]
-
-
-def conditions_of(manifest: Manifest) -> dict[str, Any]:
-    """Returns the conditions of a repetition from its manifest; see ``changed_conditions``."""
-    return {
-        "host": manifest.host, "python": _python(manifest), "a2perf_version": manifest.a2perf_version,
-        "a2perf_sha256": manifest.a2perf_sha256,
-        "packages": {} if manifest.python_env is None else manifest.python_env.packages,
-        "sandbox": "" if manifest.sandbox is None else manifest.sandbox.level,
-    }  # fmt: skip
 
 
 def same_host(recorded: Manifest, repeated: Manifest) -> bool | None:
@@ -253,13 +236,12 @@ def _named_values(episode: Episode, known: set[str]) -> dict[str, Any]:
     fields = msgspec.to_builtins(episode)
     found = {name: value for name, value in fields.items() if name in known and name not in _NOT_COMPARED}
     found |= {f"reward_terms.{name}": value for name, value in episode.reward_terms.items()}
-    return found | dict(_informative(episode.final_info))
-
-
-def _informative(info: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in info.items():
-        if not any(word in name.lower() for word in _TIMES):
-            yield f"final_info.{name}", value
+    informative = {
+        f"final_info.{name}": value
+        for name, value in episode.final_info.items()
+        if not any(word in name.lower() for word in _TIMES)
+    }
+    return found | informative
 
 
 def _same(left: Any, right: Any) -> bool:

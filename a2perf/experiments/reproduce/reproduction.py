@@ -21,7 +21,6 @@ from a2perf.experiments.reproduce.claims import Claim, default_claims, parse_cla
 from a2perf.experiments.reproduce.comparison import (
     changed_conditions,
     compare_episodes,
-    conditions_of,
     offline_checks,
     same_host,
 )
@@ -344,12 +343,15 @@ def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) ->
     fingerprint = current_fingerprint(recorded.manifest)
     if one.manifest is not None:
         found.host = {name: value for name, value in one.manifest.host.items() if name != "hostname"}
-        submission, conditions = one.manifest.submission.sha256, conditions_of(one.manifest)
+        submission, repeated = one.manifest.submission.sha256, one.manifest
         fingerprint = one.manifest.env_fingerprint or fingerprint
     else:
         submission = identify_submission(one.rebuilt.submission).sha256
-        conditions = {"host": msgspec.to_builtins(describe_host())}
-    found.changed = changed_conditions(recorded.manifest, conditions, submission, fingerprint)
+        repeated = msgspec.structs.replace(
+            recorded.manifest, host=msgspec.to_builtins(describe_host()), a2perf_version=__version__,
+            a2perf_sha256=package_sha256(),
+        )  # fmt: skip
+    found.changed = changed_conditions(recorded.manifest, repeated, submission, fingerprint)
     found.missing += one.rebuilt.notes
     return found
 

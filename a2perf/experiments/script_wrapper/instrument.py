@@ -56,7 +56,7 @@ def instrument(path: Path, *, captures: bool = True) -> Instrumented:
     tree = _parse(path)
     _check_gym(path, tree)
     mains = [node for node in _module_level(tree) if isinstance(node, _Function) and node.name == "main"]
-    if not mains and not _binds_main(tree):
+    if not mains and not any(_binds(node, "main") for node in _module_level(tree)):
         raise _no_main(path, tree)
     for main in mains:
         _check_parameters(path, main)
@@ -103,18 +103,6 @@ def _module_level(tree: ast.Module) -> Iterator[ast.stmt]:
             for child in reversed(list(ast.iter_child_nodes(node)))
             if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case)
         ]
-
-
-def _binds_main(tree: ast.Module) -> bool:
-    for node in _module_level(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            if any((alias.asname or alias.name) in ("main", "*") for alias in node.names):
-                return True
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.ClassDef):
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-            if any(getattr(target, "id", getattr(target, "name", "")) == "main" for target in targets):
-                return True
-    return False
 
 
 def _no_main(path: Path, tree: ast.Module) -> UserError:
@@ -189,7 +177,7 @@ def _replace_seed(body: list[ast.stmt]) -> None:
             _replace_seed(getattr(node, field, []))
         for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
             _replace_seed(part.body)
-        if _binds_seed(node):
+        if _binds(node, "SEED"):
             rebind: ast.stmt = ast.Assign([ast.Name("SEED", ast.Store())], ast.Name(SEED, ast.Load()))
             if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
                 # A star import may not bind SEED, and then the script must not get the name.
@@ -199,13 +187,16 @@ def _replace_seed(body: list[ast.stmt]) -> None:
             body.insert(index + 1, rebind)
 
 
-def _binds_seed(node: ast.stmt) -> bool:
+def _binds(node: ast.stmt, name: str) -> bool:
+    """Returns whether a statement other than a function binds a name, or may bind it."""
     if isinstance(node, ast.Import | ast.ImportFrom):
-        return any((alias.asname or alias.name) in ("SEED", "*") for alias in node.names)
+        return any((alias.asname or alias.name) in (name, "*") for alias in node.names)
+    if isinstance(node, ast.ClassDef):
+        return node.name == name
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        names = (name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
-        return node.value is not None and any(name.id == "SEED" and isinstance(name.ctx, ast.Store) for name in names)
+        found = (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+        return node.value is not None and any(part.id == name and isinstance(part.ctx, ast.Store) for part in found)
     return False
 
 
