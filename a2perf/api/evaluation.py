@@ -12,7 +12,7 @@ from a2perf.api.arguments import RunSettings, participant_arguments, run_options
 from a2perf.api.environments import TaskInfo, find_task, tasks
 from a2perf.api.live_policy_folder import folder_name
 from a2perf.errors import ConfigError
-from a2perf.experiments.single_run import SingleRun
+from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.submission.run_options import RunOptions
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Any
 from a2perf import errors
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, InfrastructureError, RunFailed, UserError
-from a2perf.experiments.single_run import SingleRun
+from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.launch.interface import ExitStatus
 from a2perf.launch.local import LocalJob, LocalLauncher
 from a2perf.plain_text import terminal_text

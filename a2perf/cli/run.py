@@ -16,7 +16,7 @@ import click
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
-from a2perf.experiments.single_run import SingleRun
+from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
+from a2perf.experiments.command_run import COMMAND_MODE
 from a2perf.experiments.matrix_plan import MatrixPlan
 from a2perf.launch import Conductor, Resources, Restart, RunCommand, RunEvent, RunSpec, Summary
 from a2perf.launch.outcomes import read_manifest
@@ -25,9 +26,6 @@ from a2perf.records import RunState, SubmissionIdentity
 from a2perf.runs.layout import LOGS, bundle_path, manifest_path
 from a2perf.runs.run_record import MODES, RUN_FILE, AutotagRecord, config_of
 from a2perf.storage import write_record
-
-COMMAND_MODE = "command"
-"""Name of the bundle of a plain command."""
 
 QUEUE_FOLDER = ".queue"
 

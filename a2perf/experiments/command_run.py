@@ -22,13 +22,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError, command_line
-from a2perf.experiments.matrix_plan import MatrixPlan, read_plan
+from a2perf.experiments.matrix_plan import MatrixPlan
 from a2perf.launch import die_with_parent
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
@@ -37,7 +38,7 @@ from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.runs.layout import TRACKING_FILE
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun
 from a2perf.runs.written_files import WrittenFiles, descendants
-from a2perf.storage import write_json, write_record
+from a2perf.storage import read_record, write_json, write_record
 
 RUN_DIR_VARIABLE = "A2PERF_RUN_DIR"
 COMMAND_MODE = "command"
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if len(given) < 3 or given[1] != "--":
             raise UserError("usage: python -m a2perf.experiments.command_run PLAN -- COMMAND... --env-id E --seed N")
-        plan = read_plan(Path(given[0]))
+        plan = read_record(Path(given[0]), MatrixPlan)
         return run_command(plan, given[2:])
     except UserError as error:
         print(f"a2perf: {error}", file=sys.stderr)
@@ -82,7 +83,11 @@ def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
     record = plan.record(env_id, seed, words)
     if not (run / RUN_FILE).exists():
         write_record(run / RUN_FILE, record)
-    bundle = open_bundle(run / COMMAND_MODE, _manifest(plan, env_id, seed, words), "# a plain command has no gin\n")
+    manifest = command_manifest(
+        env_id, seed, submission=plan.code, seeds={}, command=list(words), config_sha256=plan.digest(),
+        executable=sys.executable,
+    )  # fmt: skip
+    bundle = open_bundle(run / COMMAND_MODE, manifest, "# a plain command has no gin\n")
     if isinstance(bundle, Finished):
         print(f"{run.relative_to(plan.store)}: finished before, kept")
         return 0
@@ -220,7 +225,11 @@ def _env_and_seed(words: Sequence[str]) -> tuple[str, int]:
     return words[-3], int(words[-1])
 
 
-def _manifest(plan: MatrixPlan, env_id: str, seed: int, words: Sequence[str]) -> Manifest:
+def command_manifest(env_id: str, seed: int, *, executable: str = "", **own: Any) -> Manifest:
+    """Returns the manifest of a run outside of the evaluator, which knows no domain and no arguments."""
+    python = {"version": platform.python_version(), "implementation": platform.python_implementation()}
+    if executable:
+        python["executable"] = os.path.basename(executable)
     return Manifest(
         a2perf_version=__version__,
         mode=COMMAND_MODE,
@@ -229,19 +238,12 @@ def _manifest(plan: MatrixPlan, env_id: str, seed: int, words: Sequence[str]) ->
         env_id=env_id,
         env_kwargs={},
         env_fingerprint=None,
-        submission=plan.code,
         root_seed=seed,
-        seeds={},
         participant_args={},
-        command=list(words),
-        config_sha256=plan.digest(),
         state=RunState.RUNNING,
         attempts=[],
-        python={
-            "version": platform.python_version(),
-            "implementation": platform.python_implementation(),
-            "executable": os.path.basename(sys.executable),
-        },
+        python=python,
+        **own,
     )
 
 

@@ -1,4 +1,4 @@
-"""The specification of one evaluator run. Every kind of experiment over submissions consists of these.
+"""Runs of the evaluator: the specification that every kind of experiment consists of, and a single run.
 
 A run root holds one bundle per mode and its log: ``<root>/<mode>`` and ``<root>/<mode>.log``. The kind of experiment
 chooses the path of the root below its folder; it ends with ``seed_<n>`` unless that must stay secret.
@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.runs.layout import bundle_path
+from a2perf.submission.run_options import RunOptions
 
 LOCK_WAIT_S = 20
 """How long a run waits for the lock of a bundle while an earlier evaluator ends, in seconds."""
@@ -57,7 +59,8 @@ def evaluator_run(
         writable: folder that it writes; the run root by default.
         after: key of the run that must finish first.
     """
-    bundle = bundle_path(root, mode)
+    bundle, wanted = bundle_path(root, mode), resources or Resources()
+    memory = None if wanted.memory_bytes is None else wanted.memory_bytes + EVALUATOR_MEMORY_BYTES
     fixed = [
         "--participant-module-path", str(submission),
         "--submission-gin-config-path", str(gin_file),
@@ -68,7 +71,7 @@ def evaluator_run(
         name=name,
         env={"A2PERF_LOCK_WAIT_S": str(LOCK_WAIT_S), **(env or {})},
         log=root / f"{mode}.log",
-        resources=_whole_run(resources or Resources()),
+        resources=replace(wanted, memory_bytes=memory, wall_s=_launcher_limit_s(wanted.wall_s)),
         domain=domain,
         readable=(submission, *readable),
         writable=(writable or root,),
@@ -82,11 +85,67 @@ def identity_hash(identity: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
-def _whole_run(wanted: Resources) -> Resources:
-    memory = None if wanted.memory_bytes is None else wanted.memory_bytes + EVALUATOR_MEMORY_BYTES
-    return Resources(wanted.cpus, memory, wanted.gpus, launcher_limit_s(wanted.wall_s))
+@dataclass(frozen=True, kw_only=True)
+class SingleRun:
+    """What one run executes. A value that is not given is decided by the gin file.
+
+    Attributes:
+        submission: the submission's folder.
+        gin_config: gin file: a path, or the name of a packaged file of the domain.
+        root: folder of the run, which holds one bundle per mode.
+        participant_args: arguments of ``train`` and ``load_policy`` as ``k=v,...``.
+        resources: what the run may use.
+    """
+
+    submission: Path
+    gin_config: str
+    root: str
+    participant_args: str = ""
+    domain: str | None = None
+    task: str | None = None
+    seed: int | None = None
+    verbosity: str | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+    bindings: tuple[str, ...] = ()
+    force: bool = False
+    as_json: bool = False
+    resources: Resources = field(default_factory=Resources)
+
+    def command(self, env: Mapping[str, str] | None = None) -> RunCommand:
+        """Returns the command of the evaluator.
+
+        Args:
+            env: environment variables of the command, in addition to those of its launcher.
+        """
+        folder = self.submission.resolve()
+        files = [Path(given).expanduser() for given in (self.gin_config, self.options.get("datasets_path")) if given]
+        folders = (self.root, self.options.get("metric_values_dir"))
+        return RunCommand.evaluator(
+            self._flags(),
+            name=folder.name,
+            env=env or {},
+            resources=replace(self.resources, wall_s=_launcher_limit_s(self.resources.wall_s)),
+            domain=self.domain,
+            readable=(folder, *(file.absolute() for file in files if file.exists())),
+            writable=tuple(Path(path).expanduser().absolute() for path in folders if path),
+        )
+
+    def _flags(self) -> list[str]:
+        flags = [
+            "--participant-module-path", str(self.submission),
+            "--submission-gin-config-path", self.gin_config,
+            "--root-dir", self.root,
+        ]  # fmt: skip
+        for name in ("participant_args", "domain", "task", "seed", "verbosity"):
+            value = getattr(self, name)
+            if value not in (None, ""):
+                flags += [f"--{name.replace('_', '-')}", str(value)]
+        flags += self.options.words()
+        for binding in self.bindings:
+            flags += ["--extra-gin-bindings", binding]
+        return flags + ["--force"] * self.force + ["--json"] * self.as_json
 
 
-def launcher_limit_s(limit_s: float | None) -> float | None:
+def _launcher_limit_s(limit_s: float | None) -> float | None:
     """Returns after how many seconds a launcher ends a run with a limit that its evaluator did not keep."""
     return None if limit_s is None else limit_s + _GRACE_S

@@ -13,7 +13,6 @@ import msgspec
 from a2perf.records import SCHEMA, Record, SubmissionIdentity
 from a2perf.runs.conditions import packages_of
 from a2perf.runs.run_record import AutotagRecord, ExperimentRun, config_of, folder_name, user_name
-from a2perf.storage import read_record
 
 PLAN_FOLDER = ".matrix"
 _DIGEST_DIGITS = 6
@@ -96,12 +95,3 @@ class MatrixPlan(Record, kw_only=True):
     def path(self) -> Path:
         """Returns the path of the plan; matrices with the same code and command share it."""
         return self.store / PLAN_FOLDER / f"{folder_name(self.experiment)}-{self.version()}.json"
-
-
-def read_plan(path: Path) -> MatrixPlan:
-    """Reads a plan.
-
-    Raises:
-        UserError: the file does not exist or is not a plan.
-    """
-    return read_record(path, MatrixPlan)

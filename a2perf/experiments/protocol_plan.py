@@ -203,14 +203,14 @@ def trains(submission: Path) -> bool:
     except (OSError, SyntaxError, ValueError):
         return True  # the training run reports the error
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "train"]
-    return len(found) != 1 or any(not _idle(statement) for statement in found[0].body)
-
-
-def _idle(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Return):
-        return statement.value is None
-    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return constant or isinstance(statement, ast.Pass)
+    if len(found) != 1:
+        return True
+    for statement in found[0].body:
+        match statement:
+            case ast.Return(value=None) | ast.Pass() | ast.Expr(value=ast.Constant()):
+                continue
+        return True
+    return False
 
 
 def _training(request: SubmitRequest, task: ProtocolTask) -> dict[str, Any]:

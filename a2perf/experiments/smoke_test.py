@@ -17,8 +17,7 @@ from a2perf._version import __version__
 from a2perf.domains.registry import domains, packaged_gin_file
 from a2perf.errors import UserError, did_you_mean
 from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite, junit_document
-from a2perf.experiments.needs import find_submission
-from a2perf.experiments.runners.environments import resolve_env_id
+from a2perf.experiments.needs import find_submission, resolve_env_id
 from a2perf.experiments.runners.smoke import PHASES_FILE
 from a2perf.launch import QUEUE_FILE, Conductor, Resources, RunCommand, RunEvent, RunSpec, State
 from a2perf.launch.outcomes import read_manifest

@@ -21,7 +21,7 @@ import numpy as np
 
 from a2perf.domains import video
 from a2perf.errors import MissingDependency
-from a2perf.experiments.runners.environments import resolve_env_id
+from a2perf.experiments.needs import resolve_env_id
 
 PHASES_FILE = "phases.jsonl"
 _VIDEO_STEPS = 60

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from a2perf.errors import MissingDependency, UserError, did_you_mean, install_hint
-from a2perf.experiments.runners.environments import resolve_env_id
+from a2perf.experiments.needs import resolve_env_id
 from a2perf.experiments.script_wrapper.live_values import scalar
 from a2perf.runs.event_writer import EventWriter
 

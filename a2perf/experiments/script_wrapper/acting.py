@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,15 +68,9 @@ def _is_plain_callable(value: Any) -> bool:
     return not any(callable(getattr(value, method, None)) for method in _METHODS)
 
 
-def _deterministic(function: Act) -> Act:
-    try:
-        takes = "deterministic" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        takes = False
-    if not takes:
-        return function
-    greedy: Callable[..., Any] = function
-    return functools.partial(greedy, deterministic=True)
+def _deterministic(function: Callable[..., Any]) -> Act:
+    takes = "deterministic" in parameters_of(function)
+    return functools.partial(function, deterministic=True) if takes else function
 
 
 def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], None] | None = None) -> float:
@@ -93,7 +87,9 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
         RuntimeError: the episode did not end.
         NotAnAction: the policy returns a value outside the environment's action space.
     """
-    reset = env.reset(seed=seed) if seed is not None and _takes(env.reset, "seed") else env.reset()
+    parameters = parameters_of(env.reset)
+    takes_seed = "seed" in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    reset = env.reset(seed=seed) if seed is not None and takes_seed else env.reset()
     observation = reset[0] if isinstance(reset, tuple) and len(reset) == 2 and isinstance(reset[1], dict) else reset
     total = 0.0
     for _ in range(MAX_STEPS):
@@ -152,9 +148,9 @@ def as_array(value: Any) -> Any:
     return np.asarray(detached.cpu() if hasattr(detached, "cpu") else detached)
 
 
-def _takes(function: Any, name: str) -> bool:
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Returns the parameters of a callable; none if it does not tell them."""
     try:
-        parameters = inspect.signature(function).parameters
+        return inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return False
-    return name in parameters or any(given.kind is given.VAR_KEYWORD for given in parameters.values())
+        return {}

@@ -24,6 +24,7 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.errors import MissingDependency
+from a2perf.experiments.script_wrapper.acting import parameters_of
 from a2perf.experiments.script_wrapper.collectors import Captured, gather
 from a2perf.experiments.script_wrapper.episode_journal import EpisodeJournal, log_curves, remove_step_counts
 from a2perf.experiments.script_wrapper.episodes import Episodes, is_environment, listen, listen_to
@@ -165,10 +166,7 @@ def _call(function: Any, env: str, arguments: list[str]) -> None:
         option = names["env"].opts[-1] if "env" in names else ""
         function.main(args=[*([option] if option.startswith("-") else []), env, *arguments], standalone_mode=False)
         return
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        parameters = {}  # type: ignore[assignment]
+    parameters = parameters_of(function)
     takes = next((name for name in ("env", "env_fn") if name in parameters), "env")
     given: Any = functools.partial(_make, env) if takes == "env_fn" else env
     if takes in parameters and parameters[takes].kind is inspect.Parameter.POSITIONAL_ONLY:

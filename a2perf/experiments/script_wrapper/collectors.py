@@ -6,6 +6,7 @@ A package adds a collector through the entry point group ``a2perf.script_collect
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -73,8 +74,10 @@ class LoggedRewards:
 
     def matches(self, captured: Captured) -> str | None:
         """Looks for ``env.all_rewards``."""
-        env = captured.names.get("env")
-        return None if _holds(env, "all_rewards") else "no env.all_rewards (of a cherry-style Logger)"
+        with contextlib.suppress(AttributeError, KeyError, TypeError):
+            if len(captured.names["env"].all_rewards) > 0:
+                return None
+        return "no env.all_rewards (of a cherry-style Logger)"
 
     def collect(self, captured: Captured) -> str:
         """Writes every step to ``rewards.npz`` and logs the return of every episode and a smoothed curve."""
@@ -335,10 +338,3 @@ def _flattened(state: Any, prefix: str = "") -> dict[str, Any]:
     else:
         return {prefix.rstrip("."): state}
     return {key: value for name, item in items for key, value in _flattened(item, f"{prefix}{name}.").items()}
-
-
-def _holds(value: Any, name: str) -> bool:
-    try:
-        return value is not None and not isinstance(value, str) and len(getattr(value, name)) > 0
-    except (AttributeError, TypeError):
-        return False

@@ -70,8 +70,11 @@ def _role(frames: list[FrameType]) -> str:
     targets: set[str] = set()
     for frame in frames:
         names.add(frame.f_code.co_name)
-        statement = _statement(frame.f_code.co_filename, frame.f_lineno)
-        if statement is not None:
+        line = frame.f_lineno
+        ends = [(node.end_lineno or node.lineno, node) for node in _statements(frame.f_code.co_filename)]
+        around = [(end - node.lineno, node) for end, node in ends if node.lineno <= line <= end]
+        if around:
+            _, statement = min(around, key=lambda pair: pair[0])
             found, bound = _names(statement, _column(frame))
             names |= found
             targets |= bound
@@ -94,11 +97,6 @@ def _statements(path: str) -> list[ast.stmt]:
         return [node for node in ast.walk(ast.parse(Path(path).read_bytes())) if isinstance(node, ast.stmt)]
     except (OSError, SyntaxError, ValueError):
         return []
-
-
-def _statement(path: str, line: int) -> ast.stmt | None:
-    around = [node for node in _statements(path) if node.lineno <= line <= (node.end_lineno or node.lineno)]
-    return min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno, default=None)
 
 
 def _names(statement: ast.stmt, column: int | None) -> tuple[set[str], set[str]]:

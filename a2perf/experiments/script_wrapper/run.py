@@ -16,12 +16,12 @@ from typing import TextIO
 
 import msgspec
 
-from a2perf._version import __version__
 from a2perf.experiments.autotag import autotag
+from a2perf.experiments.command_run import COMMAND_MODE, command_manifest
 from a2perf.experiments.script_wrapper.episode_journal import log_curves, remove_step_counts
 from a2perf.experiments.script_wrapper.instrument import instrument
 from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, ScriptReport
-from a2perf.records import Failure, FailureKind, Manifest, RunState, SandboxRecord, SubmissionIdentity
+from a2perf.records import Failure, FailureKind, Manifest, SandboxRecord, SubmissionIdentity
 from a2perf.runs.bundle import Bundle, Finished, now, open_bundle
 from a2perf.runs.conditions import packages_of
 from a2perf.runs.event_writer import EventWriter
@@ -38,7 +38,6 @@ from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import supervise
 from a2perf.submission.evaluator.tracking import attach, record_tracking, tracker
 
-MODE = "command"
 _CHILD = "a2perf.experiments.script_wrapper.child"
 _POLL_S = 0.1
 _OWN_ENVIRONMENT = ("none", "process")
@@ -128,7 +127,7 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
     """
     instrument(wanted.script)  # raises for a wrong script before any file is created
     sandbox = get_sandbox(wanted.sandbox)
-    opened = open_bundle(root / MODE, _manifest(wanted, sandbox), _settings(wanted), force=force)
+    opened = open_bundle(root / COMMAND_MODE, _manifest(wanted, sandbox), _settings(wanted), force=force)
     if isinstance(opened, Finished):
         progress.say(f"already done: {opened.path}")
         return opened.manifest.exit_code or 0
@@ -165,7 +164,7 @@ def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None
     )
     written = WrittenFiles(Path.cwd(), wanted.env, wanted.seed)
     kills = failure_diagnosis.oom_kills()
-    with tracker(bundle.metrics, mode=MODE) as sampler:
+    with tracker(bundle.metrics, mode=COMMAND_MODE) as sampler:
         confined = sandbox.start(spec)
         try:
             attach(sampler, confined)
@@ -279,38 +278,26 @@ def _settings(wanted: Wrapping) -> str:
 
 
 def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
-    return Manifest(
-        a2perf_version=__version__,
-        mode=MODE,
-        domain="",
-        task=wanted.env,
-        env_id=wanted.env,
-        env_kwargs={},
-        env_fingerprint=None,
-        submission=_identity(wanted.script),
-        root_seed=wanted.seed,
+    script = wanted.script
+    code = autotag(script.resolve().parent, {})  # may run git here: the user is about to run the script anyway
+    config = hashlib.sha256(_settings(wanted).encode()).hexdigest()
+    return command_manifest(
+        wanted.env,
+        wanted.seed,
+        submission=SubmissionIdentity(
+            name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=code.sha,
+            git_dirty=code.dirty if code.sha is not None else None,
+        ),
         seeds={"script": wanted.seed},
-        participant_args={},
         command=wanted.command(),
-        config_sha256=(config := hashlib.sha256(_settings(wanted).encode()).hexdigest()),
+        config_sha256=config,
         settings={
             "configuration": config,
             "sandbox": sandbox.level,
             "time_limit_s": wanted.time_limit_s,
             "python": ".".join(platform.python_version_tuple()[:2]),
         },
-        state=RunState.RUNNING,
-        attempts=[],
         sandbox=SandboxRecord(
             level=sandbox.level, guarantees=list(sandbox.guarantees()), missing=list(sandbox.missing())
         ),
-        python={"version": platform.python_version(), "implementation": platform.python_implementation()},
-    )
-
-
-def _identity(script: Path) -> SubmissionIdentity:
-    code = autotag(script.resolve().parent, {})  # may run git here: the user is about to run the script anyway
-    dirty = code.dirty if code.sha is not None else None
-    return SubmissionIdentity(
-        name=script.stem, path=str(script), sha256=sha256_of(script), git_commit=code.sha, git_dirty=dirty
-    )
+    )  # fmt: skip

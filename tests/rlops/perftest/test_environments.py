@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 
 from a2perf.errors import UserError
-from a2perf.experiments.runners.environments import resolve_env_id
+from a2perf.experiments.needs import resolve_env_id
 
 
 @pytest.fixture
