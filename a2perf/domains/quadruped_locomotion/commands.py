@@ -15,10 +15,6 @@ def clips() -> None:
     """Motion clips of quadruped locomotion."""
 
 
-def _dog_names() -> list[str]:
-    return [Path(name).stem for name in ASSETS if name.startswith("motions/")]
-
-
 @clips.command("list")
 def list_clips() -> None:
     """Lists the clips by name."""
@@ -27,7 +23,7 @@ def list_clips() -> None:
 
     for name in GAITS:
         click.echo(f"{name:<18} generated    {synthetic_clip(name).duration:.3f} s")
-    for name in _dog_names():
+    for name in (Path(member).stem for member in ASSETS if member.startswith("motions/")):
         here = assets.locate(ASSETS[f"motions/{name}.txt"]) is not None
         click.echo(f"{name:<18} {'on this host' if here else 'not fetched (a2perf data fetch)'}")
 

@@ -25,7 +25,6 @@ from a2perf.domains.quadruped_locomotion.arguments import (
     resolve_clips,
 )
 from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend, make_physics, return_memory
-from a2perf.domains.quadruped_locomotion.compat import CompatLocomotionRules
 from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, VARIANTS, varied_clip
 from a2perf.domains.quadruped_locomotion.imitation import (
     MAX_ROOT_ANGLE,
@@ -43,7 +42,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
 )
 from a2perf.domains.quadruped_locomotion.rotations import heading
-from a2perf.domains.quadruped_locomotion.rules import LocomotionRules, observation_bounds
+from a2perf.domains.quadruped_locomotion.rules import CompatLocomotionRules, LocomotionRules, observation_bounds
 from a2perf.domains.quadruped_locomotion.sensors import (
     DEFAULT_LATENCY,
     fill_sensors,

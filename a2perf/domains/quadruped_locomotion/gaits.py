@@ -150,18 +150,12 @@ def _body(gait: Gait, time: float) -> tuple[float, float, float]:
     return radius * math.sin(turn), radius * (1.0 - math.cos(turn)), turn
 
 
-def _hip_origin(leg: int) -> FloatArray:
-    """Abduction joint of a leg relative to the chassis' centre of mass: forward, left, up, m."""
-    tree = kinematic_tree()
-    offset = tree.origin[4 * leg] - tree.base_inertial
-    return np.array([offset[2], offset[0], offset[1]])
-
-
 def _foothold(gait: Gait, leg: int, touchdown: float) -> FloatArray:
     """Point in the plane (m) where a foot stands that touches down at a time (s)."""
     x, y, turn = _body(gait, touchdown + 0.5 * gait.duty_factor * gait.cycle_time)
     side = 1.0 if leg in (1, 3) else -1.0
-    forward, left, _ = _hip_origin(leg)
+    tree = kinematic_tree()
+    left, _, forward = tree.origin[4 * leg] - tree.base_inertial  # of the abduction joint
     left += _leg_offset(leg) + side * gait.stance_width
     sine, cosine = math.sin(turn), math.cos(turn)
     return np.array([x + cosine * forward - sine * left, y + sine * forward + cosine * left])
@@ -194,15 +188,12 @@ def _pose(gait: Gait, time: float) -> FloatArray:
     height = gait.body_height + gait.bob * math.cos(4.0 * math.pi * time / gait.cycle_time)
     half = 0.5 * turn  # in its default orientation the robot already faces +x
     orientation = product(0.0, 0.0, math.sin(half), math.cos(half), *DEFAULT_ORIENTATION.tolist())
-    joints = np.concatenate(
-        [leg_angles(leg, _in_body(orientation, _foot(gait, leg, time) - np.array([x, y, height]))) for leg in range(4)]
-    )
-    return np.concatenate([[x, y, height], orientation, joints])
-
-
-def _in_body(orientation: tuple[float, float, float, float], offset: FloatArray) -> FloatArray:
-    x, y, z, w = orientation
-    return np.array(rotate(-x, -y, -z, w, *offset.tolist()))
+    qx, qy, qz, qw = orientation
+    toes = [
+        rotate(-qx, -qy, -qz, qw, *(_foot(gait, leg, time) - np.array([x, y, height])).tolist()) for leg in range(4)
+    ]
+    joints = [leg_angles(leg, np.array(toe)) for leg, toe in enumerate(toes)]
+    return np.concatenate([[x, y, height], orientation, *joints])
 
 
 def leg_angles(leg: int, toe: FloatArray) -> FloatArray:

@@ -6,7 +6,6 @@ a box. The frame of a body is that of its URDF link; only the chassis has its or
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +38,7 @@ _UPPER_LEG_RADIUS = 0.035
 _LOWER_LEG_RADIUS = 0.015
 _LOWER_LEG_END = (0.0, -0.25, -0.015)
 _CHASSIS_HALF = (0.12, 0.09, 0.27)
-_LEG_COLOUR = "0.5 0.5 0.55 1"
+_CAPSULE = 'type="capsule" rgba="0.5 0.5 0.55 1"'
 # A body counts as touching the ground a little above it, as Bullet's contact list does.
 TOUCH_MARGIN = 0.005  # m
 
@@ -133,118 +132,65 @@ def body_points() -> tuple[FloatArray, FloatArray]:
 
 def model_xml(physics: TwinPhysics = DEFAULT_PHYSICS) -> str:
     """Returns the model as MJCF text."""
-    root = ElementTree.Element("mujoco", model="laikago")
-    compiler = ElementTree.SubElement(root, "compiler", angle="radian", autolimits="true", balanceinertia="true")
-    if physics.fused:
-        compiler.set("fusestatic", "true")
-    option = ElementTree.SubElement(
-        root,
-        "option",
-        timestep=str(physics.time_step),
-        gravity=f"0 0 {robot.GRAVITY}",
-        iterations=str(physics.iterations),
-        ls_iterations="10",
-        cone="elliptic" if physics.elliptic else "pyramidal",
-        jacobian="dense",
-    )
-    ElementTree.SubElement(
-        option, "flag", eulerdamp="enable" if physics.implicit_damping else "disable", filterparent="enable"
-    )
-    default = ElementTree.SubElement(root, "default")
+    tree = kinematic_tree()
+    impedance = f' solimp="{physics.impedance}"' if physics.impedance else ""
+    motors = "".join(f'<motor joint="joint{link}" ctrllimited="false"/>' for link in robot.MOTOR_LINKS)
+    legs = "".join(_link_xml(4 * leg, physics) for leg in range(4))
     # contype and conaffinity let robot parts meet the ground but not each other, as PyBullet loads a robot.
-    geometry = ElementTree.SubElement(
-        default,
-        "geom",
-        contype="1",
-        conaffinity="0",
-        condim="3",
-        friction=f"{physics.friction} 0.005 0.0001",
-        solref=physics.contact,
-    )
-    if physics.impedance:
-        geometry.set("solimp", physics.impedance)
-    visual = ElementTree.SubElement(root, "visual")
-    ElementTree.SubElement(visual, "global", offwidth="640", offheight="480")
-    asset = ElementTree.SubElement(root, "asset")
-    ElementTree.SubElement(
-        asset,
-        "texture",
-        name="squares",
-        type="2d",
-        builtin="checker",
-        rgb1="0.85 0.87 0.9",
-        rgb2="0.7 0.75 0.82",
-        width="256",
-        height="256",
-    )
-    ElementTree.SubElement(asset, "material", name="ground", texture="squares", texrepeat="1 1", texuniform="true")
-    world = ElementTree.SubElement(root, "worldbody")
-    ElementTree.SubElement(world, "light", pos="0 0 4", dir="0 0 -1", directional="true")
-    ElementTree.SubElement(
-        world, "geom", name="ground", type="plane", size="0 0 1", contype="0", conaffinity="1", material="ground"
-    )
-    _add_robot(world, physics)
-    actuator = ElementTree.SubElement(root, "actuator")
-    for link in robot.MOTOR_LINKS:
-        ElementTree.SubElement(actuator, "motor", joint=f"joint{link}", ctrllimited="false")
-    return ElementTree.tostring(root, encoding="unicode")
+    return f"""<mujoco model="laikago">
+  <compiler angle="radian" autolimits="true" balanceinertia="true" fusestatic="{str(physics.fused).lower()}"/>
+  <option timestep="{physics.time_step}" gravity="0 0 {robot.GRAVITY}" iterations="{physics.iterations}"
+          ls_iterations="10" cone="{"elliptic" if physics.elliptic else "pyramidal"}" jacobian="dense">
+    <flag eulerdamp="{"enable" if physics.implicit_damping else "disable"}" filterparent="enable"/>
+  </option>
+  <default>
+    <geom contype="1" conaffinity="0" condim="3" friction="{physics.friction} 0.005 0.0001"
+          solref="{physics.contact}"{impedance}/>
+  </default>
+  <visual><global offwidth="640" offheight="480"/></visual>
+  <asset>
+    <texture name="squares" type="2d" builtin="checker" rgb1="0.85 0.87 0.9" rgb2="0.7 0.75 0.82" width="256"
+             height="256"/>
+    <material name="ground" texture="squares" texrepeat="1 1" texuniform="true"/>
+  </asset>
+  <worldbody>
+    <light pos="0 0 4" dir="0 0 -1" directional="true"/>
+    <geom name="ground" type="plane" size="0 0 1" contype="0" conaffinity="1" material="ground"/>
+    <body name="chassis" pos="{_text(robot.DEFAULT_POSITION)}" quat="0.5 0.5 0.5 0.5">
+      <freejoint name="root"/>
+      {_inertial_xml(np.zeros(3), tree.mass[0], link_inertia(-1))}
+      <geom type="box" size="{_text(_CHASSIS_HALF)}" rgba="0.3 0.3 0.35 1"/>
+      {legs}
+    </body>
+  </worldbody>
+  <actuator>{motors}</actuator>
+</mujoco>"""
+
+
+def _link_xml(link: int, physics: TwinPhysics) -> str:
+    """Returns a link with those below it; the last of the four links of a leg is the toe."""
+    tree, kind = kinematic_tree(), link % 4
+    position = tree.origin[link] - (tree.base_inertial if kind == 0 else 0.0)
+    end = _text(tree.origin[link + 1] if kind == 1 else _LOWER_LEG_END)
+    shape = (
+        f'type="sphere" size="{_HIP_RADIUS}" rgba="0.2 0.2 0.25 1"',
+        f'{_CAPSULE} size="{_UPPER_LEG_RADIUS}" fromto="0 0 0 {end}"',
+        f'{_CAPSULE} size="{_LOWER_LEG_RADIUS}" fromto="0 0 0 {end}"',
+        f'type="sphere" size="{TOE_RADIUS}" rgba="0.1 0.1 0.1 1"',
+    )[kind]
+    joint, motor = "", int(tree.motor[link])
+    if motor >= 0:
+        limits = _text((robot.JOINT_LOWER[motor], robot.JOINT_UPPER[motor]))
+        damping = f' damping="{float(KD[motor])}"' if physics.implicit_damping else ""
+        joint = f'<joint name="joint{link}" type="hinge" axis="{_text(tree.axis[link])}" range="{limits}"{damping}/>'
+    inertial = _inertial_xml(tree.inertial[link], tree.mass[link + 1], link_inertia(link))
+    below = "" if kind == 3 else _link_xml(link + 1, physics)
+    return f'<body name="link{link}" pos="{_text(position)}">{joint}{inertial}<geom {shape}/>{below}</body>'
+
+
+def _inertial_xml(position: FloatArray, mass: float, inertia: FloatArray) -> str:
+    return f'<inertial pos="{_text(position)}" mass="{float(mass)}" diaginertia="{_text(inertia)}"/>'
 
 
 def _text(values: FloatArray | tuple[float, ...]) -> str:
     return " ".join(repr(float(value)) for value in values)
-
-
-def _add_robot(world: ElementTree.Element, physics: TwinPhysics) -> None:
-    tree = kinematic_tree()
-    chassis = ElementTree.SubElement(
-        world, "body", name="chassis", pos=_text(robot.DEFAULT_POSITION), quat=_text((0.5, 0.5, 0.5, 0.5))
-    )
-    ElementTree.SubElement(chassis, "freejoint", name="root")
-    _inertial(chassis, np.zeros(3), float(tree.mass[0]), np.array(CHASSIS_INERTIA))
-    ElementTree.SubElement(chassis, "geom", type="box", size=_text(_CHASSIS_HALF), rgba="0.3 0.3 0.35 1")
-    bodies = {-1: chassis}
-    for link in range(robot.LINK_COUNT):
-        parent = int(tree.parent[link])
-        position = tree.origin[link] - (tree.base_inertial if parent < 0 else 0.0)
-        body = ElementTree.SubElement(bodies[parent], "body", name=f"link{link}", pos=_text(position))
-        bodies[link] = body
-        motor = int(tree.motor[link])
-        if motor >= 0:
-            joint = ElementTree.SubElement(
-                body,
-                "joint",
-                name=f"joint{link}",
-                type="hinge",
-                axis=_text(tree.axis[link]),
-                range=_text((robot.JOINT_LOWER[motor], robot.JOINT_UPPER[motor])),
-            )
-            if physics.implicit_damping:
-                joint.set("damping", repr(float(KD[motor])))
-        _inertial(body, tree.inertial[link], float(tree.mass[link + 1]), link_inertia(link))
-        _add_shape(body, link)
-
-
-def _inertial(body: ElementTree.Element, position: FloatArray, mass: float, inertia: FloatArray) -> None:
-    ElementTree.SubElement(body, "inertial", pos=_text(position), mass=repr(mass), diaginertia=_text(inertia))
-
-
-def _add_shape(body: ElementTree.Element, link: int) -> None:
-    kind = link % 4
-    if kind == 0:
-        ElementTree.SubElement(body, "geom", type="sphere", size=str(_HIP_RADIUS), rgba="0.2 0.2 0.25 1")
-    elif kind == 1:
-        end = kinematic_tree().origin[link + 1]
-        ElementTree.SubElement(
-            body, "geom", type="capsule", size=str(_UPPER_LEG_RADIUS), fromto="0 0 0 " + _text(end), rgba=_LEG_COLOUR
-        )
-    elif kind == 2:
-        ElementTree.SubElement(
-            body,
-            "geom",
-            type="capsule",
-            size=str(_LOWER_LEG_RADIUS),
-            fromto="0 0 0 " + _text(_LOWER_LEG_END),
-            rgba=_LEG_COLOUR,
-        )
-    else:
-        ElementTree.SubElement(body, "geom", type="sphere", size=str(TOE_RADIUS), rgba="0.1 0.1 0.1 1")

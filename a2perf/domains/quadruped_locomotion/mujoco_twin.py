@@ -20,10 +20,8 @@ from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend
 from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
 from a2perf.domains.quadruped_locomotion.mujoco_model import DEFAULT_PHYSICS, TwinPhysics
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
+from a2perf.domains.quadruped_locomotion.reference import default_pose
 from a2perf.domains.quadruped_locomotion.robot import (
-    DEFAULT_JOINT_POSE,
-    DEFAULT_ORIENTATION,
-    DEFAULT_POSITION,
     LINK_COUNT,
     MOTOR_LINKS,
     FloatArray,
@@ -78,22 +76,27 @@ def step_address() -> int:
 
 
 class MuJoCoBackend:
-    """One robot on a plane in MuJoCo; implements ``backends.PhysicsBackend``."""
+    """One robot on a plane in MuJoCo; implements ``backends.PhysicsBackend``.
+
+    Attributes:
+        model: the MuJoCo model.
+        data: the MuJoCo data.
+    """
 
     def __init__(self, physics_loop: str = "auto", physics: TwinPhysics = DEFAULT_PHYSICS) -> None:
         self._mujoco = mujoco = import_mujoco()
         self._physics = physics
-        self._model = mujoco.MjModel.from_xml_string(mujoco_model.model_xml(physics))
-        self._data = mujoco.MjData(self._model)
+        self.model = mujoco.MjModel.from_xml_string(mujoco_model.model_xml(physics))
+        self.data = mujoco.MjData(self.model)
         self._compiled = NUMBA_AVAILABLE and physics_loop != "python"
         points, radii = mujoco_model.body_points()
         self._simulation = mujoco_loop.Simulation(
             step=step_address() if self._compiled else 0,
-            model=self._model._address,
-            data=self._data._address,
-            qpos=self._data.qpos,
-            qvel=self._data.qvel,
-            ctrl=self._data.ctrl,
+            model=self.model._address,
+            data=self.data._address,
+            qpos=self.data.qpos,
+            qvel=self.data.qvel,
+            ctrl=self.data.ctrl,
             body_points=points,
             body_radii=radii,
             substeps=physics.substeps,
@@ -104,27 +107,16 @@ class MuJoCoBackend:
         self._state = np.zeros(37)
         self._frames = np.zeros((LINK_COUNT + 1, 7))
 
-    @property
-    def model(self) -> Any:
-        """The MuJoCo model."""
-        return self._model
-
-    @property
-    def data(self) -> Any:
-        """The MuJoCo data."""
-        return self._data
-
     def reset_robot(self, actuation: Actuation) -> None:
         """See ``PhysicsBackend``."""
-        self._mujoco.mj_resetData(self._model, self._data)
-        self._model.dof_frictionloss[:] = 0.0
+        self._mujoco.mj_resetData(self.model, self.data)
+        self.model.dof_frictionloss[:] = 0.0
         clear(actuation.history)
-        pose = np.concatenate([DEFAULT_POSITION, DEFAULT_ORIENTATION, DEFAULT_JOINT_POSE])
-        self.place_robot(pose, np.zeros(18), actuation)
+        self.place_robot(default_pose(), np.zeros(18), actuation)
 
     def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
         """See ``PhysicsBackend``."""
-        qpos, qvel = self._data.qpos, self._data.qvel
+        qpos, qvel = self.data.qpos, self.data.qvel
         x, y, z, w = (float(part) for part in pose[3:7])
         qpos[:3], qpos[3:7], qpos[7:] = pose[:3], (w, x, y, z), pose[7:]
         qvel[:3], qvel[6:] = velocity[:3], velocity[6:]
@@ -137,10 +129,8 @@ class MuJoCoBackend:
         if self._compiled:
             mujoco_loop.run(self._simulation, task, latency, steps, warm_up)
         else:
-            mujoco_loop.run_interpreted(self._simulate, self._simulation, task, latency, steps, warm_up)
-
-    def _simulate(self) -> None:
-        self._mujoco.mj_step(self._model, self._data)
+            simulate = functools.partial(self._mujoco.mj_step, self.model, self.data)
+            mujoco_loop.run_interpreted(simulate, self._simulation, task, latency, steps, warm_up)
 
     def read_state(self, state: FloatArray, feet: FloatArray) -> None:
         """See ``PhysicsBackend``; foot positions are current, not one sub-step old."""
@@ -150,7 +140,7 @@ class MuJoCoBackend:
 
     def set_dynamics(self, link: int, mass: float | None, inertia: FloatArray | None, friction: float | None) -> None:
         """See ``PhysicsBackend``; a mass alone scales the inertia, like an engine that derives it from the shape."""
-        model, body = self._model, _FIRST_BODY + link
+        model, body = self.model, _FIRST_BODY + link
         if mass is not None:
             model.body_mass[body] = mass
             nominal = self._tree.mass[link + 1]
@@ -162,17 +152,17 @@ class MuJoCoBackend:
             model.geom_friction[first, 0] = friction * self._physics.friction
         if mass is not None or inertia is not None:
             # MuJoCo derives constants from the masses only once; contacts would keep using the old ones.
-            self._mujoco.mj_setConst(self._model, self._data)
+            self._mujoco.mj_setConst(self.model, self.data)
 
     def get_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
         """See ``PhysicsBackend``."""
-        model, body = self._model, _FIRST_BODY + link
+        model, body = self.model, _FIRST_BODY + link
         friction = float(model.geom_friction[model.body_geomadr[body], 0]) / self._physics.friction
         return float(model.body_mass[body]), np.array(model.body_inertia[body]), friction
 
     def set_joint_friction(self, link: int, torque: float) -> None:
         """See ``PhysicsBackend``."""
-        self._model.dof_frictionloss[6 + MOTOR_LINKS.index(link)] = torque
+        self.model.dof_frictionloss[6 + MOTOR_LINKS.index(link)] = torque
 
     def close(self) -> None:
         """See ``PhysicsBackend``."""

@@ -64,7 +64,6 @@ class NativeBackend:
         self._submit(command)
         assert self._client is not None
         self.handles = native_loop.new_handles(self._client, self._robot, ground)
-        self._orientation, self._angular = np.zeros(4), np.zeros(3)
 
     def _submit(self, command: int) -> int:
         status: int = self._api.b3SubmitClientCommandAndWaitStatus(self._client, command)
@@ -112,22 +111,22 @@ class NativeBackend:
             self.set_joint_friction(link, 0.0)
         self._set_joints(DEFAULT_JOINT_POSE, np.zeros(12))
         clear(actuation.history)
-        native_loop.measure(self.handles, actuation, self._orientation, self._angular)
+        native_loop.measure(self.handles, actuation)
 
     def place_robot(self, pose: FloatArray, velocity: FloatArray, actuation: Actuation) -> None:
         """See ``PhysicsBackend``."""
         self._set_base_pose(pose[:3], pose[3:7])
         self._set_base_velocity(velocity[:3], velocity[3:6])
         self._set_joints(pose[7:], velocity[6:])
-        native_loop.measure(self.handles, actuation, self._orientation, self._angular)
+        native_loop.measure(self.handles, actuation)
 
     def run(self, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
         """See ``PhysicsBackend``."""
-        native_loop.run(self.handles, task, latency, steps, warm_up, self._orientation, self._angular)
+        native_loop.run(self.handles, task, latency, steps, warm_up)
 
     def control_step(self, actuation: Actuation, latency: float) -> None:
         """Runs the 33 sub-steps towards ``actuation.commands``, adding a measurement after each."""
-        native_loop.control_step(self.handles, actuation, latency, self._orientation, self._angular)
+        native_loop.control_step(self.handles, actuation, latency)
 
     def read_state(self, state: FloatArray, feet: FloatArray) -> None:
         """See ``PhysicsBackend``."""

@@ -40,6 +40,8 @@ class Handles(NamedTuple):
         counts: memory for three C ints, shape (4,).
         pointers: memory for four C pointers, shape (4,).
         contact_info: memory for a count and a pointer, shape (2,).
+        orientation: of the base, overwritten, shape (4,).
+        angular: velocity of the base, overwritten, shape (3,).
         feet: links counted as feet, shape (8,).
     """
 
@@ -51,6 +53,8 @@ class Handles(NamedTuple):
     pointers: IntArray
     link_state: FloatArray
     contact_info: IntArray
+    orientation: FloatArray
+    angular: FloatArray
     feet: IntArray
 
 
@@ -65,6 +69,8 @@ def new_handles(client: int, robot: int, ground: int) -> Handles:
         pointers=np.zeros(4, dtype=np.int64),
         link_state=np.zeros(LINK_STATE_SIZE // 8),
         contact_info=np.zeros(2, dtype=np.int64),
+        orientation=np.zeros(4),
+        angular=np.zeros(3),
         feet=np.array(FOOT_LINKS, dtype=np.int64),
     )
 
@@ -102,7 +108,7 @@ def _request_state(handles: Handles) -> int:
 
 
 @compiled
-def measure(handles: Handles, actuation: Actuation, orientation: FloatArray, angular: FloatArray) -> None:
+def measure(handles: Handles, actuation: Actuation) -> None:
     """Reads joints and base and adds a measurement to the history."""
     _request_state(handles)
     q, u = handles.pointers[1], handles.pointers[2]
@@ -110,18 +116,16 @@ def measure(handles: Handles, actuation: Actuation, orientation: FloatArray, ang
         actuation.joints[0, motor] = load_double(q, _FIRST_Q + motor)
         actuation.joints[1, motor] = load_double(u, _FIRST_U + motor)
     for axis in range(4):
-        orientation[axis] = load_double(q, 3 + axis)
+        handles.orientation[axis] = load_double(q, 3 + axis)
     for axis in range(3):
-        angular[axis] = load_double(u, 3 + axis)
+        handles.angular[axis] = load_double(u, 3 + axis)
     # push_joints opens the entry that write_base completes; the other order would overwrite the entry before.
     push_joints(actuation.history, actuation.joints[0])
-    write_base(actuation.history, orientation, angular)
+    write_base(actuation.history, handles.orientation, handles.angular)
 
 
 @compiled
-def control_step(
-    handles: Handles, actuation: Actuation, latency: float, orientation: FloatArray, angular: FloatArray
-) -> None:
+def control_step(handles: Handles, actuation: Actuation, latency: float) -> None:
     """Runs the 33 sub-steps towards ``actuation.commands``, adding a measurement after each."""
     for substep in range(SUBSTEPS):
         pd_torques(actuation, latency, (substep + 1) / SUBSTEPS)
@@ -133,7 +137,7 @@ def control_step(
         _submit(handles, command)
         _submit(handles, call_pointer(handles.calls[_STEP], (handles.client,)))
         # Every sub-step measures the base too: the request that reads the joints brings it at no further cost.
-        measure(handles, actuation, orientation, angular)
+        measure(handles, actuation)
 
 
 @compiled
@@ -180,18 +184,10 @@ def touches_ground(handles: Handles) -> bool:
 
 
 @compiled
-def run(
-    handles: Handles,
-    task: ImitationTask,
-    latency: float,
-    steps: int,
-    warm_up: bool,
-    orientation: FloatArray,
-    angular: FloatArray,
-) -> None:
+def run(handles: Handles, task: ImitationTask, latency: float, steps: int, warm_up: bool) -> None:
     """Runs a whole control step of the task; see ``backends.PhysicsBackend.run``."""
     before_physics(task, latency, steps)
-    control_step(handles, task.actuation, latency, orientation, angular)
+    control_step(handles, task.actuation, latency)
     read_state(handles, task.state, task.feet)
     after_physics(task, latency, steps, warm_up)
     task.outcome[OUTCOME_TOUCH] = 1.0 if touches_ground(handles) else 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -40,28 +40,16 @@ PARAMETERS: Mapping[str, Parameter] = {
 }
 
 
-class Uniform(Protocol):
-    """A generator that draws uniform numbers (NumPy's old and new ones both do)."""
-
-    def uniform(self, low: float, high: float, size: int) -> Any:
-        """Returns ``size`` numbers in [low, high)."""
-
-
-@dataclass(frozen=True)
-class NominalDynamics:
-    """Masses (kg), principal inertias (kg m^2) and frictions of all links as loaded, by link index (-1: the
-    chassis).
-    """
-
-    links: Mapping[int, tuple[float, FloatArray, float]]
+NominalDynamics = Mapping[int, tuple[float, FloatArray, float]]
+"""Masses (kg), principal inertias (kg m^2) and frictions of all links as loaded, by link index (-1: the chassis)."""
 
 
 def nominal_dynamics(physics: PhysicsBackend) -> NominalDynamics:
     """Reads the dynamics of a backend that was just built."""
-    return NominalDynamics({link: physics.get_dynamics(link) for link in (*CHASSIS_GROUP, *LEG_GROUP)})
+    return {link: physics.get_dynamics(link) for link in (*CHASSIS_GROUP, *LEG_GROUP)}
 
 
-def draw(generator: Uniform) -> dict[str, FloatArray]:
+def draw(generator: np.random.Generator | np.random.RandomState) -> dict[str, FloatArray]:
     """Draws every parameter in [-1, 1], in alphabetical order."""
     return {
         name: np.asarray(generator.uniform(-1.0, 1.0, size=PARAMETERS[name].draws), dtype=np.float64)
@@ -122,7 +110,7 @@ def apply(
     inertia_ratio = parameters.get("inertia", np.ones(2))
     for group, links in enumerate((CHASSIS_GROUP, LEG_GROUP)):
         for link in links:
-            mass, inertia, _ = nominal.links[link]
+            mass, inertia, _ = nominal[link]
             physics.set_dynamics(
                 link,
                 mass=mass * float(mass_ratio[group]),
@@ -131,7 +119,7 @@ def apply(
             )
     for number, link in enumerate(FOOT_LINKS):
         friction = parameters.get("lateral_friction")
-        value = nominal.links[link][2] if friction is None else float(friction[0])
+        value = nominal[link][2] if friction is None else float(friction[0])
         physics.set_dynamics(link, mass=None, inertia=None, friction=value)
         if link in LOWER_LEG_LINKS and "joint_friction" in parameters:
             physics.set_joint_friction(link, float(parameters["joint_friction"][number]))

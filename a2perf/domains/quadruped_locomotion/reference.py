@@ -259,15 +259,7 @@ class ReferenceMotion:
         return float(self.clock[CLOCK_PHASE])
 
     def begin(self, clip: MotionClip, offset: float, warm_up: bool, position: FloatArray, facing: float) -> None:
-        """Starts an episode: puts the clip under the robot, turned to where the robot faces.
-
-        Args:
-            clip: the clip to follow.
-            offset: motion time at the start, s; a warm-up shifts it back by ``WARM_UP_TIME``.
-            warm_up: whether to stand before the motion starts.
-            position: of the robot's base, m, shape (3,).
-            facing: heading of the robot's base, rad.
-        """
+        """Starts an episode, see ``begin_reference``."""
         self.clip, self.warm_up = clip, warm_up
         begin_reference(
             clip.data, self.placement, offset, warm_up, position, float(facing), self.clock, self.pose, self.velocity

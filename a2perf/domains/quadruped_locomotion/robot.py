@@ -66,13 +66,7 @@ CONTROL_STEP = 0.033  # s
 SOLVER_ITERATIONS = 9
 GRAVITY = -10.0  # m/s^2
 
-# Layout of the 37-vector that holds the robot's state.
-POSITION = slice(0, 3)
-ORIENTATION = slice(3, 7)
-LINEAR_VELOCITY = slice(7, 10)
-ANGULAR_VELOCITY = slice(10, 13)
-JOINT_ANGLES = slice(13, 25)
-JOINT_VELOCITIES = slice(25, 37)
+# Position (3), orientation (4), linear and angular velocity (3 each), joint angles and velocities (12 each).
 STATE_SIZE = 37
 
 

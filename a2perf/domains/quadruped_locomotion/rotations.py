@@ -11,7 +11,6 @@ import math
 from a2perf.domains.compilation import compiled
 
 Quaternion = tuple[float, float, float, float]
-Vector = tuple[float, float, float]
 
 _SMALL_AXIS = 1e-8
 # Bullet's own limit: another one would give other angles near the poles.

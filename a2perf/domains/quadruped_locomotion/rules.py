@@ -1,6 +1,6 @@
-"""The rules of version 0 that differ from the earlier implementation, in one class.
+"""The rules in which version 0 and the earlier implementation differ, one class each.
 
-``compat`` overrides them with the earlier behaviour; the environment itself has no branches on ``compat``.
+The environment itself has no branches on ``compat``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ LONGEST_EPISODE = 600  # control steps, at the end of training and in test mode
 
 ANGLE_BOUND = 2.0 * math.pi
 RATE_BOUND = 2000.0 * math.pi
-LAST_ACTION_BOUND = 7.54  # rad; the largest default motor angle plus the action bound
 # Interpolation in double precision can leave a closed range by a few units in the last place.
 ROUND_OFF = 1e-12
 
@@ -48,6 +47,9 @@ class LocomotionRules:
     # Setting a mass would make the engine overwrite the drawn inertia, so the inertia is set after it.
     inertia_from_shape = False
     default_observation_dtype: Any = np.float32
+    last_action_bound = 7.54  # rad; the largest default motor angle plus the action bound
+    target_position_bound = math.inf  # m; a cycle of any length may be shown
+    quaternion_bound = 1.0 + ROUND_OFF  # of the components of target quaternions
 
     def space_dtype(self, observation_dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Returns the dtype of the observation space: that of the observations."""
@@ -75,22 +77,56 @@ class LocomotionRules:
         """Returns the latency (s) with which the observation of a reset is taken."""
         return DEFAULT_LATENCY
 
-    def last_action_bound(self) -> float:
-        """Bound of the last-action block, rad."""
-        return LAST_ACTION_BOUND
-
-    def target_position_bound(self) -> float:
-        """Bound of target positions, m; a cycle of any length may be shown, so there is none."""
-        return math.inf
-
     def target_joint_range(self, clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
         """Range of target joint angles (rad, shape (12,)): all clips and the pose in which a warm-up stands."""
         low, high = joint_range(clips)
         return np.minimum(low, DEFAULT_JOINT_POSE) - ROUND_OFF, np.maximum(high, DEFAULT_JOINT_POSE) + ROUND_OFF
 
-    def quaternion_bound(self) -> float:
-        """Bound of the components of target quaternions."""
-        return 1.0 + ROUND_OFF
+
+class CompatLocomotionRules(LocomotionRules):
+    """``compat=True``: the behaviour of the earlier implementation, to check published curves.
+
+    Time-outs count as terminations, the episode limit of test mode is sometimes 599, randomisation ignores the seed and
+    cannot change inertias, observations are float64 in a float32 space and can leave its bounds.
+    """
+
+    inertia_from_shape = True
+    default_observation_dtype = np.float64
+    last_action_bound = 1.0  # of normalised actions, although actions are not normalised
+    target_position_bound = 2.0  # a fast motion exceeds it within 30 steps
+    quaternion_bound = 1.0
+
+    def __init__(self) -> None:
+        self._generator = np.random.RandomState()
+
+    def space_dtype(self, observation_dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Returns float32, whatever the observations have."""
+        return np.dtype(np.float32)
+
+    def episode_limit(self, training: bool, total_steps: int, parallel_environments: int) -> int:
+        """Interpolates from 600 to 600 in test mode and truncates: round-off gives 599 for some counts."""
+        shortest = SHORTEST_EPISODE if training else LONGEST_EPISODE
+        return curriculum_limit(total_steps, parallel_environments, shortest, LONGEST_EPISODE)
+
+    def end_flags(self, task_ended: bool, limit_reached: bool) -> tuple[bool, bool]:
+        """Reports a time-out as a termination."""
+        return task_ended or limit_reached, False
+
+    def extra_info(self, task_ended: bool) -> dict[str, Any]:
+        """Adds the flag that distinguishes a termination from a time-out."""
+        return {"terminated": task_ended}
+
+    def randomization_generator(self, seeded: np.random.Generator) -> Any:
+        """Returns a separate generator, seeded by the operating system."""
+        return self._generator
+
+    def latency_at_reset(self, previous: float) -> float:
+        """Returns the latency of the previous episode, which was still in effect."""
+        return previous
+
+    def target_joint_range(self, clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
+        """Returns the range over the frames of the clips only."""
+        return joint_range(clips)
 
 
 def joint_range(clips: tuple[MotionClip, ...]) -> tuple[FloatArray, FloatArray]:
@@ -109,12 +145,11 @@ def observation_bounds(
     """
     high = np.empty(OBSERVATION_SIZE)
     high[0:12] = [ANGLE_BOUND, ANGLE_BOUND, RATE_BOUND, RATE_BOUND] * 3
-    high[12:48] = rules.last_action_bound()
+    high[12:48] = rules.last_action_bound
     high[48:84] = math.pi
     low = -high
     joint_low, joint_high = (JOINT_LOWER, JOINT_UPPER) if any_gait else rules.target_joint_range(clips)
-    position, quaternion = rules.target_position_bound(), rules.quaternion_bound()
-    edge = np.concatenate([np.full(3, position), np.full(4, quaternion)])
+    edge = np.array([rules.target_position_bound] * 3 + [rules.quaternion_bound] * 4)
     high[TARGETS] = np.tile(np.concatenate([edge, joint_high]), TARGET_COUNT)
     low[TARGETS] = np.tile(np.concatenate([-edge, joint_low]), TARGET_COUNT)
     return low.astype(dtype), high.astype(dtype)

@@ -45,18 +45,9 @@ def matrix_of(x: Number, y: Number, z: Number, w: Number) -> Matrix:
 
 
 @compiled
-def quaternion_of(
-    m00: Single,
-    m01: Single,
-    m02: Single,
-    m10: Single,
-    m11: Single,
-    m12: Single,
-    m20: Single,
-    m21: Single,
-    m22: Single,
-) -> tuple[Single, Single, Single, Single]:
+def quaternion_of(matrix: Matrix) -> tuple[Single, Single, Single, Single]:
     """Quaternion, float32, of a rotation matrix (Shepperd 1978)."""
+    m00, m01, m02, m10, m11, m12, m20, m21, m22 = matrix
     trace = m00 + m11 + m22
     if trace > _ZERO:
         s = np.sqrt(trace + _ONE)
@@ -90,7 +81,7 @@ def product_single(
     """Quaternion product a*b by way of matrices; the sign of the result is that of the matrix's conversion."""
     a00, a01, a02, a10, a11, a12, a20, a21, a22 = matrix_of(ax, ay, az, aw)
     b00, b01, b02, b10, b11, b12, b20, b21, b22 = matrix_of(bx, by, bz, bw)
-    return quaternion_of(
+    product = (
         b00 * a00 + b10 * a01 + b20 * a02,
         b01 * a00 + b11 * a01 + b21 * a02,
         b02 * a00 + b12 * a01 + b22 * a02,
@@ -101,6 +92,7 @@ def product_single(
         b01 * a20 + b11 * a21 + b21 * a22,
         b02 * a20 + b12 * a21 + b22 * a22,
     )
+    return quaternion_of(product)
 
 
 @compiled
@@ -110,7 +102,7 @@ def inverse_rotate_single(
     """Rotates a vector by the inverse of a quaternion, by way of the matrix of the inverse quaternion."""
     m00, m01, m02, m10, m11, m12, m20, m21, m22 = matrix_of(qx, qy, qz, qw)
     # Bullet hands out the inverse as a quaternion; the way through one and back rounds once more.
-    ix, iy, iz, iw = quaternion_of(m00, m10, m20, m01, m11, m21, m02, m12, m22)
+    ix, iy, iz, iw = quaternion_of((m00, m10, m20, m01, m11, m21, m02, m12, m22))
     m00, m01, m02, m10, m11, m12, m20, m21, m22 = matrix_of(ix, iy, iz, iw)
     vx, vy, vz = np.float32(x), np.float32(y), np.float32(z)
     # The zero is the translation that Bullet adds; it turns -0.0 into 0.0.
