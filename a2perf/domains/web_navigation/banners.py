@@ -12,8 +12,11 @@ from a2perf.domains.web_navigation.nodes import (
     SMALL,
     NodeRole,
     PageNode,
+    flow,
+    link,
     placed,
     placed_text,
+    text_box,
 )
 
 MENU = ("Home", "Login", "Account", "Cart", "Checkout")
@@ -22,28 +25,21 @@ MENU = ("Home", "Login", "Account", "Cart", "Checkout")
 def navbar(page: int) -> PageNode:
     """A dark bar with a brand link and a toggler that shows five more links; every link ends the episode."""
     name = f"actionable_navbar_p{page}"
-    brand = placed_text("a", 16, 11, "GShopping", LARGE, id=f"{name}_i5", classes="navbar-brand", role=NodeRole.END)
+    brand = link(16, 11, "GShopping", f"{name}_i5", LARGE, "navbar-brand")
     icon = placed("span", 12, 5, 30.0, 30.0, classes="navbar-toggler-icon")
     toggler = placed(
         "button", 305, 8, 54.0, 40.0, icon, id=f"{name}_i6", classes="navbar-toggler", role=NodeRole.TOGGLE
     )
     links = [
-        PageNode(
-            "li",
-            classes="nav-item",
-            h=40.0,
-            children=[
-                placed_text("a", 16, 8, caption, id=f"{name}_i{number}", classes="nav-link", role=NodeRole.END),
-            ],
-        )
+        flow("li", link(16, 8, caption, f"{name}_i{number}", classes="nav-link"), classes="nav-item", h=40.0)
         for number, caption in enumerate(MENU)
     ]
-    menu = PageNode("ul", classes="navbar-nav mr-auto", children=links)
-    collapse = PageNode("div", classes="collapse navbar-collapse", hidden=True, children=[menu])
-    header = PageNode("div", classes="navbar-header", h=56.0, children=[brand, toggler])
-    container = PageNode("div", classes="container-fluid", children=[header, collapse])
-    nav = PageNode("nav", classes="navbar navbar-expand-lg navbar-dark bg-dark", children=[container])
-    return PageNode("div", f"group_navbar_p{page}", children=[nav])
+    menu = flow("ul", *links, classes="navbar-nav mr-auto")
+    collapse = flow("div", menu, classes="collapse navbar-collapse", hidden=True)
+    header = flow("div", brand, toggler, classes="navbar-header", h=56.0)
+    container = flow("div", header, collapse, classes="container-fluid")
+    nav = flow("nav", container, classes="navbar navbar-expand-lg navbar-dark bg-dark")
+    return flow("div", nav, id=f"group_navbar_p{page}")
 
 
 def carousel(page: int) -> PageNode:
@@ -58,27 +54,17 @@ def carousel(page: int) -> PageNode:
         placed("a", 0, 73, 0.0, 0.0, id=f"{name}_i{5 + number}", classes=f"carousel-control-{way}", role=NodeRole.END)
         for number, way in enumerate(("prev", "next"))
     ]
-    return PageNode(
-        "div", "carouselExampleIndicators", "carousel slide", h=146.0, children=[indicators, slides, *arrows]
-    )
+    return flow("div", indicators, slides, *arrows, id="carouselExampleIndicators", classes="carousel slide", h=146.0)
 
 
 def dealmedia(page: int) -> PageNode:
     """A picture, a headline and a link that ends the episode."""
     image = placed("img", 0, 0, 150.0, 150.0, classes="mr-3")
-    link = placed_text("a", 0, 76, "Get it today!", id=f"actionable_dealmedia_p{page}", role=NodeRole.END)
-    body = placed(
-        "div",
-        166,
-        0,
-        209.0,
-        150.0,
-        placed_text("h5", 0, 0, "Deal of the Day", LARGE, classes="mt-0"),
-        placed_text("p", 0, 42, "Gaming workstation"),
-        link,
-        classes="media-body",
-    )
-    return PageNode("div", f"group_dealmedia_p{page}", "media", h=166.0, children=[image, body])
+    headline = placed_text("h5", 0, 0, "Deal of the Day", LARGE, classes="mt-0")
+    offer = placed_text("p", 0, 42, "Gaming workstation")
+    more = link(0, 76, "Get it today!", f"actionable_dealmedia_p{page}")
+    body = placed("div", 166, 0, 209.0, 150.0, headline, offer, more, classes="media-body")
+    return flow("div", image, body, id=f"group_dealmedia_p{page}", classes="media", h=166.0)
 
 
 def deck(page: int) -> PageNode:
@@ -88,25 +74,23 @@ def deck(page: int) -> PageNode:
     for number in range(4):
         odd = number % 2
         picture = placed("img", 0, 0, 343.0, 90.0, classes="card-img-top")
-        title = placed_text("a", 0, 0, f"Title {odd + 1}", LARGE, id=f"{name}_i{2 * number + 1}", role=NodeRole.END)
+        title = link(0, 0, f"Title {odd + 1}", f"{name}_i{2 * number + 1}", LARGE)
         stars = [
             placed_text("span", 20.0 + 18.0 * star, 8, "★" if star < 4 - odd else "☆", SMALL, classes="text-muted")
             for star in range(5)
         ]
-        card_body = PageNode(
+        card_body = flow(
             "div",
+            placed("h4", 20, 12, 300.0, 30.0, title, classes="card-title"),
+            placed_text("h5", 20, 50, f"${odd}.99", classes="card-price"),
+            placed_text("p", 20, 84, f"Description of title {odd + 1}", SMALL, classes="card-text"),
             classes="card-body",
             h=120.0,
-            children=[
-                placed("h4", 20, 12, 300.0, 30.0, title, classes="card-title"),
-                placed_text("h5", 20, 50, f"${odd}.99", classes="card-price"),
-                placed_text("p", 20, 84, f"Description of title {odd + 1}", SMALL, classes="card-text"),
-            ],
         )
-        link = PageNode("a", f"{name}_i{2 * number}", h=90.0, role=NodeRole.END, children=[picture])
-        footer = PageNode("div", classes="card-footer", h=37.0, children=stars)
-        cards.append(PageNode("div", classes="card h-100", children=[link, card_body, footer]))
-    return PageNode("div", f"group_deck_p{page}", "card-deck", children=cards)
+        above = flow("a", picture, id=f"{name}_i{2 * number}", h=90.0, role=NodeRole.END)
+        footer = flow("div", *stars, classes="card-footer", h=37.0)
+        cards.append(flow("div", above, card_body, footer, classes="card h-100"))
+    return flow("div", *cards, id=f"group_deck_p{page}", classes="card-deck")
 
 
 CART_ITEMS = (("Shoe", "Running shoe"), ("Bag", "Shoulder bag"), ("Tshirt", "Cotton tshirt"))
@@ -115,52 +99,22 @@ CART_ITEMS = (("Shoe", "Running shoe"), ("Bag", "Shoulder bag"), ("Tshirt", "Cot
 def cart(page: int) -> PageNode:
     """Three goods with prices of the episode and links to remove them, a harmless promotion field, and a button."""
     name = f"actionable_cart_p{page}"
-    title = PageNode(
-        "h4",
-        classes="d-flex mb-3",
-        h=46.0,
-        children=[
-            placed_text("span", 0, 8, "Your cart", LARGE, classes="text-muted"),
-            placed("span", 320, 10, 24.0, 24.0, text="3", font=SMALL, classes="badge badge-secondary badge-pill"),
-        ],
-    )
+    caption = placed_text("span", 0, 8, "Your cart", LARGE, classes="text-muted")
+    count = placed("span", 320, 10, 24.0, 24.0, text="3", font=SMALL, classes="badge badge-secondary badge-pill")
+    title = flow("h4", caption, count, classes="d-flex mb-3", h=46.0)
     items = []
     for number, (item, description) in enumerate(CART_ITEMS):
-        about = placed(
-            "div",
-            16,
-            10,
-            180.0,
-            48.0,
-            placed_text("h6", 0, 0, item, classes="my-0"),
-            placed_text("small", 0, 25, description, SMALL, classes="text-muted"),
-        )
+        heading = placed_text("h6", 0, 0, item, classes="my-0")
+        small = placed_text("small", 0, 25, description, SMALL, classes="text-muted")
+        about = placed("div", 16, 10, 180.0, 48.0, heading, small)
         price = placed("span", 212, 10, 50.0, 24.0, font=NORMAL, slot=f"cart_p{page}.price{number}")
-        remove = placed_text("a", 266, 12, "Remove", SMALL, id=f"{name}_i{number}", role=NodeRole.END)
-        items.append(PageNode("li", classes="list-group-item d-flex", h=68.0, children=[about, price, remove]))
-    total = PageNode(
-        "li",
-        classes="list-group-item d-flex",
-        h=48.0,
-        children=[
-            placed_text("span", 16, 12, "Total (USD)"),
-            placed("strong", 250, 12, 79.0, 24.0, font=NORMAL, slot=f"cart_p{page}.total"),
-        ],
+        remove = link(266, 12, "Remove", f"{name}_i{number}", SMALL)
+        items.append(flow("li", about, price, remove, classes="list-group-item d-flex", h=68.0))
+    total = placed("strong", 250, 12, 79.0, 24.0, font=NORMAL, slot=f"cart_p{page}.total")
+    items.append(
+        flow("li", placed_text("span", 16, 12, "Total (USD)"), total, classes="list-group-item d-flex", h=48.0)
     )
-    promotion = placed(
-        "input",
-        0,
-        0,
-        230.0,
-        CONTROL_HEIGHT,
-        id=f"{name}_i3",
-        classes="form-control",
-        type="text",
-        placeholder="Promo code",
-        role=NodeRole.TEXT,
-        font=NORMAL,
-        pad=12.0,
-    )
+    promotion = text_box(0, f"{name}_i3", "Promo code", 230.0)
     redeem = placed(
         "button",
         0,
@@ -174,35 +128,27 @@ def cart(page: int) -> PageNode:
         role=NodeRole.END,
     )
     append = placed("div", 240, 0, 105.0, CONTROL_HEIGHT, redeem, classes="input-group-append")
-    code = PageNode("div", classes="input-group", h=CONTROL_HEIGHT, children=[promotion, append])
-    form = PageNode("form", classes="card p-2", h=54.0, children=[code])
-    goods = PageNode("ul", classes="list-group mb-3", children=[*items, total])
-    column = PageNode("div", classes="col-md-4 order-md-2 mb-4", children=[title, goods, form])
-    row = PageNode("div", classes="row", children=[column])
-    container = PageNode("div", classes="container", pad=15.0, children=[row])
-    return PageNode("div", f"group_cart_p{page}", children=[container])
+    code = flow("div", promotion, append, classes="input-group", h=CONTROL_HEIGHT)
+    form = flow("form", code, classes="card p-2", h=54.0)
+    goods = flow("ul", *items, classes="list-group mb-3")
+    column = flow("div", title, goods, form, classes="col-md-4 order-md-2 mb-4")
+    container = flow("div", flow("div", column, classes="row"), classes="container", pad=15.0)
+    return flow("div", container, id=f"group_cart_p{page}")
 
 
 def header(caption: str) -> Callable[[int], PageNode]:
     """A heading with that caption."""
-
-    def build(page: int) -> PageNode:
-        return PageNode("div", "group_header", "header", h=46.0, children=[placed_text("h5", 16, 8, caption, LARGE)])
-
-    return build
+    return lambda page: flow(
+        "div", placed_text("h5", 16, 8, caption, LARGE), id="group_header", classes="header", h=46.0
+    )
 
 
 def footer(page: int) -> PageNode:
     """A notice and four links that end the episode."""
     links = [
-        PageNode(
-            "li",
-            classes="list-inline-item",
-            h=30.0,
-            children=[placed_text("a", 16, 3, caption, id=f"actionable_footer_p{page}_i{number}", role=NodeRole.END)],
-        )
+        flow("li", link(16, 3, caption, f"actionable_footer_p{page}_i{number}"), classes="list-inline-item", h=30.0)
         for number, caption in enumerate(("Contact", "Terms", "Support", "Full Site"))
     ]
-    notice = PageNode("p", classes="mb-1", text="2020-2021 The Company.", h=30.0, font=NORMAL, pad=16.0)
-    lists = PageNode("ul", classes="list-inline", children=links)
-    return PageNode("div", f"group_footer_p{page}", "my-5 text-muted text-center text-small", children=[notice, lists])
+    notice = flow("p", classes="mb-1", text="2020-2021 The Company.", h=30.0, font=NORMAL, pad=16.0)
+    lists = flow("ul", *links, classes="list-inline")
+    return flow("div", notice, lists, id=f"group_footer_p{page}", classes="my-5 text-muted text-center text-small")

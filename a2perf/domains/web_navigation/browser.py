@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import base64
+import contextlib
 import json
 import logging
 import os
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,10 @@ def _temporary_folder() -> Path:
     if len(parent) > LONGEST_PARENT and os.access("/tmp", os.W_OK):
         parent = "/tmp"
     return Path(tempfile.mkdtemp(prefix="a2perf-chromium-", dir=parent))
+
+
+def _first_line(error: Exception) -> str:
+    return str(getattr(error, "msg", None) or error).strip().partition("\n")[0]
 
 
 class Browser:
@@ -197,9 +202,8 @@ class Browser:
             driver.get((self.folder / "controller.html").as_uri())
             self._controller = driver.current_window_handle
         except self._failures as error:
-            reason = str(getattr(error, "msg", None) or error).strip().partition("\n")[0]
             raise InfrastructureError(
-                f"{chromium} did not start: {reason}",
+                f"{chromium} did not start: {_first_line(error)}",
                 hint="see whether `chromium --headless --dump-dom about:blank` works; where the kernel forbids its"
                 " sandbox, give browser_args={'chrome_options': ['--no-sandbox']}",
             ) from error
@@ -224,13 +228,9 @@ class Browser:
         return answer["result"].get("value")
 
     def _command(self, name: str, arguments: dict[str, Any]) -> Any:
-        with self._lock:
-            self._check()
+        with self._alive():
             self.round_trips += 1
-            try:
-                return self._driver.execute("executeCdpCommand", {"cmd": name, "params": arguments})["value"]
-            except self._failures as error:
-                raise self._lose(error) from error
+            return self._driver.execute("executeCdpCommand", {"cmd": name, "params": arguments})["value"]
 
     def collect(self) -> None:
         """Counts a closed website, and frees the memory of closed ones from time to time.
@@ -241,34 +241,36 @@ class Browser:
         if self._websites % COLLECT_EVERY == 0:
             self._command("HeapProfiler.collectGarbage", {})
 
-    def _check(self) -> None:
-        if self.lost:
-            raise BackendLost("the browser of this environment has ended", hint="reset() starts another")
-
-    def _lose(self, error: Exception) -> BackendLost:
-        self.close()
-        reason = str(getattr(error, "msg", None) or error).strip().partition("\n")[0]
-        _log.warning("Chromium was lost: %s", reason)
-        return BackendLost(f"Chromium ended or does not answer: {reason}", hint="reset() starts another")
+    @contextlib.contextmanager
+    def _alive(self) -> Iterator[None]:
+        """Holds the lock while a block talks to the browser; raises ``BackendLost`` if it does not answer."""
+        with self._lock:
+            if self.lost:
+                raise BackendLost("the browser of this environment has ended", hint="reset() starts another")
+            try:
+                yield
+            except self._failures as error:
+                self.close()
+                reason = _first_line(error)
+                _log.warning("Chromium was lost: %s", reason)
+                raise BackendLost(
+                    f"Chromium ended or does not answer: {reason}", hint="reset() starts another"
+                ) from error
 
     def open_tab(self, page: str) -> int:
         """Opens a tab with that page, waits until it says ``opener.ready(name, problem)`` and returns its number."""
-        with self._lock:
-            self._check()
+        with self._alive():
             tab, self._next_tab = self._next_tab, self._next_tab + 1
-            try:
-                before = set(self._driver.window_handles)
-                problem = self.evaluate(f"openTab({tab}, {json.dumps((self.folder / page).as_uri())})")
-                if problem is not None:
-                    raise RuntimeError(f"the page is not usable: {problem}")
-                (self._handles[tab],) = set(self._driver.window_handles) - before
-                self._in_tab(
-                    tab,
-                    "Emulation.setDeviceMetricsOverride",
-                    {"width": VIEWPORT[0], "height": VIEWPORT[1], "deviceScaleFactor": 1, "mobile": False},
-                )
-            except self._failures as error:
-                raise self._lose(error) from error
+            before = set(self._driver.window_handles)
+            problem = self.evaluate(f"openTab({tab}, {json.dumps((self.folder / page).as_uri())})")
+            if problem is not None:
+                raise RuntimeError(f"the page is not usable: {problem}")
+            (self._handles[tab],) = set(self._driver.window_handles) - before
+            self._in_tab(
+                tab,
+                "Emulation.setDeviceMetricsOverride",
+                {"width": VIEWPORT[0], "height": VIEWPORT[1], "deviceScaleFactor": 1, "mobile": False},
+            )
         return tab
 
     def _in_tab(self, tab: int, name: str, arguments: dict[str, Any]) -> Any:
@@ -283,12 +285,8 @@ class Browser:
         Raises:
             BackendLost: the browser ended or does not answer.
         """
-        with self._lock:
-            self._check()
-            try:
-                return base64.b64decode(self._in_tab(tab, "Page.captureScreenshot", {"format": "png"})["data"])
-            except self._failures as error:
-                raise self._lose(error) from error
+        with self._alive():
+            return base64.b64decode(self._in_tab(tab, "Page.captureScreenshot", {"format": "png"})["data"])
 
     def close_tab(self, tab: int) -> int:
         """Closes the tab, does nothing when the browser is gone, and returns how many tabs are left."""

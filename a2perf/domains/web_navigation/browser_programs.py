@@ -6,15 +6,14 @@ import contextlib
 import importlib.util
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from a2perf.domains.web_navigation import CHROMEDRIVER, CHROMIUM
 from a2perf.errors import MissingDependency, install_hint
 
 
-@dataclass(frozen=True)
-class BrowserPrograms:
+class BrowserPrograms(NamedTuple):
     """Paths of the two programs."""
 
     chromium: str

@@ -13,12 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from a2perf.domains.web_navigation.backend import ActionOutcome, BackendLost, End, PageRow, Value, rows_changed
-from a2perf.domains.web_navigation.browser import (
-    FLAGS,
-    Browser,
-    release,
-    shared_browser,
-)
+from a2perf.domains.web_navigation.browser import FLAGS, Browser, release, shared_browser
 from a2perf.domains.web_navigation.browser_programs import find_programs, sandbox_is_refused
 from a2perf.domains.web_navigation.html import body_of, empty_page
 from a2perf.errors import ConfigError, did_you_mean
@@ -139,10 +134,7 @@ class ChromiumBackend:
         Raises:
             BackendLost: the browser was lost during this action; ``reset`` starts another.
         """
-        if self._shown is None or self._browser is None:
-            raise BackendLost("the page is gone", hint="call reset()")
-        if self._browser.lost:
-            self._rebuild()
+        self._require_page()
         before, node = self._rows, self._rows[row].node
         try:
             end, matched = self._evaluate("act", node, value)
@@ -152,8 +144,12 @@ class ChromiumBackend:
         self._done.append((node, value))
         return ActionOutcome(rows_changed(before, self._rows), matched, End(end))
 
-    def _rebuild(self) -> None:
-        """Brings the page back in a new browser: pages are deterministic."""
+    def _require_page(self) -> None:
+        """Brings a lost page back in a new browser: pages are deterministic."""
+        if self._shown is None or self._browser is None:
+            raise BackendLost("the page is gone", hint="call reset()")
+        if not self._browser.lost:
+            return
         try:
             self._show()
             for node, value in self._done:
@@ -175,10 +171,8 @@ class ChromiumBackend:
         import numpy as np
         from PIL import Image
 
-        if self._shown is None or self._browser is None:
-            raise BackendLost("the page is gone", hint="call reset()")
-        if self._browser.lost:
-            self._rebuild()
+        self._require_page()
+        assert self._browser is not None
         return np.asarray(Image.open(io.BytesIO(self._browser.screenshot(self._tab))).convert("RGB"))
 
     def close(self) -> None:

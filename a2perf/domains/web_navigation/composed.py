@@ -8,14 +8,13 @@ episode.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 from gymnasium.utils import EzPickle
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from a2perf.domains.arguments import argument_names, completed_by_gin, integer_of_at_least, one_of, refuse_unknown
 from a2perf.domains.web_navigation.arguments import (
@@ -32,7 +31,7 @@ from a2perf.domains.web_navigation.observation import Frame
 from a2perf.domains.web_navigation.reward import RAW
 from a2perf.domains.web_navigation.solver import solution_length
 from a2perf.domains.web_navigation.text import write_composed_instruction
-from a2perf.domains.web_navigation.vector import WebVectorEnv, in_one_object
+from a2perf.domains.web_navigation.vector import WebVectorEnv, make_vector_env
 from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY
 from a2perf.domains.web_navigation.website import Profile, Site, WebsiteDesign, build_site, draw_gold
 from a2perf.errors import ConfigError
@@ -319,13 +318,8 @@ def build_composed_env(**kwargs: Any) -> ComposedWebNavigationEnv:
 class ComposedWebVectorEnv(WebVectorEnv):
     """Many composed web environments on the page model; ``info["raw_reward"]`` is 1 for each solved sub-task."""
 
-    _build = staticmethod(build_composed_env)
+    build = staticmethod(build_composed_env)
 
 
-def make_composed_vector_env(num_envs: int = 1, **kwargs: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """Makes a vector environment: shared arrays on the page model, one browser tab per member in a browser."""
-    if in_one_object(kwargs):
-        return ComposedWebVectorEnv(num_envs, **kwargs)
-    kwargs.pop("workers", None)
-    mode = AutoresetMode(kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP))
-    return SyncVectorEnv([lambda: build_composed_env(**kwargs)] * num_envs, autoreset_mode=mode)
+make_composed_vector_env = functools.partial(make_vector_env, kind=ComposedWebVectorEnv)
+"""As ``make_vector_env``, of compositions."""

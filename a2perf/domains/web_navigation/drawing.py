@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from a2perf.domains.web_navigation.backend import PageRow
-from a2perf.domains.web_navigation.font import font_file
+from a2perf.domains.web_navigation.layout import font_file
 from a2perf.domains.web_navigation.nodes import PAGE_MIN_HEIGHT, PAGE_WIDTH, PageNode
 from a2perf.domains.web_navigation.website import Site
 

@@ -32,16 +32,15 @@ from a2perf.domains.web_navigation.arguments import (
     refuse_unsolvable,
 )
 from a2perf.domains.web_navigation.backend import Backend, End, PageRow
-from a2perf.domains.web_navigation.compat import CompatWebRules
-from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode, draw_episode
+from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode
 from a2perf.domains.web_navigation.interfaces import OBSERVATIONS, interface_of
 from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new_frame
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import REASON, Reward
-from a2perf.domains.web_navigation.rules import WebRules
+from a2perf.domains.web_navigation.rules import CompatWebRules, WebRules
 from a2perf.domains.web_navigation.site_tables import preload
-from a2perf.domains.web_navigation.solver import check_solvable, solve
-from a2perf.domains.web_navigation.text import TextView, phrasing_of, text_solution, write_instruction
+from a2perf.domains.web_navigation.solver import check_solvable, solve, text_solution
+from a2perf.domains.web_navigation.text import TextView, phrasing_of, write_instruction
 from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
@@ -379,7 +378,11 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
             ConfigError: a gold value of the options does not fit the site.
         """
         chosen, fixed = checked_options(options, self.designs) if options else (None, {})
-        site, profile, texts = draw_episode(self.designs, random, self.rules.compat, chosen)
+        designs = self.designs
+        if chosen is None:
+            chosen = designs[0] if len(designs) == 1 else designs[int(random.integers(len(designs)))]
+        site = self._build(chosen)
+        profile, texts = site.draw_profile(random), site.draw_texts(random)
         if fixed:
             profile.update(checked_profile(fixed, site))
         episode.start(self.changed(site), profile, texts)

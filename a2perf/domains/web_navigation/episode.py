@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from a2perf.domains.web_navigation.observation import NEW, Encoder, Frame, Sizes
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.reward import RAW, Reward, potential
 from a2perf.domains.web_navigation.rules import WebRules
-from a2perf.domains.web_navigation.website import Profile, Site, WebsiteDesign, build_site
+from a2perf.domains.web_navigation.website import Site
 
 _RUNNING = End.RUNNING
 
@@ -221,13 +221,3 @@ class ActionMasks:
             table[: 1 if self._conceptual else key[0], : key[1]] = 1
             mask = self._known[key] = table.reshape(-1)
         return mask
-
-
-def draw_episode(
-    designs: Sequence[WebsiteDesign], random: np.random.Generator, compat: bool, chosen: WebsiteDesign | None = None
-) -> tuple[Site, Profile, dict[str, str]]:
-    """Draws the site, the gold values and the texts of an episode."""
-    if chosen is None:
-        chosen = designs[0] if len(designs) == 1 else designs[int(random.integers(len(designs)))]
-    site = build_site(chosen, compat)
-    return site, site.draw_profile(random), site.draw_texts(random)

@@ -11,46 +11,34 @@ from a2perf.domains.web_navigation.nodes import (
     NORMAL,
     NodeRole,
     PageNode,
+    control,
+    flow,
+    link,
     placed,
     placed_text,
+    text_box,
 )
 
 
-def _form_group(concept: str, height: float, children: list[PageNode], classes: str = "form-group") -> PageNode:
-    return PageNode("div", f"group_{concept}", classes, h=height, children=children)
+def _group(name: str, height: float, *children: PageNode, classes: str = "form-group") -> PageNode:
+    return flow("div", *children, id=f"group_{name}", classes=classes, h=height)
+
+
+def _mark(kind: str, **rest: object) -> PageNode:
+    """A checkbox or a radio button."""
+    return placed("input", 0, 5, 14.0, 14.0, type=kind, **rest)
 
 
 def text_input(concept: str, label: str, placeholder: str = "", kind: str = "text") -> Callable[[int], PageNode]:
     """An input, with a label if there is a caption for it."""
 
     def build(page: int) -> PageNode:
-        top = 0.0
-        children = []
+        html_id, top = f"actionable_{concept}", 32.0 if label else 0.0
+        above = []
         if label:
-            children.append(
-                placed_text(
-                    "label", 0, 0, label, id=f"label_{concept}", control=f"actionable_{concept}", role=NodeRole.LABEL
-                )
-            )
-            top = 32.0
-        children.append(
-            placed(
-                "input",
-                0,
-                top,
-                FORM_WIDTH,
-                CONTROL_HEIGHT,
-                id=f"actionable_{concept}",
-                classes="form-control",
-                type=kind,
-                placeholder=placeholder,
-                field=concept,
-                role=NodeRole.TEXT,
-                font=NORMAL,
-                pad=12.0,
-            )
-        )
-        return _form_group(concept, top + CONTROL_HEIGHT + 16.0, children)
+            above.append(placed_text("label", 0, 0, label, id=f"label_{concept}", control=html_id, role=NodeRole.LABEL))
+        box = text_box(top, html_id, placeholder, kind=kind, field=concept)
+        return _group(concept, top + CONTROL_HEIGHT + 16.0, *above, box)
 
     return build
 
@@ -59,36 +47,19 @@ def checkbox(concept: str, label: str) -> Callable[[int], PageNode]:
     """A checkbox with its label to the right."""
 
     def build(page: int) -> PageNode:
-        control = f"actionable_{concept}"
-        return _form_group(
-            concept,
-            32.0,
-            [
-                placed(
-                    "input",
-                    0,
-                    5,
-                    14.0,
-                    14.0,
-                    id=control,
-                    classes="form-check-input",
-                    type="checkbox",
-                    field=concept,
-                    role=NodeRole.CHECK,
-                ),
-                placed_text(
-                    "label",
-                    20,
-                    0,
-                    label,
-                    id=f"label_{concept}",
-                    classes="form-check-label",
-                    control=control,
-                    role=NodeRole.LABEL,
-                ),
-            ],
-            "form-check",
+        html_id = f"actionable_{concept}"
+        box = _mark("checkbox", id=html_id, classes="form-check-input", field=concept, role=NodeRole.CHECK)
+        beside = placed_text(
+            "label",
+            20,
+            0,
+            label,
+            id=f"label_{concept}",
+            classes="form-check-label",
+            control=html_id,
+            role=NodeRole.LABEL,
         )
+        return _group(concept, 32.0, box, beside, classes="form-check")
 
     return build
 
@@ -97,21 +68,15 @@ def selection(concept: str, options: tuple[str, ...]) -> Callable[[int], PageNod
     """A select without a label."""
 
     def build(page: int) -> PageNode:
-        control = placed(
+        chosen = control(
             "select",
-            0,
-            0,
-            FORM_WIDTH,
-            CONTROL_HEIGHT,
             id=f"actionable_{concept}",
             classes="custom-select d-block",
             options=options,
             field=concept,
             role=NodeRole.SELECT,
-            font=NORMAL,
-            pad=12.0,
         )
-        return _form_group(concept, CONTROL_HEIGHT + 16.0, [control])
+        return _group(concept, CONTROL_HEIGHT + 16.0, chosen)
 
     return build
 
@@ -122,26 +87,21 @@ def radios(concept: str, heading: str, choices: tuple[str, ...]) -> Callable[[in
     def build(page: int) -> PageNode:
         items = []
         for number, choice in enumerate(choices):
-            button = placed(
-                "input",
-                0,
-                5,
-                14.0,
-                14.0,
+            button = _mark(
+                "radio",
                 id=f"actionable_{concept}_i{number}",
                 classes="custom-control-input",
-                type="radio",
                 choice=choice,
                 field=concept,
                 role=NodeRole.RADIO,
             )
             label = placed_text("label", 24, 0, choice, classes="custom-control-label")
-            group = f"group_{concept}_p{page}_i{number}"
-            items.append(PageNode("div", group, "custom-control custom-radio", h=26.0, children=[button, label]))
+            name = f"{concept}_p{page}_i{number}"
+            items.append(_group(name, 26.0, button, label, classes="custom-control custom-radio"))
         # a heading without text has no height and is therefore not listed
-        title = PageNode("h6", classes="mb-3", text=heading, h=32.0 if heading else 0.0, font=NORMAL)
-        rows = PageNode("div", classes=f"d-block my-3 {concept}root", children=items)
-        return PageNode("div", f"group_{concept}_p{page}", "d-block my-3", children=[title, rows])
+        title = flow("h6", classes="mb-3", text=heading, h=32.0 if heading else 0.0, font=NORMAL)
+        rows = flow("div", *items, classes=f"d-block my-3 {concept}root")
+        return flow("div", title, rows, id=f"group_{concept}_p{page}", classes="d-block my-3")
 
     return build
 
@@ -162,35 +122,17 @@ def page_button(concept: str, caption: str, role: NodeRole) -> Callable[[int], P
             classes="btn btn-primary btn-lg btn-block",
             role=role,
         )
-        return PageNode("div", f"group_{concept}_p{page}", "form-group", h=64.0, children=[button])
+        return _group(f"{concept}_p{page}", 64.0, button)
 
     return build
 
 
 def forgotten_link(concept: str, caption: str) -> Callable[[int], PageNode]:
     """A link that ends the episode."""
-
-    def build(page: int) -> PageNode:
-        link = placed_text("a", 0, 0, caption, id=f"actionable_{concept}", role=NodeRole.END)
-        return PageNode("div", f"group_{concept}_p{page}", "form-group", h=40.0, children=[link])
-
-    return build
+    return lambda page: _group(f"{concept}_p{page}", 40.0, link(0, 0, caption, f"actionable_{concept}"))
 
 
 def search_box(page: int) -> PageNode:
     """An input that belongs to no profile key."""
-    box = placed(
-        "input",
-        0,
-        0,
-        FORM_WIDTH,
-        CONTROL_HEIGHT,
-        id=f"actionable_inputgroup_p{page}",
-        classes="form-control",
-        type="text",
-        placeholder="Search",
-        role=NodeRole.TEXT,
-        font=NORMAL,
-        pad=12.0,
-    )
-    return PageNode("div", f"group_inputgroup_p{page}", "input-group", h=CONTROL_HEIGHT + 16.0, children=[box])
+    box = text_box(0, f"actionable_inputgroup_p{page}", "Search")
+    return _group(f"inputgroup_p{page}", CONTROL_HEIGHT + 16.0, box, classes="input-group")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from a2perf.domains.web_navigation.font import font_file
+from a2perf.domains.web_navigation.layout import font_file
 from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.domains.web_navigation.website import Site
 

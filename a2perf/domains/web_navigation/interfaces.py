@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import gymnasium
-import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.web_navigation.arguments import checked_action
@@ -79,13 +78,9 @@ class ArrayInterface:
         """Returns copies of the arrays."""
         return {key: array.copy() for key, array in self._episode.frame.arrays.items()}
 
-    def mask(self) -> NDArray[np.int8]:
-        """Returns 1 for each action with a listed element and an existing profile row, shape (n,)."""
-        return self._masks(self._episode.frame).copy()
-
     def info(self) -> dict[str, Any]:
-        """Returns ``action_mask``."""
-        return {"action_mask": self.mask()}
+        """Returns ``action_mask``: 1 for each action with a listed element and an existing profile row, shape (n,)."""
+        return {"action_mask": self._masks(self._episode.frame).copy()}
 
 
 class TextInterface:

@@ -93,11 +93,36 @@ class PageNode:
         return f"input_{self.type}" if self.tag == "input" else self.tag
 
 
+def flow(tag: str, *children: PageNode, **rest: object) -> PageNode:
+    """A node in the flow of its parent, with its children."""
+    return PageNode(tag, children=list(children), **rest)  # type: ignore[arg-type]
+
+
 def placed(tag: str, x: float, y: float, w: float | None, h: float, *children: PageNode, **rest: object) -> PageNode:
     """A node at a stated offset in its parent, with its children."""
-    return PageNode(tag, x=x, y=y, w=w, h=h, flow=False, children=list(children), **rest)  # type: ignore[arg-type]
+    return flow(tag, *children, x=x, y=y, w=w, h=h, flow=False, **rest)
 
 
 def placed_text(tag: str, x: float, y: float, text: str, font: float = NORMAL, **rest: object) -> PageNode:
     """A line of text at a stated offset, as wide as the text."""
     return placed(tag, x, y, None, font * 1.5, text=text, font=font, **rest)
+
+
+def link(x: float, y: float, caption: str, id: str, font: float = NORMAL, classes: str = "") -> PageNode:
+    """A link that ends the episode."""
+    return placed_text("a", x, y, caption, font, id=id, classes=classes, role=NodeRole.END)
+
+
+def text_box(
+    y: float, id: str, placeholder: str = "", w: float = FORM_WIDTH, kind: str = "text", field: str = ""
+) -> PageNode:
+    """An input for a text."""
+    role = NodeRole.TEXT
+    return control(
+        "input", y, w, id=id, classes="form-control", type=kind, placeholder=placeholder, field=field, role=role
+    )
+
+
+def control(tag: str, y: float = 0.0, w: float = FORM_WIDTH, **rest: object) -> PageNode:
+    """A control of the usual height."""
+    return placed(tag, 0, y, w, CONTROL_HEIGHT, font=NORMAL, pad=12.0, **rest)

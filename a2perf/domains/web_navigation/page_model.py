@@ -24,6 +24,7 @@ from a2perf.domains.web_navigation.site_tables import (
     observed_placeholder,
     observed_text,
     observed_value,
+    tables_of,
 )
 from a2perf.domains.web_navigation.website import Site
 
@@ -51,16 +52,13 @@ class PageModel:
     def __init__(self, elements: int = 250, *, conceptual: bool = False) -> None:
         self._elements = elements
         self._conceptual = conceptual
-        self._tables: SiteTables | None = None
+        self._tables: SiteTables
         self.focus = -1
         self.dirty: dict[int, None] = {}  # an ordered set: nodes in the order of their changes
 
     def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
         """Shows the first page of a site with untouched controls."""
-        tables = site.tables
-        if not isinstance(tables, SiteTables) or tables.elements != self._elements:
-            tables = site.tables = SiteTables(site, self._elements)
-        self._tables = tables
+        self._tables = tables = tables_of(site, self._elements)
         self.site = site
         self.texts = texts
         self.gold = [profile[key] for key in site.fields]
@@ -80,7 +78,6 @@ class PageModel:
     def act(self, row: int, value: Value) -> ActionOutcome:
         """Acts on a row of the current page; afterwards ``dirty`` has the nodes of changed rows."""
         tables = self._tables
-        assert tables is not None  # reset comes first
         view = self.view
         node = view.nodes[row]
         dirty = self.dirty
@@ -149,7 +146,7 @@ class PageModel:
         if differs:
             self.values[node] = text
             self.dirty[node] = None
-        self._match(self._field(node))
+        self._match(self._tables.field_of[node])
         return differs and not (role is _SELECT and site.compat)  # the earlier page did not show the selected option
 
     def _flip(self, node: int) -> bool:
@@ -159,7 +156,6 @@ class PageModel:
         return True
 
     def _choose(self, node: int, value: Value) -> bool:
-        assert self._tables is not None
         changed = False
         nodes = self.site.nodes
         group = self._tables.group_of[node]
@@ -176,7 +172,7 @@ class PageModel:
                     self.values[button] = button == chosen
                     self.dirty[button] = None
                 changed = True
-        self._match(self._field(node))
+        self._match(self._tables.field_of[node])
         return changed
 
     def _click_label(self, control: int) -> bool:
@@ -190,27 +186,21 @@ class PageModel:
             self._touch(control)
         if isinstance(self.values[control], bool):
             changed |= self._flip(control)
-            self._match(self._field(control))
+            self._match(self._tables.field_of[control])
         return changed
 
     def _toggle(self, menu: int) -> None:
-        assert self._tables is not None
         menus = set(self.open_menus) ^ {menu}
         self.open_menus = tuple(sorted(menus))
         self.view = self._tables.view(self.view.key[0], self.open_menus)
 
     def _allowed(self, node: int) -> bool:
         """Returns whether all preconditions of a button were visited."""
-        assert self._tables is not None
         if not self._tables.has_preconditions[node]:
             return True
         nodes = self.site.nodes
         seen = {other.id for other in nodes if self.visited[other.index]}
         return all(wanted in seen for wanted in nodes[node].preconditions)
-
-    def _field(self, node: int) -> int:
-        assert self._tables is not None
-        return self._tables.field_of[node]
 
     def _match(self, field: int) -> None:
         """Updates the number of matching fields; the potential of the reward needs it at every step."""
@@ -263,7 +253,6 @@ class PageModel:
 
     def write_page(self, frame: Frame, encoder: Encoder, previous: PageView | None) -> None:
         """Writes every row; ``previous`` is the view of the observation before, None at a reset."""
-        assert self._tables is not None
         view = self.view
         count = view.count
         frame.set_listed(count, encoder.padding)
@@ -279,7 +268,6 @@ class PageModel:
     def write_rows(self, frame: Frame, encoder: Encoder, nodes: Iterable[int]) -> None:
         """Writes the changeable parts of the rows of some nodes, if they are listed."""
         tables = self._tables
-        assert tables is not None
         row_of = self.view.row_of
         tokens, mask, features = frame.tokens, frame.token_mask, frame.features
         for node in nodes:

@@ -7,6 +7,7 @@ words and could not read others.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -80,21 +81,6 @@ class ChangedPages(SeededWrapper):
                 continue
             return found
         return site
-
-
-def other_wording(env: gymnasium.Env[Any, Any]) -> ChangedPages:
-    """Replaces texts by others of ``WORDINGS``; one text is replaced by the same one everywhere."""
-    return ChangedPages(env, "wording", reword)
-
-
-def other_order(env: gymnasium.Env[Any, Any]) -> ChangedPages:
-    """Shuffles the groups of each form, where buttons keep their places, and the parts above it."""
-    return ChangedPages(env, "order", reorder)
-
-
-def other_layout(env: gymnasium.Env[Any, Any]) -> ChangedPages:
-    """Draws widths, indents, distances, and whether labels stand below controls and other parts below the form."""
-    return ChangedPages(env, "layout", lay_out)
 
 
 def reword(pages: Sequence[PageNode], random: np.random.Generator) -> None:
@@ -171,3 +157,11 @@ def _walk(node: PageNode) -> Iterator[PageNode]:
     yield node
     for child in node.children:
         yield from _walk(child)
+
+
+other_wording = functools.partial(ChangedPages, name="wording", change=reword)
+"""Replaces texts by others of ``WORDINGS``; one text is replaced by the same one everywhere."""
+other_order = functools.partial(ChangedPages, name="order", change=reorder)
+"""Shuffles the groups of each form, where buttons keep their places, and the parts above it."""
+other_layout = functools.partial(ChangedPages, name="layout", change=lay_out)
+"""Draws widths, indents, distances, and whether labels stand below controls and other parts below the form."""

@@ -147,11 +147,18 @@ def observed_classes(node: PageNode, *, visited: bool) -> str:
     return " ".join(word for word in (*words, VISITED if visited else "") if word)
 
 
+def tables_of(site: Site, elements: int) -> SiteTables:
+    """Returns the tables of a site, which keeps those for one number of elements."""
+    tables = site.tables
+    if not isinstance(tables, SiteTables) or tables.elements != elements:
+        tables = site.tables = SiteTables(site, elements)
+    return tables
+
+
 def preload(sites: Sequence[Site], encoder: Encoder, elements: int) -> None:
     """Computes what the first episodes on these sites would compute."""
     for site in sites:
-        if not isinstance(site.tables, SiteTables) or site.tables.elements != elements:
-            site.tables = SiteTables(site, elements)
-        site.tables.tokens(encoder)
+        tables = tables_of(site, elements)
+        tables.tokens(encoder)
         for page in range(site.pages):
-            site.tables.view(page, ())
+            tables.view(page, ())

@@ -7,6 +7,7 @@ into the same memory.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import mmap
 import multiprocessing
@@ -137,7 +138,8 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
     """
 
     metadata = {**WebNavigationEnv.metadata}
-    _build: Callable[..., WebNavigationEnv] = staticmethod(build_web_env)
+    build: Callable[..., WebNavigationEnv] = staticmethod(build_web_env)
+    """Makes a single environment."""
 
     def __init__(
         self,
@@ -151,7 +153,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         if mode is AutoresetMode.SAME_STEP:
             raise ConfigError("autoreset_mode is 'SameStep'", hint="use 'NextStep' or 'Disabled'")
         self.num_envs = integer_of_at_least(1, "num_envs", num_envs)
-        template = self._build(**kwargs)
+        template = self.build(**kwargs)
         if template.observation != "arrays":
             raise ConfigError(
                 f"observation is {template.observation!r}", hint="text is not shared: use gymnasium.make_vec"
@@ -308,15 +310,12 @@ def _shared_arrays(template: WebNavigationEnv, num_envs: int) -> Arrays:
     return {key: np.ndarray((num_envs, *shape), dtype, memory, offsets[key]) for key, (shape, dtype) in specs.items()}
 
 
-def in_one_object(kwargs: Mapping[str, Any]) -> bool:
-    """Returns whether the members share arrays: on the page model, with array observations."""
-    return (kwargs.get("backend", "model"), kwargs.get("observation", "arrays")) == ("model", "arrays")
-
-
-def make_vector_env(num_envs: int = 1, **kwargs: Any) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """Makes a vector environment: shared arrays on the page model; else one environment per member."""
-    if in_one_object(kwargs):
-        return WebVectorEnv(num_envs, **kwargs)
+def make_vector_env(
+    num_envs: int = 1, kind: type[WebVectorEnv] = WebVectorEnv, **kwargs: Any
+) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+    """Makes a vector environment: shared arrays on the page model with array observations; else one per member."""
+    if (kwargs.get("backend", "model"), kwargs.get("observation", "arrays")) == ("model", "arrays"):
+        return kind(num_envs, **kwargs)
     kwargs.pop("workers", None)
     mode = AutoresetMode(kwargs.pop("autoreset_mode", AutoresetMode.NEXT_STEP))
-    return SyncVectorEnv([lambda: build_web_env(**kwargs)] * num_envs, autoreset_mode=mode)
+    return SyncVectorEnv([functools.partial(kind.build, **kwargs)] * num_envs, autoreset_mode=mode)

@@ -22,6 +22,7 @@ from a2perf.domains.web_navigation.primitives import (
     fields_of,
     primitive,
 )
+from a2perf.domains.web_navigation.rules import weaken
 from a2perf.errors import ConfigError, did_you_mean
 
 MAX_PRICE = 50  # dollars, of a thing in the cart
@@ -218,8 +219,6 @@ def assembled_site(
         elif node.role is NodeRole.SUBMIT:
             node.target = 0 if node.page + 1 == design.pages else -1
     if compat:
-        from a2perf.domains.web_navigation.compat import weaken
-
         weaken(nodes)
     _set_preconditions(design, nodes)
     fields = design.fields

@@ -2,8 +2,7 @@
 
 import pytest
 
-from a2perf.domains.web_navigation.font import text_width
-from a2perf.domains.web_navigation.layout import listed_boxes
+from a2perf.domains.web_navigation.layout import listed_boxes, text_width
 from tests.domains.web_navigation.sample_sites import site_of
 
 

@@ -4,28 +4,32 @@
 environments use them with ``observation="text"``.
 """
 
-from a2perf.domains.web_navigation.text.actions import TextAction, TextActionError, parse_action
+from a2perf.domains.web_navigation.text.actions import (
+    ActionText,
+    TextAction,
+    TextActionError,
+    parse_action,
+    screenshot_space,
+    text_space,
+)
 from a2perf.domains.web_navigation.text.instruction import (
     FIELD_NAMES,
     phrasing_of,
     write_composed_instruction,
     write_instruction,
 )
-from a2perf.domains.web_navigation.text.solution import text_solution
-from a2perf.domains.web_navigation.text.spaces import ActionText, ShownText, screenshot_space, text_space
-from a2perf.domains.web_navigation.text.view import TextView
+from a2perf.domains.web_navigation.text.view import TextView, is_primary
 
 __all__ = (
     "FIELD_NAMES",
     "ActionText",
-    "ShownText",
     "TextAction",
     "TextActionError",
     "TextView",
+    "is_primary",
     "parse_action",
     "phrasing_of",
     "screenshot_space",
-    "text_solution",
     "text_space",
     "write_composed_instruction",
     "write_instruction",
