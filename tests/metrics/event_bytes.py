@@ -65,8 +65,8 @@ def event(step: int, values: bytes, wall_time: float = 1.6e9) -> bytes:
     return head + message(5, values)
 
 
-def version() -> bytes:
-    return record(b"\x09" + struct.pack("<d", 1.6e9) + message(3, b"brain.Event:2"))
+def version(wall_time: float = 1.6e9) -> bytes:
+    return record(b"\x09" + struct.pack("<d", wall_time) + message(3, b"brain.Event:2"))
 
 
 def curve(tag: str, values: Iterable[float], spacing: int = 100) -> bytes:

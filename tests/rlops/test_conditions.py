@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from a2perf.rlops.store import Store
 from a2perf.runs.conditions import differences, packages_of
 from a2perf.runs.run_record import ExperimentRun
 from a2perf.runs.stored_run import StoredRun
+from tests.made_submissions import a2perf
 from tests.rlops.made_runs import METRIC, write_run
 
 
@@ -75,11 +74,8 @@ def test_comparison_and_record_carry_the_notice(tmp_path: Path) -> None:
             record = msgspec.json.decode((path / "rlops.json").read_bytes(), type=ExperimentRun)
             record.packages = {"numpy": numpy}
             (path / "rlops.json").write_bytes(msgspec.json.encode(record))
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", "rlops", "--exp-name", "ppo", "--tags", "new", "old", "--store", str(store),
-         "--no-figures", "--no-report"],
-        cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    words = ["rlops", "--exp-name", "ppo", "--tags", "new", "old", "--store", store, "--no-figures", "--no-report"]
+    done = a2perf(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     expected = "new and old: packages differ (numpy 2.1 against 2.0). Scores cannot show what this changes"
     assert f"notice: {expected}" in done.stdout

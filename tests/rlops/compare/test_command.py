@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from a2perf.records import RunState
+from tests.made_submissions import done
 from tests.rlops.compare.conftest import Run
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, POINTS, curve, write_references
 from tests.rlops.made_runs import METRIC, write_run
@@ -279,15 +279,9 @@ def test_file_that_cannot_be_written_is_refused(run: Run, written_store: Path) -
 
 def test_module_is_the_same_command(written_store: Path, tmp_path: Path) -> None:
     words = [*BOTH.split()[1:], "--fail-on", "regression", "--store", str(written_store)]
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf.rlops.compare", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1, done.stderr
-    assert "gate REGRESSION on HalfCheetah-v2" in done.stdout
+    ended = done([sys.executable, "-m", "a2perf.rlops.compare", *words], tmp_path)
+    assert ended.returncode == 1, ended.stderr
+    assert "gate REGRESSION on HalfCheetah-v2" in ended.stdout
 
 
 def test_references_of_the_file_make_aggregates(run: Run, written_store: Path) -> None:

@@ -8,12 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import a2perf as api
+from tests.made_submissions import a2perf as run_a2perf
 from tests.rlops.test_autotag import git
 
 BENCHMARK = """benchmark --submission annealing_placer --gin-config train.gin
@@ -35,8 +35,7 @@ def test_annealing_that_never_cools_is_caught(repository: Path, tmp_path: Path) 
         # git is never asked about a submission, so the caller names the version
         environment = {**os.environ, "WANDB_TAGS": tags}
         environment.pop("A2PERF_STORE", None)
-        return subprocess.run([sys.executable, "-m", "a2perf", *shlex.split(line)], cwd=tmp_path, env=environment,
-                              capture_output=True, text=True, check=False)  # fmt: skip
+        return run_a2perf(*shlex.split(line), cwd=tmp_path, env=environment, timeout=1800)
 
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "Cool down"), ("tag", "v1.0.0")):
         git(tmp_path, *words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from a2perf.errors import UserError
+from tests.made_submissions import done
 from tests.scripts import load_script
 
 
@@ -50,19 +50,14 @@ def test_what_the_old_words_mean(entry_point: ModuleType, compatibility: Path):
 
 
 def test_the_scripts_start(compatibility: Path, tmp_path: Path):
-    done = subprocess.run(
-        [sys.executable, str(compatibility / "src" / "main.py"), "+performance=FetchReach/sac_he-test", "--multirun"],
-        cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "did you mean 'FetchReach/sac_her-test'" in done.stderr
+    main = str(compatibility / "src" / "main.py")
+    ended = done([sys.executable, main, "+performance=FetchReach/sac_he-test", "--multirun"], tmp_path)
+    assert ended.returncode == 2
+    assert "did you mean 'FetchReach/sac_her-test'" in ended.stderr
     variables = {**os.environ, "PYTHON": sys.executable, "PERFORMANCE_TEST_LOG": os.devnull}
-    done = subprocess.run(
-        [str(compatibility / "run_performance_tests.sh"), "--help"], env=variables,
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0
-    assert "--skip" in done.stdout
+    ended = done([str(compatibility / "run_performance_tests.sh"), "--help"], tmp_path, env=variables)
+    assert ended.returncode == 0
+    assert "--skip" in ended.stdout
 
 
 @pytest.mark.parametrize(
@@ -74,13 +69,6 @@ def test_the_scripts_start(compatibility: Path, tmp_path: Path):
     ],
 )
 def test_the_old_names_are_those_of_the_new_commands(compatibility: Path, words: list[str], shown: str):
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=compatibility,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert shown in done.stdout
+    ended = done([sys.executable, *words], compatibility)
+    assert ended.returncode == 0, ended.stderr
+    assert shown in ended.stdout

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from a2perf.experiments.performance_test.configuration import find_tests, read_test
+from tests.made_submissions import a2perf
 
 OWN = ("CircuitTraining/annealing_placer-test", "WebNavigation/web_solver-test", "QuadrupedLocomotion/numpy_ars-test")
 
@@ -35,9 +33,6 @@ def test_they_pass(repository: Path, tmp_path: Path, name: str):
 
 
 def passes(repository: Path, tmp_path: Path, name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", "perftest", "run", name, "--store", str(tmp_path)],
-        cwd=repository / "compatibility", env=dict(os.environ), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = a2perf("perftest", "run", name, "--store", tmp_path, cwd=repository / "compatibility", timeout=3600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Performance test {name} successful!" in done.stdout

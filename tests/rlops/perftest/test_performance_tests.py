@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.made_submissions import a2perf
+
 SCRIPT = """
 import argparse, os, sys, time
 from pathlib import Path
@@ -65,10 +67,7 @@ class Folder:
         )  # fmt: skip
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "a2perf", "perftest", *words], cwd=self.path, env=dict(os.environ),
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        return a2perf("perftest", *words, cwd=self.path)
 
     def result(self, name: str = "Toy/a-test") -> dict:
         return json.loads((self.path / "runs" / "performance_tests" / name / "performance_test.json").read_text())
@@ -206,11 +205,8 @@ def test_a_missing_package_of_a_program_is_no_verdict_and_no_failure(folder: Fol
     assert folder.result()["verdict"] == "open"
     junit = ElementTree.parse(folder.path / "runs" / "performance_tests" / "junit.xml").getroot()
     assert (junit.get("failures"), junit.get("errors")) == ("0", "1")
-    benchmark = [sys.executable, "-m", "a2perf", "benchmark", "--command", f"{sys.executable} script.py"]
-    done = subprocess.run(
-        [*benchmark, "--env-ids", "Toy-v0", "--num-seeds", "1", "--workers", "1", "--store", "other"],
-        cwd=folder.path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    matrix = ["--env-ids", "Toy-v0", "--num-seeds", "1", "--workers", "1", "--store", "other"]
+    done = a2perf("benchmark", "--command", f"{sys.executable} script.py", *matrix, cwd=folder.path)
     assert done.returncode == 3
     assert "missing package: ModuleNotFoundError: No module named 'a_package_of_nobody'" in done.stdout
 
@@ -224,10 +220,8 @@ def test_a_missing_package_of_the_runner_is_found_before_anything_runs(
 ):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['stable_baselines3'] = None\n")
     copy = shutil.copytree(repository / "compatibility" / "conf", tmp_path / "conf")
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "a2perf", *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    own = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = a2perf(*words, cwd=tmp_path, env=own)
     assert done.returncode == 2
     assert done.stderr.startswith(
         "a2perf: the packaged runner needs packages that are not installed: stable_baselines3"

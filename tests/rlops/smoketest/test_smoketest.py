@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,13 +11,7 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.experiments.smoke_test import plan
-
-
-def smoketest(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "a2perf", "smoketest", *words], cwd=cwd, env=dict(os.environ),
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+from tests.made_submissions import a2perf
 
 
 def test_pairs_are_excluded_by_what_they_can_do():
@@ -58,9 +49,8 @@ def test_one_failure_does_not_hide_the_others(tmp_path: Path, repository: Path):
     shutil.copytree(tmp_path / "good", tmp_path / "bad")
     inference = tmp_path / "bad" / "inference.py"
     inference.write_text(inference.read_text().replace("def infer_once", "raise OSError('spoilt')\n\n\ndef infer_once"))
-    done = smoketest(
-        "--submissions", "bad", "good", "--env-ids", "CircuitTraining-ToyMacro-v0", "CartPole-v1", cwd=tmp_path
-    )  # fmt: skip
+    envs = ["--env-ids", "CircuitTraining-ToyMacro-v0", "CartPole-v1"]
+    done = a2perf("smoketest", "--submissions", "bad", "good", *envs, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     pairs = json.loads((tmp_path / "runs" / "smoke_test" / "smoke_test.json").read_text())["pairs"]
     results = {
@@ -76,7 +66,7 @@ def test_one_failure_does_not_hide_the_others(tmp_path: Path, repository: Path):
 
 
 def test_nothing_to_try(tmp_path: Path):
-    done = smoketest("--env-ids", "CartPole-v1", cwd=tmp_path)
+    done = a2perf("smoketest", "--env-ids", "CartPole-v1", cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing to try" in done.stderr
 
@@ -84,10 +74,11 @@ def test_nothing_to_try(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.group("sb3")
 def test_an_algorithm_goes_through_every_phase(tmp_path: Path):
-    done = smoketest("--algorithms", "ppo", "--env-ids", "CartPole-v1", "--steps", "128", "--json", cwd=tmp_path)
+    pair = ["--algorithms", "ppo", "--env-ids", "CartPole-v1"]
+    done = a2perf("smoketest", *pair, "--steps", "128", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (pair,) = json.loads(done.stdout)["pairs"]
-    assert {name: phase["result"] for name, phase in pair["phases"].items() if name != "record"} == {
+    (found,) = json.loads(done.stdout)["pairs"]
+    assert {name: phase["result"] for name, phase in found["phases"].items() if name != "record"} == {
         "construct": "passed", "train": "passed", "reload": "passed",
     }  # fmt: skip
     assert (tmp_path / "runs" / "smoke_test" / "ppo-CartPole-v1" / "restored" / "rl_model_finished.zip").exists()

@@ -7,9 +7,7 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +16,9 @@ import a2perf
 from a2perf.records import FailureKind, Manifest, RunState
 from a2perf.rlops.store import Store
 from a2perf.runs import bundle as bundles
-from a2perf.runs.event_files import event_files_below, read_event_file
 from a2perf.storage import read_record
+from tests.made_submissions import a2perf as run_a2perf
+from tests.rlops.wrap.wrapped import Scalars, scalars_below
 
 LOGGING = """
 import argparse
@@ -82,11 +81,7 @@ def main(env="FrozenLake-v1"):
 
 
 def wrap(*words: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "a2perf", "wrap", *words],
-        cwd=cwd, env={**os.environ, "A2PERF_STORE": str(cwd / "store"), **variables},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    return run_a2perf("wrap", *words, cwd=cwd, env={**os.environ, "A2PERF_STORE": str(cwd / "store"), **variables})
 
 
 def only_bundle(folder: Path) -> Path:
@@ -94,13 +89,8 @@ def only_bundle(folder: Path) -> Path:
     return manifest.parent
 
 
-def scalars(bundle: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for path in event_files_below(bundle / "artifacts"):  # a second one if the process died
-        content = read_event_file(path)
-        assert content.problems == []
-        found |= {tag: (series.steps.tolist(), series.values.tolist()) for tag, series in content.scalars.items()}
-    return found
+def scalars(bundle: Path) -> Scalars:
+    return scalars_below(bundle / "artifacts")
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from a2perf.runs.event_files import event_files_below, read_event_file
+from tests.made_submissions import a2perf
+
+Scalars = dict[str, tuple[list[int], list[float]]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Wrapped:
     out: str
     err: str
     report: dict[str, Any]
-    scalars: dict[str, tuple[list[int], list[float]]]
+    scalars: Scalars
 
     def said(self, what: str) -> str:
         """Returns the line that the command printed about something."""
@@ -43,17 +43,19 @@ def wrap_text(folder: Path, text: str, *words: str, env: str = "CartPole-v1", **
     (folder / "wrapped_script.py").write_text(text)
     for name, content in files.items():
         (folder / f"{name}.py").write_text(content)
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", "wrap", "wrapped_script.py", "--env", env, "--seed", "7", "--videos", "0",
-         "--root-dir", str(folder / "run"), *words],
-        cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    given = ["--env", env, "--seed", "7", "--videos", "0", "--root-dir", folder / "run", *words]
+    done = a2perf("wrap", "wrapped_script.py", *given, cwd=folder)
     artifacts = folder / "run" / "command" / "artifacts"
-    report = artifacts / "wrap.json"
-    found: dict[str, tuple[list[int], list[float]]] = {}
+    path = artifacts / "wrap.json"
+    report = json.loads(path.read_text()) if path.exists() else {}
+    return Wrapped(done.returncode, done.stdout, done.stderr, report, scalars_below(artifacts))
+
+
+def scalars_below(artifacts: Path) -> Scalars:
+    """Returns steps and values by tag, of all event files: a second one is written if the process died."""
+    found: Scalars = {}
     for path in event_files_below(artifacts) if artifacts.is_dir() else ():
-        for tag, series in read_event_file(path).scalars.items():
-            found[tag] = (series.steps.tolist(), series.values.tolist())
-    return Wrapped(
-        done.returncode, done.stdout, done.stderr, json.loads(report.read_text()) if report.exists() else {}, found
-    )
+        content = read_event_file(path)
+        assert content.problems == []
+        found |= {tag: (series.steps.tolist(), series.values.tolist()) for tag, series in content.scalars.items()}
+    return found
