@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import http.server
-import json
 import os
 import subprocess
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from a2perf.experiments.autotag import autotag, joined_tags
+from tests.rlops.conftest import Host
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.c", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.c",
@@ -142,58 +138,30 @@ def test_pull_request_comes_from_the_variables_of_the_ci(
     assert record.source == (next(iter(environment)) if pull_request else "")
 
 
-class _Host(http.server.BaseHTTPRequestHandler):
-    asked: list[str] = []
-    delay_s = 0.0
-    answer: object = [{"number": 308}]
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        time.sleep(self.delay_s)
-        body = json.dumps(self.answer).encode()
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
-@pytest.fixture
-def host() -> Iterator[str]:
-    _Host.asked, _Host.delay_s, _Host.answer = [], 0.0, [{"number": 308}]
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Host)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-def test_network_is_asked_only_when_told_to(repository_of_two: Path, host: str) -> None:
+def test_network_is_asked_only_when_told_to(repository_of_two: Path, host: Host) -> None:
     git(repository_of_two, "remote", "add", "origin", "git@example.org:team/code.git")
-    assert autotag(repository_of_two, {}, api=host).pull_request is None
-    assert _Host.asked == []
-    record = autotag(repository_of_two, {}, look_up=True, api=host)
+    assert autotag(repository_of_two, {}, api=host.address).pull_request is None
+    assert host.asked == []
+    record = autotag(repository_of_two, {}, look_up=True, api=host.address)
     assert (record.pull_request, record.source) == ("pr-308", "network")
-    assert _Host.asked == [f"/repos/team/code/commits/{record.sha}/pulls"]
-    named = autotag(repository_of_two, {"GITHUB_REF": "refs/pull/9/head"}, look_up=True, api=host)
+    assert host.asked == [f"/repos/team/code/commits/{record.sha}/pulls"]
+    named = autotag(repository_of_two, {"GITHUB_REF": "refs/pull/9/head"}, look_up=True, api=host.address)
     assert named.pull_request == "pr-9"
-    assert len(_Host.asked) == 1
+    assert len(host.asked) == 1
 
 
 @pytest.mark.parametrize("answer", [[], {"message": "rate limit"}, ["x"], [{"number": None}]])
-def test_answer_without_a_pull_request_is_none(repository_of_two: Path, host: str, answer: object) -> None:
+def test_answer_without_a_pull_request_is_none(repository_of_two: Path, host: Host, answer: object) -> None:
     git(repository_of_two, "remote", "add", "origin", "https://example.org/team/code")
-    _Host.answer = answer
-    assert autotag(repository_of_two, {}, look_up=True, api=host).pull_request is None
-    assert len(_Host.asked) == 1
+    host.answer = answer
+    assert autotag(repository_of_two, {}, look_up=True, api=host.address).pull_request is None
+    assert len(host.asked) == 1
 
 
-def test_host_that_does_not_answer_is_not_waited_for(repository_of_two: Path, host: str) -> None:
+def test_host_that_does_not_answer_is_not_waited_for(repository_of_two: Path, host: Host) -> None:
     git(repository_of_two, "remote", "add", "origin", "https://example.org/team/code")
-    _Host.delay_s = 20.0
-    assert autotag(repository_of_two, {}, look_up=True, api=host, timeout_s=0.2).pull_request is None
+    host.delay_s = 20.0
+    assert autotag(repository_of_two, {}, look_up=True, api=host.address, timeout_s=0.2).pull_request is None
     assert autotag(repository_of_two, {}, look_up=True, api="http://127.0.0.1:9", timeout_s=0.2).pull_request is None
 
 

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import http.server
 import io
 import os
 import shlex
-import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from a2perf.cli import main
 from a2perf.rlops.store import Store
+from tests.made_submissions import done
+from tests.rlops.conftest import Host, Run
 from tests.rlops.made_runs import METRIC, events, write_run
 from tests.rlops.test_autotag import git
 from tests.rlops.test_matrix import SCRIPT
-
-Run = Callable[[str], tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command line of ``a2perf`` in this process: exit status, output, errors."""
-
-    def execute(line: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(shlex.split(line))
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return execute
 
 
 @pytest.fixture
@@ -105,16 +87,13 @@ def test_step_one_runs_the_benchmark(run: Run, project: Path) -> None:
 def test_module_form_and_workers_zero_only_print(project: Path) -> None:
     words = shlex.split(BENCHMARK.replace("--workers 9", "").replace("benchmark", "", 1))
     environment = {**os.environ, "WANDB_TAGS": "mine", "GITHUB_REF": "refs/pull/308/merge"}
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf.rlops.benchmark", *words], capture_output=True, text=True, check=False,
-        env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "identified github pull request: pr-308" in done.stdout
+    ended = done([sys.executable, "-m", "a2perf.rlops.benchmark", *words], project, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "identified github pull request: pr-308" in ended.stdout
     tag = f"v1.0.0b2-1-g{git(project, 'rev-parse', '--short', 'HEAD')}"
-    assert f"WANDB_TAGS: mine,{tag},pr-308" in done.stdout
-    assert "workers is set to 0" in done.stdout
-    assert done.stdout.count("--seed") == 9
+    assert f"WANDB_TAGS: mine,{tag},pr-308" in ended.stdout
+    assert "workers is set to 0" in ended.stdout
+    assert ended.stdout.count("--seed") == 9
     assert not (project / "runs").exists()
 
 
@@ -281,31 +260,15 @@ def test_the_mode_of_weights_and_biases_is_the_users(run: Run, project: Path, mo
 
 
 def test_the_pull_request_is_looked_up_quietly_where_a_network_is_at_hand(
-    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, project: Path, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-
-    class Host(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'[{"number": 308}]')
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
     git(project, "remote", "add", "origin", "https://example.org/team/code")
     line = 'benchmark --env-ids A --command "python cleanrl/ppo.py" --dry-run --pull-request-api'
-    with http.server.HTTPServer(("127.0.0.1", 0), Host) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        here = f"http://127.0.0.1:{server.server_port}"
-        assert "pull request" not in run(f"{line} {here}")[1]  # A2PERF_OFFLINE is set for all tests
-        monkeypatch.delenv("A2PERF_OFFLINE")
-        assert "identified github pull request: pr-308" in run(f"{line} {here}")[1]
-        assert "pull request" not in run(f"{line} {here} --no-look-up-pull-request")[1]
-        server.shutdown()
-    assert len(asked) == 1
+    assert "pull request" not in run(f"{line} {host.address}")[1]  # A2PERF_OFFLINE is set for all tests
+    monkeypatch.delenv("A2PERF_OFFLINE")
+    assert "identified github pull request: pr-308" in run(f"{line} {host.address}")[1]
+    assert "pull request" not in run(f"{line} {host.address} --no-look-up-pull-request")[1]
+    assert len(host.asked) == 1
     status, out, errors = run(f"{line} http://127.0.0.1:9")
     assert (status, errors) == (0, "")
     assert "pull request" not in out

@@ -1,19 +1,17 @@
-"""One store for all tests that only read it, and the command in this process."""
+"""One store for all tests that only read it, and the command in an empty folder."""
 
 from __future__ import annotations
 
-import shlex
+import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from a2perf.cli import main
 from a2perf.rlops.store import Store
 from tests.rlops.compare.made_experiment import write_experiment
-
-Run = Callable[[str], tuple[int, str, str]]
+from tests.rlops.conftest import Run
 
 
 @pytest.fixture(scope="session")
@@ -32,17 +30,15 @@ def own_store(written_store: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line of ``a2perf`` in this process and an empty folder: exit status, output, errors."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command line as ``run`` of the folder above does, in an empty folder."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     monkeypatch.delenv("A2PERF_STORE", raising=False)
+    return run
 
-    def execute(line: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(shlex.split(line))
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
 
-    return execute
+def record() -> dict[str, Any]:
+    """Returns ``compare.json`` of the current folder."""
+    found: dict[str, Any] = json.loads(Path("compare.json").read_text())
+    return found

@@ -13,18 +13,14 @@ import pytest
 
 from a2perf.records import RunState
 from tests.made_submissions import done
-from tests.rlops.compare.conftest import Run
+from tests.rlops.compare.conftest import record
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD, POINTS, curve, write_references
+from tests.rlops.conftest import Run
 from tests.rlops.made_runs import METRIC, write_run
 
 LIGHT = "--no-figures --no-report --tolerance-unseen 1"
 """With three seeds there is a PASS only where no failure is assumed to stay unseen."""
 BOTH = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} {LIGHT}"
-
-
-def record(name: str = "compare.json") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(name).read_text())
-    return found
 
 
 def verdicts(found: dict[str, Any], candidate: int = 0) -> dict[str, str]:

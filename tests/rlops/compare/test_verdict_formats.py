@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,23 +25,21 @@ from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Tolerance
 from a2perf.rlops.compare.verdict_cases import suites_of
 from a2perf.rlops.filters import RunQuery
-from tests.rlops.compare.conftest import Run
+from tests.rlops.compare.conftest import record
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD
+from tests.rlops.conftest import Run
 
 HOSTILE = "a::b,c%d\r\n::error::owned \x1b[31m\x00<&>\"' \ufffe"
 
 
-def record(name: str = "compare.json") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(name).read_text())
-    return found
+COMPARE = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} --no-figures --no-report"
 
 
 def test_junitparser_reads_the_verdicts_and_numbers_of_the_record(
     run: Run, written_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    line = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} --store {written_store} --no-figures --no-report"
-    status, out, _ = run(f"{line} --junit made/junit.xml --fail-on regression")
+    status, out, _ = run(f"{COMPARE} --store {written_store} --junit made/junit.xml --fail-on regression")
     assert status == 1
     assert "::error" not in out
     (suite,) = JUnitXml.fromfile("made/junit.xml")
@@ -63,8 +60,7 @@ def test_junitparser_reads_the_verdicts_and_numbers_of_the_record(
 
 
 def test_fail_on_inconclusive_makes_failures_of_skipped_cases(run: Run, written_store: Path) -> None:
-    line = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} --store {written_store} --no-figures --no-report"
-    run(f"{line} --junit junit.xml --fail-on inconclusive")
+    run(f"{COMPARE} --store {written_store} --junit junit.xml --fail-on inconclusive")
     (suite,) = JUnitXml.fromfile("junit.xml")
     assert (suite.failures, suite.skipped) == (3, 0)
 
@@ -74,8 +70,7 @@ def test_github_gets_annotations_and_the_summary(
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "summary.md").write_text("earlier\n")
-    line = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} --store {written_store} --no-figures --no-report"
-    _, out, _ = run(f"{line} --github")
+    _, out, _ = run(f"{COMPARE} --store {written_store} --github")
     lines = [text for text in out.splitlines() if text.startswith("::")]
     assert [text.partition(" title=")[0] for text in lines] == ["::error", "::warning", "::warning"]
     assert lines[0].startswith(f"::error title=REGRESSION%3A HalfCheetah-v2 ({NEW} against {OLD})::−3959 [−4054, ")
@@ -86,8 +81,7 @@ def test_github_gets_annotations_and_the_summary(
 
 def test_a_file_that_cannot_be_written_is_a_user_error(run: Run, written_store: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    line = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} --store {written_store} --no-figures --no-report"
-    status, _, errors = run(f"{line} --junit {tmp_path}/file/junit.xml")
+    status, _, errors = run(f"{COMPARE} --store {written_store} --junit {tmp_path}/file/junit.xml")
     assert status == 2
     assert "give another --junit FILE" in errors
 
