@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,14 @@ ROWS = [
 CONFIG = {"env_id": "CartPole-v1", "seed": 3, "exp_name": "ppo", "learning_rate": 2.5e-4, "layers": [64, 64]}
 
 
+def logged(folder: Path, points: Sequence[tuple[int, float]] = ((0, 1.0),)) -> Path:
+    """Writes an event file into a folder, and returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "events.out.tfevents.17.h.1.0"
+    log.write_bytes(events({METRIC: points}))
+    return log
+
+
 def brought(store: Path, *paths: Path, **options: object) -> list[StoredRun]:
     store.mkdir(exist_ok=True)
     for item in find_imports(paths):
@@ -36,38 +45,30 @@ def brought(store: Path, *paths: Path, **options: object) -> list[StoredRun]:
 
 def test_tensorboard_folders_are_named_by_their_trainers(tmp_path: Path) -> None:
     for seed in (1, 2):
-        folder = tmp_path / "runs" / f"ALE_Pong-v5__dqn_atari__{seed}__1700000000"
-        folder.mkdir(parents=True)
-        (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0), (10, seed)]}))
+        logged(tmp_path / "runs" / f"ALE_Pong-v5__dqn_atari__{seed}__1700000000", [(0, 1.0), (10, seed)])
     runs = brought(tmp_path / "store", tmp_path / "runs", tags=("old",))
     assert [(run.experiment, run.env_id, run.seed) for run in runs] == [
         ("dqn_atari", "ALE_Pong-v5", 1), ("dqn_atari", "ALE_Pong-v5", 2),
     ]  # fmt: skip
     assert all(run.source == "tensorboard" and run.tags == {"old"} and run.state == "finished" for run in runs)
     assert [run.wall_s for run in runs] == [1.0, 1.0]
-    curve = Store(tmp_path / "store").curve(runs[1])
-    assert curve is not None
-    assert curve.values.tolist() == [1, 2]
+    assert points(tmp_path / "store", runs[1])[1] == [1, 2]
     assert validate(runs[0].path / "imported") == []
 
 
 def test_importing_again_changes_nothing_and_a_log_that_has_grown_stays_one_run(tmp_path: Path) -> None:
     folder = tmp_path / "E-v0__ppo__1__17"
-    folder.mkdir()
-    log = folder / "events.out.tfevents.17.h.1.0"
-    log.write_bytes(events({METRIC: [(0, 1.0)]}))
+    logged(folder)
     first = import_run(tmp_path / "store", find_imports([folder])[0])
     again = import_run(tmp_path / "store", find_imports([folder])[0])
     assert (first.new, again.new, first.run_id) == (True, False, again.run_id)
-    log.write_bytes(events({METRIC: [(0, 1.0), (1, 2.0)]}))
+    logged(folder, [(0, 1.0), (1, 2.0)])
     grown = import_run(tmp_path / "store", find_imports([folder])[0])
     assert (grown.new, grown.run_id) == (True, first.run_id)
     assert not import_run(tmp_path / "store", find_imports([folder])[0]).new
     (run,) = Store(tmp_path / "store").runs()
-    curve = Store(tmp_path / "store").curve(run)
-    assert curve is not None
-    assert curve.values.tolist() == [1, 2]
-    log.write_bytes(events({METRIC: [(0, 5.0), (1, 2.0)]}))  # another run
+    assert points(tmp_path / "store", run)[1] == [1, 2]
+    logged(folder, [(0, 5.0), (1, 2.0)])  # another run
     assert import_run(tmp_path / "store", find_imports([folder])[0]).new
     assert len(Store(tmp_path / "store").runs()) == 2
     assert not [path for path in (tmp_path / "store").iterdir() if path.name.startswith(".importing")]
@@ -75,8 +76,7 @@ def test_importing_again_changes_nothing_and_a_log_that_has_grown_stays_one_run(
 
 def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
     folder = tmp_path / "E-v0__ppo__1__17"
-    folder.mkdir()
-    (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+    logged(folder)
     code = (
         "import os, sys\nfrom pathlib import Path\nimport a2perf.runs.importers as importers\n"
         "from a2perf.runs.foreign_logs import find_imports\n"
@@ -122,9 +122,7 @@ def test_csv_of_many_runs_is_taken_apart_by_its_columns(tmp_path: Path) -> None:
     assert [(run.env_id, run.experiment, run.seed) for run in runs] == [
         ("Breakout", "dqn", 1), ("Breakout", "dqn", 2), ("Pong", "dqn", 1), ("Pong", "dqn", 2),
     ]  # fmt: skip
-    curve = Store(tmp_path / "store").curve(runs[3])
-    assert curve is not None
-    assert (curve.steps.tolist(), curve.values.tolist()) == ([0, 10, 20], [0, 20, 40])
+    assert points(tmp_path / "store", runs[3]) == ([0, 10, 20], [0, 20, 40])
 
 
 def test_exported_history_line_by_line(tmp_path: Path) -> None:
@@ -134,9 +132,7 @@ def test_exported_history_line_by_line(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"learning_rate": 0.1, "_wandb": {}}))
     (run,) = brought(tmp_path / "store", folder)
     assert (run.experiment, run.seed, run.config["learning_rate"]) == ("ppo", 3, 0.1)
-    curve = Store(tmp_path / "store").curve(run)
-    assert curve is not None
-    assert (curve.metric, curve.steps.tolist()) == (METRIC, [0, 10, 20, 30, 40, 50])
+    assert points(tmp_path / "store", run, METRIC)[0] == points(tmp_path / "store", run)[0] == list(range(0, 60, 10))
 
 
 @pytest.mark.parametrize(
@@ -150,10 +146,8 @@ def test_exported_history_line_by_line(tmp_path: Path) -> None:
     ],
 )
 def test_names_tell_what_a_run_is(tmp_path: Path, path: str, experiment: str, env: str, seed: int | None) -> None:
-    folder = tmp_path / path
-    folder.mkdir(parents=True)
-    (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
-    (item,) = find_imports([folder])
+    logged(tmp_path / path)
+    (item,) = find_imports([tmp_path / path])
     found = item.identity()
     assert (found.experiment, found.env_id, found.seed) == (experiment, env, seed)
 
@@ -247,15 +241,13 @@ def test_other_files_of_wandb_are_refused_with_the_way_to_a_history(tmp_path: Pa
 
 def test_the_folder_of_an_offline_run_is_passed_over(tmp_path: Path) -> None:
     files = tmp_path / "wandb" / "offline-run-20261120_1-abc" / "files"
-    files.mkdir(parents=True)
+    logged(files)  # a copy
     (files.parent / "run-abc.wandb").write_bytes(b":W&B")
-    (files / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))  # a copy
     with pytest.raises(UserError, match="no event files") as caught:
         find_imports([tmp_path])
     assert "history.jsonl" in str(caught.value.hint)
     folder = tmp_path / "E-v0__ppo__1__17"
-    folder.mkdir()
-    (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+    logged(folder)
     assert [item.path for item in find_imports([tmp_path])] == [folder]
 
 
@@ -281,9 +273,7 @@ def test_children_of_a_tensorboard_writer_belong_to_its_run(tmp_path: Path) -> N
 
 def test_runs_below_a_folder_with_event_files_stay_runs(tmp_path: Path) -> None:
     for name in (".", "PPO_1", "PPO_2"):
-        folder = tmp_path / "CartPole-v1" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "events.out.tfevents.17.h.1.0").write_bytes(events({METRIC: [(0, 1.0)]}))
+        logged(tmp_path / "CartPole-v1" / name)
     assert len(a2perf.read_runs(tmp_path)) == len(find_imports([tmp_path])) == 3
 
 

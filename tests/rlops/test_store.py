@@ -20,12 +20,19 @@ from a2perf.rlops.tags import parse_date
 from a2perf.runs.bundle import open_bundle
 from a2perf.runs.index import INDEX_FILE
 from a2perf.runs.series_cache import SeriesCache
-from a2perf.runs.store import store_folder
+from a2perf.runs.store import RunCurve, store_folder
+from a2perf.runs.stored_run import StoredRun
 from a2perf.storage import read_record, write_record
 from tests.rlops import made_runs
 from tests.rlops.made_runs import METRIC, events, write_run
 
 POINTS = [(0, 1.0), (10, 2.0), (20, 4.0)]
+
+
+def curve_of(store: Store, run: StoredRun, metric: str | None = None) -> RunCurve:
+    found = store.curve(run, metric)
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -159,8 +166,7 @@ def test_folders_of_the_launcher_are_runs_without_a_record_of_their_own(tmp_path
     (run,) = Store(tmp_path).runs()
     assert (run.run_id, run.experiment, run.env_id, run.seed) == ("agent/trot/seed_7", "ppo", "CartPole-v1", 1)
     assert (run.modes, run.source, run.version) == (("train", "inference"), "submission", "4605546000")
-    curve = Store(tmp_path).curve(run)
-    assert curve is not None
+    curve = curve_of(Store(tmp_path), run)
     assert curve.metric == "inference/episode_return"
     assert curve.values.tolist() == [0, 1, 2]
     assert curve.times.tolist() == [2, 4, 6]
@@ -193,11 +199,8 @@ def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: 
 
 def test_curve_by_name_and_by_usual_names(store: Store) -> None:
     run = store.select(parse_experiment("ppo"))[0]
-    named = store.curve(run, METRIC)
-    usual = store.curve(run)
-    assert named is not None
-    assert usual is not None
-    assert usual.metric == METRIC
+    named = curve_of(store, run, METRIC)
+    assert curve_of(store, run).metric == METRIC
     np.testing.assert_array_equal(named.steps, [0, 10, 20])
     np.testing.assert_array_equal(named.values, [2, 3, 5])
     np.testing.assert_array_equal(named.times, [0, 1, 2])
@@ -220,13 +223,10 @@ def test_curves_of_many_runs_leave_out_those_without_the_metric(store: Store) ->
 
 def test_curve_of_a_run_that_goes_on_is_read_anew(store: Store) -> None:
     run = store.runs()[0]
-    before = store.curve(run, METRIC)
+    assert len(curve_of(store, run, METRIC).values) == 3
     (log,) = run.path.rglob("events.out*")
     log.write_bytes(events({METRIC: [*POINTS, (30, 8.0)]}))
-    after = store.curve(run, METRIC)
-    assert before is not None
-    assert after is not None
-    assert (len(before.values), after.values.tolist()) == (3, [1, 2, 4, 8])
+    assert curve_of(store, run, METRIC).values.tolist() == [1, 2, 4, 8]
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut off", "one byte", "not writable"])
@@ -235,7 +235,7 @@ def test_damaged_curve_cache_counts_as_none(
 ) -> None:
     monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     run = store.runs()[0]
-    expected = Store(store.path).curve(run, METRIC)
+    expected = curve_of(Store(store.path), run, METRIC)
     (file,) = SeriesCache().folder.glob("*.columns")
     data = bytearray(file.read_bytes())
     if damage == "garbage":
@@ -249,10 +249,7 @@ def test_damaged_curve_cache_counts_as_none(
         for folder in (store.index_folder, file.parent):
             shutil.rmtree(folder)
             folder.write_text("a file where the folder should be")
-    found = Store(store.path).curve(run, METRIC)
-    assert expected is not None
-    assert found is not None
-    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(curve_of(Store(store.path), run, METRIC).values, expected.values)
 
 
 def test_every_kind_of_log_is_a_curve(tmp_path: Path) -> None:
@@ -267,9 +264,7 @@ def test_every_kind_of_log_is_a_curve(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (found,) = store.runs()
     assert store.metric_names([found]) == {"l": 1, "r": 1, "rollout/ep_rew_mean": 1, "time/time_elapsed": 1}
-    progress, monitor = store.curve(found), store.curve(found, "r")
-    assert progress is not None
-    assert monitor is not None
+    progress, monitor = curve_of(store, found), curve_of(store, found, "r")
     assert (progress.metric, progress.steps.tolist(), progress.times.tolist()) == (
         "rollout/ep_rew_mean", [100, 200], [2, 4],
     )  # fmt: skip
@@ -281,9 +276,7 @@ def test_damage_of_logs_is_noted(store: Store) -> None:
     (log,) = run.path.rglob("events.out*")
     log.write_bytes(log.read_bytes()[:-7])
     assert any("not complete" in note for note in store.notes(run))
-    curve = store.curve(run, METRIC)
-    assert curve is not None
-    assert len(curve.values) == 2
+    assert len(curve_of(store, run, METRIC).values) == 2
 
 
 def test_tags_of_the_journal_join_those_of_the_run_and_have_a_history(store: Store) -> None:

@@ -49,23 +49,30 @@ SHAPES = {
 }
 
 
-def execute(path: Path) -> tuple[dict[str, Any], Any]:
-    """Runs a script as the child process does; returns the variables that are seen and what main returned."""
-    script = instrument(path)
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the script of a test is written."""
+    return tmp_path / "script.py"
+
+
+def execute(path: Path, **names: Any) -> tuple[dict[str, Any], Any]:
+    """Runs a script as the child process does; returns the seen variables, and what main returned or raised."""
     seen: dict[str, Any] = {}
-    names: dict[str, Any] = {"__name__": "script", CAPTURE: seen.update, LOCALS: locals}
-    exec(script.code, names)
-    result = names["main"](env="E")
-    if inspect.iscoroutine(result):
-        asyncio.run(result)
-    elif hasattr(result, "__next__"):
-        list(result)
+    names |= {"__name__": "script", "__file__": str(path), CAPTURE: seen.update, LOCALS: locals}
+    exec(instrument(path).code, names)
+    try:
+        result = names["main"](env="E")
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
+        elif hasattr(result, "__next__"):
+            list(result)
+    except ValueError as error:
+        result = error
     return {**names, **seen}, result
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_variables_of_main_are_seen(tmp_path: Path, shape: str):
-    path = tmp_path / "script.py"
+def test_the_variables_of_main_are_seen(path: Path, shape: str):
     path.write_bytes(SHAPES[shape].encode("latin-1"))
     names, result = execute(path)
     assert names["model"] == "E!"
@@ -79,28 +86,20 @@ def test_the_variables_of_main_are_seen(tmp_path: Path, shape: str):
         'import asyncio\n\nasync def main(env="X"):\n    await asyncio.sleep(0)\n    model = env + "!"\n',
     ],
 )
-def test_generators_and_coroutines(tmp_path: Path, text: str):
-    path = tmp_path / "script.py"
+def test_generators_and_coroutines(path: Path, text: str):
     path.write_text(text)
     assert execute(path)[0]["model"] == "E!"
 
 
-def test_variables_are_seen_when_main_fails_and_the_traceback_is_its_own(tmp_path: Path):
-    path = tmp_path / "script.py"
+def test_variables_are_seen_when_main_fails_and_the_traceback_is_its_own(path: Path):
     path.write_text('def main(env="X"):\n    model = env + "!"\n    raise ValueError(model)\n')
-    script = instrument(path)
-    seen: dict[str, Any] = {}
-    names: dict[str, Any] = {CAPTURE: seen.update, LOCALS: locals}
-    exec(script.code, names)
-    with pytest.raises(ValueError, match="E!") as caught:
-        names["main"](env="E")
-    assert seen["model"] == "E!"
-    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    seen, error = execute(path)
+    assert (seen["model"], str(error)) == ("E!", "E!")
+    last = traceback.extract_tb(error.__traceback__)[-1]
     assert (last.filename, last.lineno, last.name) == (str(path), 3, "main")
 
 
-def test_an_imported_main_runs_without_being_looked_into(tmp_path: Path):
-    path = tmp_path / "script.py"
+def test_an_imported_main_runs_without_being_looked_into(path: Path):
     path.write_text("from elsewhere import main\n")
     assert not instrument(path).captures
 
@@ -126,8 +125,7 @@ def test_an_imported_main_runs_without_being_looked_into(tmp_path: Path):
         ("\0", "is not a Python file|null"),
     ],
 )
-def test_what_cannot_be_wrapped_is_said(tmp_path: Path, text: str, words: str):
-    path = tmp_path / "script.py"
+def test_what_cannot_be_wrapped_is_said(path: Path, text: str, words: str):
     path.write_text(text)
     with pytest.raises(UserError, match=words) as caught:
         instrument(path)
@@ -145,8 +143,7 @@ def test_what_cannot_be_wrapped_is_said(tmp_path: Path, text: str, words: str):
         ("import gymnasium as gym\nfrom .gym import x\ndef main(env): pass\n", False),
     ],
 )
-def test_the_old_gym_is_refused_where_it_is_not_installed(tmp_path: Path, text: str, is_refused: bool):
-    path = tmp_path / "script.py"
+def test_the_old_gym_is_refused_where_it_is_not_installed(path: Path, tmp_path: Path, text: str, is_refused: bool):
     path.write_text(text)
     with pytest.raises(UserError, match="imports gym, the predecessor of gymnasium") if is_refused else nullcontext():
         instrument(path)
@@ -169,32 +166,22 @@ def test_the_old_gym_is_refused_where_it_is_not_installed(tmp_path: Path, text: 
         "SEED = 0\nSEED += 1",
     ],
 )
-def test_the_seed_is_replaced_before_anything_reads_it(tmp_path: Path, binding: str):
-    path = tmp_path / "script.py"
+def test_the_seed_is_replaced_before_anything_reads_it(path: Path, binding: str):
     path.write_text(
         f"{binding}\nDERIVED = SEED * 2\ndef main(env, seed=SEED):\n    seen = [SEED, seed, DERIVED, DEFAULT.seed]\n"
         "class DEFAULT:\n    seed = SEED\n"
     )
-    script = instrument(path)
-    seen: dict[str, Any] = {}
-    names: dict[str, Any] = {CAPTURE: seen.update, LOCALS: locals, SEED: 42, "__file__": str(path)}
-    exec(script.code, names)
-    names["main"](env="E")
-    assert seen["seen"] == [42, 42, 84, 42]
+    assert execute(path, **{SEED: 42})[0]["seen"] == [42, 42, 84, 42]
 
 
-def test_classes_with_the_methods_of_an_environment_are_listened_to(tmp_path: Path):
-    path = tmp_path / "script.py"
+def test_classes_with_the_methods_of_an_environment_are_listened_to(path: Path):
     path.write_text(
         "class World:\n    def step(self, action): pass\n    def reset(self): pass\n"
         "class Optimizer:\n    def step(self): pass\n"
         "def main(env):\n    class Local(World):\n        def step(self, a): pass\n        def reset(self): pass\n"
     )
     heard: list[str] = []
-    names: dict[str, Any] = {"__name__": "script", CAPTURE: lambda _: None, LOCALS: locals}
-    names[LISTEN] = lambda kind: (heard.append(kind.__name__), kind)[1]
-    exec(instrument(path).code, names)
-    names["main"](env="E")
+    execute(path, **{LISTEN: lambda kind: (heard.append(kind.__name__), kind)[1]})
     assert heard == ["World", "Local"]
 
 
