@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from a2perf._version import __version__
@@ -146,8 +146,13 @@ def names_hint(given: str, valid: Iterable[str], *, most: int = 12) -> str:
     names = list(valid)
     if near := did_you_mean(given, names):
         return "write " + near.removeprefix("; did you mean ").strip("?'")
+    return f"choose one of: {names_text(names, most)}"
+
+
+def names_text(names: Sequence[str], most: int = 12) -> str:
+    """Returns names for a message; the first of them if there are many."""
     rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"choose one of: {', '.join(names[:most])}{rest}"
+    return f"{', '.join(names[:most])}{rest}"
 
 
 def _newest(name: str, given: str, valid: Iterable[str]) -> str:

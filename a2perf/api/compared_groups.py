@@ -9,13 +9,12 @@ from typing import Any
 
 from a2perf.api.recorded import LazyRun, content_of, run_items
 from a2perf.api.result import Result
-from a2perf.errors import UserError, did_you_mean
+from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.metrics import registry
 from a2perf.rlops.compare.recorded_runs import (
     NamedRuns,
     RecordedRun,
     named_after_content,
-    names_text,
     other_groups,
     recorded_runs,
     runs_named,
@@ -155,6 +154,6 @@ def _query(store: Store, text: str, experiment: str | None) -> RunQuery:
             raise UserError(
                 f"{text!r} is neither a tag nor an experiment of {store.path}"
                 f"{did_you_mean(tag, [*tags, *experiments])}",
-                hint=f"tags: {names_text(tags)}; experiments: {names_text(experiments)}",
+                hint=f"tags: {names_text(sorted(tags))}; experiments: {names_text(sorted(experiments))}",
             )
     return query

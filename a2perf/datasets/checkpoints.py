@@ -18,7 +18,7 @@ import msgspec
 
 from a2perf.datasets.collection import energy_in_report
 from a2perf.datasets.plan import PlannedPolicy
-from a2perf.errors import UserError, command_line
+from a2perf.errors import UserError, command_line, names_text
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.runs.bundle import submission_difference
@@ -214,4 +214,4 @@ def _policy(
 
 def _shown(folder: Path) -> str:
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "nothing"
+    return names_text(names) or "nothing"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from a2perf.errors import UserError, did_you_mean
+from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import TagJournal
 from a2perf.runs.run_record import TAGS_FILE
@@ -110,7 +110,7 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
             return UserError(
                 f"no run is configured with {key!r}{did_you_mean(key, keys)}", hint=_existing("keys", keys)
             )
-        if not held or not any(str(value) in held for value in values):
+        if not any(str(value) in held for value in values):
             given = " or ".join(str(value) for value in values)
             return UserError(f"no run has {key} = {given}", hint=_existing(f"values of {key}", held))
     anyhow = replace(query, states=())
@@ -129,7 +129,4 @@ def _nothing(query: RunQuery, known: Sequence[StoredRun], path: Path) -> UserErr
 
 
 def _existing(what: str, names: Sequence[str]) -> str:
-    if not names:
-        return f"there are no {what}"
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{what} that exist: {', '.join(names[:_MOST_NAMES])}{more}"
+    return f"{what} that exist: {names_text(names, _MOST_NAMES)}" if names else f"there are no {what}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from a2perf.errors import UserError, did_you_mean
+from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.plain_text import plain_text
 from a2perf.rlops.tags import TagJournal
 from a2perf.runs.index import read_run_folder
@@ -20,7 +20,6 @@ _STORE_DEPTH = 8
 """A run lies at most so many folders below the journal of its store."""
 _FEWEST_HASH_DIGITS = 4
 _HASH_DIGITS = 10
-_MOST_NAMES = 12
 
 
 @dataclass(frozen=True)
@@ -158,13 +157,6 @@ def unique_names(groups: Sequence[NamedRuns]) -> list[NamedRuns]:
     return found
 
 
-def names_text(values: Iterable[str]) -> str:
-    """Returns names for a message, sorted; some of them if there are many."""
-    ordered = sorted(set(values))
-    more = f" and {len(ordered) - _MOST_NAMES} more" if len(ordered) > _MOST_NAMES else ""
-    return ", ".join(ordered[:_MOST_NAMES]) + more
-
-
 _KINDS: dict[str, Callable[[RecordedRun], Iterable[str]]] = {
     "submission": lambda one: (one.algorithm,),
     "version": lambda one: one.versions,
@@ -183,9 +175,8 @@ def _by_prefix(runs: Sequence[RecordedRun], name: str) -> list[RecordedRun]:
     found = [one for one in runs if any(version.startswith(name) for version in one.versions)]
     versions = {one.version for one in found}
     if len(versions) > 1:
-        raise UserError(
-            f"{len(versions)} versions begin with {name!r}: {names_text(versions)}", hint="give more of its characters"
-        )
+        listed = names_text(sorted(versions))
+        raise UserError(f"{len(versions)} versions begin with {name!r}: {listed}", hint="give more of its characters")
     return found
 
 
