@@ -1,18 +1,20 @@
 """Typed tables: every number keeps its unit, spread, sample size and provenance until it is printed.
 
-A table is made once and rendered as Markdown or HTML; ``numbers_text`` rounds and scales the numbers.
+A table is made once and rendered as Markdown, HTML, CSV or text; ``numbers_text`` rounds and scales the numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
 import msgspec
 from markupsafe import Markup, escape
 
-from a2perf.plain_text import html_text, safe_link
+from a2perf.plain_text import csv_cell, html_text, safe_link
 from a2perf.plain_text import markdown_text as markdown_text
 from a2perf.report.numbers_text import Rounded, rounded
 
@@ -106,6 +108,42 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     cards: bool = False
 
 
+def text_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Table:
+    """Returns a table of texts; those from the column ``texts`` on are numbers, which align right."""
+    heading = (Column(key=head, title=head, align="left" if at < texts else "right") for at, head in enumerate(heads))
+    cells = tuple(tuple(Text(text=text) for text in row) for row in rows)
+    return Table(name="", caption=caption, columns=tuple(heading), rows=cells)
+
+
+def to_text(table: Table) -> str:
+    """Renders a table for a terminal."""
+    widths = _widths(table)
+    aligned = [
+        [text.rjust(width) if column.align == "right" else text.ljust(width)
+         for text, width, column in zip(row, widths, table.columns, strict=True)]
+        for row in _texts(table)
+    ]  # fmt: skip
+    return "".join(f"{'  '.join(row).rstrip()}\n" for row in aligned)
+
+
+def narrowed(table: Table, width: int, expendable: Sequence[str]) -> Table:
+    """Returns a table without some columns, as few of the expendable ones as make its text fit a width."""
+    for key in expendable:
+        if sum(_widths(table)) + 2 * (len(table.columns) - 1) <= width:
+            break
+        kept = [at for at, column in enumerate(table.columns) if column.key != key]
+        rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+        table = msgspec.structs.replace(table, columns=tuple(table.columns[at] for at in kept), rows=rows)
+    return table
+
+
+def to_csv(table: Table) -> str:
+    """Renders a table as CSV."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([csv_cell(text) for text in row] for row in _texts(table))
+    return stream.getvalue()
+
+
 def to_markdown(table: Table) -> str:
     """Renders a table as GitHub-flavoured Markdown."""
     heads = [markdown_text(column.title) for column in table.columns]
@@ -141,6 +179,15 @@ def quantity_text(quantity: Quantity) -> str:
     if quantity.n is not None:
         parts.append(f" (n = {quantity.n})")
     return "".join(parts)
+
+
+def _texts(table: Table) -> list[list[str]]:
+    """Returns the lines of a table, the headings first."""
+    return [[column.title for column in table.columns], *([_cell_text(cell) for cell in row] for row in table.rows)]
+
+
+def _widths(table: Table) -> list[int]:
+    return [max(map(len, texts)) for texts in zip(*_texts(table), strict=True)]
 
 
 def _html_row(table: Table, row: tuple[Cell, ...]) -> Markup:
@@ -205,12 +252,15 @@ def _html_quantity(quantity: Quantity) -> Markup:
     return Markup('<span class="number">{}{}{}{}</span>{}').format(mark, number.value, spread, unit, small)
 
 
+def _cell_text(cell: Cell) -> str:
+    """Returns a cell on one line, without the detail of a text."""
+    if isinstance(cell, Text):
+        return cell.text
+    if isinstance(cell, Quantity) or cell.first.value is None:
+        return quantity_text(cell if isinstance(cell, Quantity) else cell.first)
+    return f"{quantity_text(cell.first)} / {quantity_text(cell.second)}"
+
+
 def _markdown_cell(cell: Cell) -> str:
-    if isinstance(cell, Quantity):
-        return markdown_text(quantity_text(cell))
-    if isinstance(cell, Pair):
-        if cell.first.value is None:
-            return markdown_text(quantity_text(cell.first))
-        return markdown_text(f"{quantity_text(cell.first)} / {quantity_text(cell.second)}")
-    text = markdown_text(cell.text)
-    return text if cell.detail is None else f"{text}<br>{markdown_text(cell.detail)}"
+    detail = cell.detail if isinstance(cell, Text) else None
+    return markdown_text(_cell_text(cell)) + ("" if detail is None else f"<br>{markdown_text(detail)}")

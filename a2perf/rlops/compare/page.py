@@ -12,18 +12,18 @@ from a2perf.arrays import Values
 from a2perf.report import compared_charts as compared
 from a2perf.report.drawing import Chart, interactive, only_in_pages
 from a2perf.report.page import render
+from a2perf.report.tables import Table, text_table
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.figures import Curves, x_label
 from a2perf.rlops.compare.forest import forest_chart
 from a2perf.rlops.compare.sentences import method, reasons, summary, title_of
 from a2perf.rlops.compare.tables import (
     UNKNOWN,
-    Grid,
-    energy_grid,
+    energy_table,
     number,
-    runtime_grid,
-    score_grid,
-    verdict_grid,
+    runtime_table,
+    score_table,
+    verdict_table,
 )
 
 _MOST_SINGLE_RUNS = 60
@@ -38,7 +38,7 @@ def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
     Args:
         steps: lines against steps; empty for a page without charts.
     """
-    energy = energy_grid(comparison)
+    energy = energy_table(comparison)
     return render(
         "compare.html",
         loader=_LOADER,
@@ -46,7 +46,7 @@ def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
         summary=summary(comparison),
         candidates=[
             {
-                "grid": verdict_grid(comparison, c),
+                "table": verdict_table(comparison, c),
                 "marks": [item.found.sign.value for item in c.overall.values()],
                 "gate": c.verdict.value if comparison.request.gate else "",
                 "reasons": reasons(c, gate=comparison.request.gate),
@@ -55,7 +55,7 @@ def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
             for c in comparison.candidates
         ],
         gate=comparison.request.gate,
-        grids=[score_grid(comparison), runtime_grid(comparison), *([energy] if energy is not None else [])],
+        tables=[score_table(comparison), runtime_table(comparison), *([energy] if energy is not None else [])],
         step_charts=_curve_charts(comparison, steps, time=False),
         time_charts=_curve_charts(comparison, times, time=True),
         notices=comparison.notices,
@@ -92,7 +92,7 @@ def _drawn(row: list[compared.Lines | None]) -> list[compared.Lines]:
     return [line if few or line.mean is None else replace(line, runs=()) for line in drawn]
 
 
-def _runs(comparison: ComparedGroups) -> Grid:
+def _runs(comparison: ComparedGroups) -> Table:
     rows = [
         (
             run.run_id, name, panel.name, UNKNOWN if run.seed is None else str(run.seed), run.version,
@@ -103,7 +103,7 @@ def _runs(comparison: ComparedGroups) -> Grid:
         for run, score in zip(cell.runs, cell.scores, strict=True)
     ]  # fmt: skip
     heads = ("run", "group", "environment", "seed", "version", "tags", "score")
-    return Grid("Runs", heads, tuple(rows), right=6)
+    return text_table("Runs", heads, rows, texts=6)
 
 
 def _last(values: Values | None) -> str:

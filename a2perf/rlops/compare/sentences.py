@@ -6,9 +6,9 @@ import textwrap
 from collections import Counter
 
 from a2perf.metrics.difference import Sign
-from a2perf.report.tables import markdown_text
+from a2perf.report.tables import markdown_text, narrowed, to_markdown, to_text
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
-from a2perf.rlops.compare.tables import further, narrowed, score_grid, to_markdown, to_text, verdict_grid
+from a2perf.rlops.compare.tables import EXPENDABLE, further, score_table, verdict_table
 from a2perf.rlops.compare.verdict import Verdict, pooled_level
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.REGRESSION: "❌", Verdict.INCONCLUSIVE: "❔"}
@@ -44,11 +44,7 @@ def sign_text(candidate: Candidate) -> str:
     several = len(candidate.overall) > 1
     texts = []
     for metric, overall in candidate.overall.items():
-        counted = Counter(
-            item.sign
-            for item, panel in zip(candidate.judgements, candidate.panels, strict=True)
-            if panel.metric == metric
-        )
+        counted = Counter(item.sign for panel, item, _ in candidate.rows() if panel.metric == metric)
         text = f"{metric}: {overall.found.sign.value}" if several else overall.found.sign.value
         if counted.total() > 1:
             parts = [f"{count} {sign.value}" for sign in Sign if (count := counted[sign])]
@@ -90,14 +86,14 @@ def terminal_text(comparison: ComparedGroups, width: int | None = None) -> str:
     """
     parts = []
     if not comparison.candidates:
-        parts.append(to_text(score_grid(comparison)))
+        parts.append(to_text(score_table(comparison)))
     for candidate in comparison.candidates:
-        table = verdict_grid(comparison, candidate)
-        shown = table if width is None else narrowed(table, width)
+        table = verdict_table(comparison, candidate)
+        shown = table if width is None else narrowed(table, width, EXPENDABLE)
         sentences = "".join(f"{wrapped(f'  {words}', width)}\n"
             for words in reasons(candidate, gate=comparison.request.gate)
         )  # fmt: skip
-        parts.append(f"{table.title}\n{to_text(shown)}{sentences}")
+        parts.append(f"{table.caption}\n{to_text(shown)}{sentences}")
     if comparison.notices:
         parts.append("".join(f"{wrapped(f'notice: {words}', width)}\n" for words in comparison.notices))
     return "\n".join(parts)
@@ -127,14 +123,14 @@ def comment(comparison: ComparedGroups) -> str:
     """Returns a Markdown comment for a pull request."""
     parts = []
     for candidate in comparison.candidates:
-        table = verdict_grid(comparison, candidate)
+        table = verdict_table(comparison, candidate)
         gate = comparison.request.gate
         head = f"{_SIGNS[candidate.verdict]} {candidate.verdict.value}" if gate else sign_text(candidate)
-        parts.append(f"### {head}: {markdown_text(table.title)}\n\n{to_markdown(table)}")
+        parts.append(f"### {head}: {markdown_text(table.caption)}\n\n{to_markdown(table)}")
         parts.append("".join(f"- {markdown_text(words)}\n" for words in reasons(candidate, gate=gate)))
     if not comparison.candidates:
         parts.append(f"### {markdown_text(title_of(comparison))}\n")
-    parts.append(f"<details><summary>Scores</summary>\n\n{to_markdown(score_grid(comparison))}\n</details>\n")
+    parts.append(f"<details><summary>Scores</summary>\n\n{to_markdown(score_table(comparison))}\n</details>\n")
     if comparison.notices:
         shown = comparison.notices[:_MOST_NOTICES]
         more = len(comparison.notices) - len(shown)

@@ -1,19 +1,15 @@
-"""Tables of a comparison: scores, run times, energy, and verdicts; for Markdown, CSV, a terminal and the page."""
+"""Tables of a comparison: scores, run times, energy, and verdicts."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
 from a2perf.arrays import Values
-from a2perf.plain_text import csv_cell
 from a2perf.report.numbers_text import Scale, rounded, row_scale, written
-from a2perf.report.tables import markdown_text
+from a2perf.report.tables import Table, text_table
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups, OverallDifference
 from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Judgement
@@ -23,40 +19,24 @@ EXPENDABLE = ("limit", "P(better)", "baseline", "candidate", "more seeds", "seed
 """Columns of verdicts that a narrow terminal can do without, the least important first."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Text in rows and columns; the first column names the row.
-
-    Attributes:
-        heads: one heading per column.
-        rows: each as long as ``heads``.
-        right: index of the first column of numbers; they are aligned to the right.
-    """
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: int = 1
-
-
-def score_grid(comparison: ComparedGroups) -> Grid:
+def score_table(comparison: ComparedGroups) -> Table:
     """Returns mean ± standard deviation (ddof 0) over runs of their scores."""
     title = comparison.request.score_text()
     rows = [(panel.name, *(_score(panel, cell) for cell in panel.cells)) for panel in comparison.panels]
-    return Grid(f"{title[0].upper()}{title[1:]}", ("environment", *comparison.names), tuple(rows))
+    return text_table(f"{title[0].upper()}{title[1:]}", ("environment", *comparison.names), rows)
 
 
-def runtime_grid(comparison: ComparedGroups) -> Grid:
+def runtime_table(comparison: ComparedGroups) -> Table:
     """Returns wall times in one unit; the last row is the mean over environments."""
-    grid, scale = _by_group_in_unit(comparison, "Wall time per run", lambda cell: np.array(cell.wall_s), "s")
-    means = ["average"]
-    for at in range(len(comparison.names)):
+
+    def average(at: int, scale: Scale) -> str:
         per_env = [np.mean(panel.cells[at].wall_s) for panel in comparison.panels if panel.cells[at].wall_s]
-        means.append(written(float(np.mean(per_env)), scale).text() if per_env else UNKNOWN)
-    return Grid(grid.title, grid.heads, (*grid.rows, tuple(means)))
+        return written(float(np.mean(per_env)), scale).text() if per_env else UNKNOWN
+
+    return _in_one_unit(comparison, "Wall time per run", lambda cell: np.array(cell.wall_s), "s", average)
 
 
-def energy_grid(comparison: ComparedGroups) -> Grid | None:
+def energy_table(comparison: ComparedGroups) -> Table | None:
     """Returns the energy per run in one unit, never measured and estimated ones in one cell; None if unknown."""
     qualities = {run.energy_quality for panel in comparison.panels for cell in panel.cells for run in cell.runs}
     qualities -= {""}
@@ -68,19 +48,17 @@ def energy_grid(comparison: ComparedGroups) -> Grid | None:
         known = [run.energy_kwh for run in cell.runs if run.energy_kwh is not None and run.energy_quality == only]
         return np.array(known, np.float64)
 
-    return _by_group_in_unit(comparison, f"Energy per run ({only})", energies, "kWh")[0]
+    return _in_one_unit(comparison, f"Energy per run ({only})", energies, "kWh")
 
 
-def verdict_grid(comparison: ComparedGroups, candidate: Candidate) -> Grid:
+def verdict_table(comparison: ComparedGroups, candidate: Candidate) -> Table:
     """Returns the result of one candidate: a row per environment, then one over all of them per metric.
 
     Columns of the regression gate follow if it was requested.
     """
     gate = comparison.request.gate
     rows = []
-    for panel, judgement, improvement in zip(
-        candidate.panels, candidate.judgements, candidate.improvement, strict=True
-    ):
+    for panel, judgement, improvement in candidate.rows():
         numbers = JudgementNumbers(panel, judgement)
         rows.append((
             judgement.env,
@@ -99,17 +77,17 @@ def verdict_grid(comparison: ComparedGroups, candidate: Candidate) -> Grid:
         rows.append((name, *overall_texts(over_all), *of_gate))
     baseline = comparison.names[comparison.request.baseline or 0]
     confidence = f"{100 * comparison.request.confidence:g} %"
-    return Grid(
+    return text_table(
         f"{comparison.names[candidate.place]} against {baseline}",
         ("environment", "result", "difference", f"{confidence} interval", "candidate", "baseline",
          "P(better)", "seeds", *(("gate", "limit", "more seeds") if gate else ())),
-        tuple(rows),
-        right=2,
+        rows,
+        texts=2,
     )  # fmt: skip
 
 
 def overall_texts(overall: OverallDifference) -> tuple[str, ...]:
-    """Returns the result over all environments for the columns of ``verdict_grid``, without those of the gate."""
+    """Returns the result over all environments for the columns of ``verdict_table``, without those of the gate."""
     found, unit = overall.found, f" {overall.unit}" if overall.unit else ""
     if found.value is None or found.low is None or found.high is None:
         return (found.sign.value, *(UNKNOWN,) * 5, f"{found.candidate_n} / {found.baseline_n}")
@@ -193,64 +171,19 @@ def number(value: float | None, spread: float | None = None, *, sign: bool = Fal
     return text.replace("-", "−")
 
 
-def to_markdown(grid: Grid) -> str:
-    """Renders a grid as GitHub-flavoured Markdown."""
-    heads = " | ".join(markdown_text(head) for head in grid.heads)
-    rules = " | ".join("---" if at < grid.right else "---:" for at in range(len(grid.heads)))
-    rows = [" | ".join(markdown_text(word) for word in row) for row in grid.rows]
-    return "\n".join([f"| {heads} |", f"| {rules} |", *(f"| {row} |" for row in rows)]) + "\n"
-
-
-def to_csv(grid: Grid) -> str:
-    """Renders a grid as CSV."""
-    stream = io.StringIO()
-    rows = ([csv_cell(word) for word in row] for row in (grid.heads, *grid.rows))
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue()
-
-
-def to_text(grid: Grid) -> str:
-    """Renders a grid for a terminal."""
-    widths = _widths(grid)
-    lines = [grid.heads, *grid.rows]
-    return "\n".join(_line(row, widths, grid.right) for row in lines) + "\n"
-
-
-def narrowed(grid: Grid, width: int) -> Grid:
-    """Returns a grid without some of ``EXPENDABLE`` columns, as few as make its text fit a width."""
-    for head in EXPENDABLE:
-        if sum(_widths(grid)) + 2 * (len(grid.heads) - 1) <= width:
-            break
-        kept = [at for at, text in enumerate(grid.heads) if text != head]
-        rows = tuple(tuple(row[at] for at in kept) for row in grid.rows)
-        grid = Grid(grid.title, tuple(grid.heads[at] for at in kept), rows, grid.right)
-    return grid
-
-
-def _widths(grid: Grid) -> list[int]:
-    return [max(len(row[at]) for row in (grid.heads, *grid.rows)) for at in range(len(grid.heads))]
-
-
-def _line(row: Sequence[str], widths: Sequence[int], right: int) -> str:
-    words = [
-        word.ljust(w) if at < right else word.rjust(w) for at, (word, w) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(words).rstrip()
-
-
-def _by_group_in_unit(
-    comparison: ComparedGroups, title: str, values: Callable[[GroupRuns], Values], unit: str
-) -> tuple[Grid, Scale]:
-    """Returns the means in the one unit that suits all of them, named in the title."""
+def _in_one_unit(
+    comparison: ComparedGroups, title: str, values: Callable[[GroupRuns], Values], unit: str,
+    average: Callable[[int, Scale], str] | None = None,
+) -> Table:  # fmt: skip
+    """Returns the means in the one unit that suits all of them, named in the title; the average is the last row."""
     found = [values(cell) for panel in comparison.panels for cell in panel.cells]
     scale = row_scale([float(one.mean()) for one in found if one.size], unit)
-    return _grid(comparison, f"{title}, {scale.unit}", values, scale), scale
-
-
-def _grid(comparison: ComparedGroups, title: str, values: Callable[[GroupRuns], Values], scale: Scale) -> Grid:
     rows = [(panel.name, *(_mean_and_std(values(cell), scale) for cell in panel.cells)) for panel in comparison.panels]
+    if average is not None:
+        rows.append(("average", *(average(at, scale) for at in range(len(comparison.names)))))
     # CSV files have no title, so the unit is in the head too
-    return Grid(title, (f"environment (values in {scale.unit})", *comparison.names), tuple(rows))
+    heads = (f"environment (values in {scale.unit})", *comparison.names)
+    return text_table(f"{title}, {scale.unit}", heads, rows)
 
 
 def _mean_and_std(values: Values, scale: Scale) -> str:

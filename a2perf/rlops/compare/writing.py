@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from a2perf.errors import UserError
-from a2perf.plain_text import markdown_text
 from a2perf.report.drawing import pictures
+from a2perf.report.tables import markdown_text, to_csv, to_markdown
 from a2perf.rlops.compare import figures
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.page import to_page
 from a2perf.rlops.compare.record import compare_record
 from a2perf.rlops.compare.sentences import comment
-from a2perf.rlops.compare.tables import energy_grid, runtime_grid, score_grid, to_csv, to_markdown, verdict_grid
+from a2perf.rlops.compare.tables import energy_table, runtime_table, score_table, verdict_table
 from a2perf.storage import write_atomic, write_record
 
 _KINDS = (".png", ".pdf", ".svg", ".html", ".md", ".csv", ".json")
@@ -72,14 +72,14 @@ def _contents(
         if any(line is not None for row in lines for line in row):
             drawn = pictures(partial(figures.grid, comparison, lines, time=in_time))
             files |= {f"{suffix}.{kind}": content for kind, content in drawn.items()}
-    scores = score_grid(comparison)
-    verdicts = [verdict_grid(comparison, candidate) for candidate in comparison.candidates]
-    energy = energy_grid(comparison)
-    grids = [*verdicts, scores, *([energy] if energy is not None else [])]
-    parts = [f"## {markdown_text(table.title)}\n\n{to_markdown(table)}" for table in grids]
+    scores = score_table(comparison)
+    verdicts = [verdict_table(comparison, candidate) for candidate in comparison.candidates]
+    energy = energy_table(comparison)
+    tables = [*verdicts, scores, *([energy] if energy is not None else [])]
+    parts = [f"## {markdown_text(table.caption)}\n\n{to_markdown(table)}" for table in tables]
     files[".md"] = "\n".join(parts)
     files[".csv"] = to_csv(scores)
-    runtimes = runtime_grid(comparison)
+    runtimes = runtime_table(comparison)
     files["_runtimes.md"], files["_runtimes.csv"] = to_markdown(runtimes), to_csv(runtimes)
     files["_comment.md"] = comment(comparison)
     if with_page:
