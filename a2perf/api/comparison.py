@@ -243,35 +243,21 @@ def comparison_table(groups: ComparedGroups) -> Table:
     """Returns one row per candidate, task and metric."""
     rows: list[dict[str, Any]] = []
     for candidate in groups.candidates:
-        for panel, judgement, improvement in zip(
-            candidate.panels, candidate.judgements, candidate.improvement, strict=True
-        ):
-            gate = {
-                name: getattr(judgement, name)
-                for name in ("tolerance", "p_regression", "further_seeds_low", "further_seeds", "reason")
-            }
+        for panel, judgement, improvement in candidate.rows():
+            values = judgement.values()
+            gate = ("verdict", "tolerance", "p_regression", "further_seeds_low", "further_seeds")
             rows.append({
                 "candidate": groups.names[candidate.place],
                 "baseline": groups.names[groups.request.baseline or 0],
                 "task": panel.env,
                 "metric": panel.metric,
                 "result": judgement.sign.value,
-                "candidate_n": judgement.candidate.seeds,
-                "baseline_n": judgement.baseline.seeds,
-                "lost": judgement.candidate.lost,
-                "candidate_mean": judgement.candidate.mean,
-                "baseline_mean": judgement.baseline.mean,
-                "difference": judgement.difference,
-                "low": judgement.low,
-                "high": judgement.high,
+                **{name: values[name] for name in ("candidate_n", "baseline_n", "lost", *_DIFFERENCE)},
                 "probability_of_improvement": None if improvement is None else improvement.value,
                 "unit": panel.unit,
                 "provenance": _provenance(panel),
-                **(
-                    {"verdict": judgement.verdict.value, **gate}
-                    if groups.request.gate
-                    else {"reason": judgement.sign_reason}
-                ),
+                **{name: values[name] for name in (gate if groups.request.gate else ())},
+                "reason": judgement.reason if groups.request.gate else judgement.sign_reason,
             })  # fmt: skip
     names = list(rows[0]) if rows else ["candidate", "baseline", "task", "metric", "result", *_DIFFERENCE, "unit"]
     measured = [name for name in (*_DIFFERENCE, "tolerance") if name in names]

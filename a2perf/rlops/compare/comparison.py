@@ -71,6 +71,10 @@ class Candidate:
     overall: dict[str, OverallDifference] = field(default_factory=dict)
     p_together: float | None = None
 
+    def rows(self) -> list[tuple[Panel, Judgement, Estimate | None]]:
+        """Returns each panel with its judgement and the probability of improvement."""
+        return list(zip(self.panels, self.judgements, self.improvement, strict=True))
+
 
 @dataclass(frozen=True)
 class ComparedGroups:

@@ -86,7 +86,7 @@ def forest_figure(comparison: ComparedGroups) -> Figure:
 
 def _rows(axes: Axes, candidate: Candidate, *, gate: bool) -> None:
     axes.axvline(0.0, color=INK["muted"], linewidth=0.8)
-    for place, (panel, row) in enumerate(zip(candidate.panels, candidate.judgements, strict=True)):
+    for place, (panel, row, _) in enumerate(candidate.rows()):
         numbers = JudgementNumbers(panel, row)
         if row.difference is not None:
             _draw_row(axes, place, row, gate=gate)

@@ -193,26 +193,15 @@ def compare_record(comparison: ComparedGroups) -> CompareRecord:
 
 
 def _candidate(comparison: ComparedGroups, candidate: Candidate) -> CandidateRecord:
-    panels = [
-        VerdictRecord(
-            panel=judgement.env,
-            sign=judgement.sign.value,
-            verdict=judgement.verdict.value,
-            difference=judgement.difference,
-            low=judgement.low,
-            high=judgement.high,
-            tolerance=judgement.tolerance,
-            p_regression=judgement.p_regression,
-            candidate_n=judgement.candidate.seeds,
-            baseline_n=judgement.baseline.seeds,
-            lost=judgement.candidate.lost,
-            further_seeds=judgement.further_seeds,
-            further_seeds_low=judgement.further_seeds_low,
-            probability_of_improvement=improvement,
-            reason=judgement.reason,
-        )
-        for judgement, improvement in zip(candidate.judgements, candidate.improvement, strict=True)
-    ]
+    panels = []
+    for panel, judgement, improvement in candidate.rows():
+        values = {name: value for name, value in judgement.values().items() if name in VerdictRecord.__struct_fields__}
+        panels.append(
+            VerdictRecord(
+                panel=panel.name, sign=judgement.sign.value, probability_of_improvement=improvement,
+                reason=judgement.reason, **values,
+            )
+        )  # fmt: skip
     return CandidateRecord(
         group=comparison.names[candidate.place],
         verdict=candidate.verdict.value,

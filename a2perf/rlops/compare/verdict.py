@@ -23,6 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -119,6 +120,19 @@ class Judgement:
     reason: str = ""
     sign: Sign = Sign.NOT_SEPARATED
     sign_reason: str = ""
+
+    def values(self) -> dict[str, Any]:
+        """Returns verdict and numbers under the names that they have in records, tables and test cases."""
+        own = ("difference", "low", "high", "tolerance", "p_regression", "further_seeds_low", "further_seeds")
+        return {
+            "verdict": self.verdict.value,
+            "candidate_n": self.candidate.seeds,
+            "baseline_n": self.baseline.seeds,
+            "lost": self.candidate.lost,
+            "candidate_mean": self.candidate.mean,
+            "baseline_mean": self.baseline.mean,
+            **{name: getattr(self, name) for name in own},
+        }
 
 
 def judge(

@@ -16,6 +16,7 @@ FAIL_ON: dict[str, tuple[Verdict, ...]] = {
     "inconclusive": (Verdict.REGRESSION, Verdict.INCONCLUSIVE),
 }
 """The verdicts that fail, by value of ``--fail-on``."""
+_COUNTS = ("candidate_mean", "baseline_mean", "candidate_n", "baseline_n", "lost", "further_seeds")
 
 
 def suites_of(groups: ComparedGroups, fail_on: str = "regression") -> list[VerdictSuite]:
@@ -37,12 +38,7 @@ def suites_of(groups: ComparedGroups, fail_on: str = "regression") -> list[Verdi
 
 def _suite(groups: ComparedGroups, candidate: Candidate, fail_on: str) -> VerdictSuite:
     name, baseline = groups.names[candidate.place], groups.names[groups.request.baseline or 0]
-    cases = [
-        _case(panel, judgement, improvement, fail_on)
-        for panel, judgement, improvement in zip(
-            candidate.panels, candidate.judgements, candidate.improvement, strict=True
-        )
-    ]
+    cases = [_case(*row, fail_on) for row in candidate.rows()]
     if candidate.verdict not in {judgement.verdict for judgement in candidate.judgements}:
         # a loss that only all environments together show must not look like success
         message = f"all environments together: {candidate.verdict.value}"
@@ -60,7 +56,7 @@ def _suite(groups: ComparedGroups, candidate: Candidate, fail_on: str) -> Verdic
 
 
 def _case(panel: Panel, judgement: Judgement, improvement: Estimate | None, fail_on: str) -> VerdictCase:
-    numbers = JudgementNumbers(panel, judgement)
+    numbers, values = JudgementNumbers(panel, judgement), judgement.values()
     message = judgement.reason
     if judgement.difference is not None:
         message = f"{numbers.difference()} {numbers.interval()}, limit {numbers.limit()}: {judgement.reason}"
@@ -76,23 +72,12 @@ def _case(panel: Panel, judgement: Judgement, improvement: Estimate | None, fail
         message,
         f"{message}\n{text}",
         {
-            "verdict": judgement.verdict.value,
-            "metric": panel.metric,
-            "unit": panel.unit,
-            "difference": judgement.difference,
-            "low": judgement.low,
-            "high": judgement.high,
-            "tolerance": judgement.tolerance,
-            "p_regression": judgement.p_regression,
+            "verdict": values["verdict"], "metric": panel.metric, "unit": panel.unit,
+            **{name: values[name] for name in ("difference", "low", "high", "tolerance", "p_regression")},
             "probability_of_improvement": None if improvement is None else improvement.value,
-            "candidate_mean": ours.mean,
-            "baseline_mean": theirs.mean,
-            "candidate_n": ours.seeds,
-            "baseline_n": theirs.seeds,
-            "lost": ours.lost,
-            "further_seeds": judgement.further_seeds,
+            **{name: values[name] for name in _COUNTS},
         },
-    )
+    )  # fmt: skip
 
 
 def _outcome(verdict: Verdict, fail_on: str) -> Outcome:
