@@ -23,12 +23,8 @@ def record_table(anchor: str, run: Run) -> Table:
     """Returns what a reader needs to judge the run or to repeat it, as names and values."""
     rows = [] if run.manifest is None else _record(run, run.manifest)
     cells = tuple((Text(text=name), Text(text=plain_text(value), code=code)) for name, value, code in rows if value)
-    return Table(
-        name=f"{anchor}-record",
-        caption="Record of the run",
-        columns=columns({"what": "What", "value": "Value"}),
-        rows=cells,
-    )
+    heads = columns({"what": "What", "value": "Value"})
+    return Table(name=f"{anchor}-record", caption="Record of the run", columns=heads, rows=cells)
 
 
 def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], anchors: Mapping[str, str]) -> Table:
@@ -184,10 +180,8 @@ def command(run: Run, manifest: Manifest) -> str:
     words = ["a2perf-launch", "--submission", manifest.submission.path]
     words += ["--gin_config", f"{run.key}/{EARLIER_CONFIG}", "--root_dir", "runs/again"]
     if manifest.participant_args:
-        words += [
-            "--participant_args",
-            ",".join(f"{name}={value}" for name, value in manifest.participant_args.items()),
-        ]
+        given = ",".join(f"{name}={value}" for name, value in manifest.participant_args.items())
+        words += ["--participant_args", given]
     return command_line(*words)
 
 
