@@ -63,7 +63,7 @@ def differences(source: Path) -> list[str]:
             ]
             if list(mine.names) != list(theirs.names):
                 found.append(f"{name}: names")
-            rows, wanted = ([row[1:] for row in read_placement(folder / "initial.plc")] for folder in (ours, original))
+            rows, wanted = ([row[:-1] for row in read_placement(folder / "initial.plc")] for folder in (ours, original))
             if name in PLACED and rows != wanted:
                 found.append(f"{name}: initial placement")
     return found

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from a2perf.domains.circuit_training import starting_point
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf.domains.circuit_training.netlist import KIND_STDCELL
-from a2perf.domains.circuit_training.node_order import node_order as ordered_nodes
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.rules import PlacementRules
+from a2perf.domains.circuit_training.rules import node_order as ordered_nodes
 
 _LEAST_GAIN = 1e-3  # of the cost, by an epoch
 _ORDER_SEED = 111

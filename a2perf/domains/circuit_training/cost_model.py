@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,8 @@ from typing import Any
 import gin
 
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.plc_file import read_header, required_sizes
+from a2perf.domains.circuit_training.plc_file import Blockage, read_header, required_sizes
 
-Blockage = tuple[float, float, float, float, float]
 _log = logging.getLogger(__name__)
 
 
@@ -74,21 +71,6 @@ def cost_info_function(
             info[name] = float(evaluate())
             cost += weight * info[name]
     return cost, info
-
-
-def weights_of(cost_function: Callable[..., Any]) -> CostWeights | None:
-    """Returns the weights of a cost function if it is `cost_info_function`, or that with weights bound to it.
-
-    Any other function may depend on more than the three parts of the cost.
-    """
-    if isinstance(cost_function, functools.partial) and cost_function.func is cost_info_function:
-        weights = cost_function.keywords["weights"]
-    elif cost_function is cost_info_function:
-        weights = cost_weights()
-    else:
-        return None
-    # Like cost_info_function, which skips a part unless its weight is positive.
-    return CostWeights(*(max(weight, 0.0) for weight in dataclasses.astuple(weights)))
 
 
 @dataclass(frozen=True)
@@ -178,9 +160,7 @@ def _congestion_grid(plc: PlacementCost, settings: EngineSettings) -> tuple[int,
 
 def _fix(plc: PlacementCost, macro_patterns: Sequence[str]) -> None:
     """Fixes all ports, and each hard macro if its whole name matches a pattern."""
-    from a2perf.domains.circuit_training.netlist import KIND_PORT
-
-    for port in (plc.netlist.kind == KIND_PORT).nonzero()[0].tolist():
+    for port in plc.state.ports.tolist():
         plc.fix_node_coord(port)
     for pattern in macro_patterns:
         for macro in plc.hard_macro_indices.tolist():

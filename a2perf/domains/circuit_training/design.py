@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from a2perf.domains.circuit_training.plc_file import Placed, format_placement
 from a2perf.storage import write_atomic
 
 NETLIST_NAME = "netlist.pb.txt"
@@ -30,16 +31,6 @@ class NetlistNode(NamedTuple):
     kind: str
     attributes: Mapping[str, float | str]
     drives: Sequence[str] = ()
-
-
-class Placed(NamedTuple):
-    """One line of a placement: node index, centre (um), orientation (``-`` for ports) and whether it is fixed."""
-
-    node: int
-    x: float
-    y: float
-    orientation: str
-    fixed: bool
 
 
 @dataclass
@@ -90,20 +81,17 @@ class Design:
         columns, rows = self.grid
         width, height = self.canvas
         digits = self.digits
-        lines = [
-            "# Placement file for Circuit Training",
-            f"# Columns : {columns}  Rows : {rows}",
-            f"# Width : {width:.{digits}g}  Height : {height:.{digits}g}",
-            "# Project : circuit_training",
-            f"# Block : {self.name}",
-            *(f"# {line}" for line in self.settings),
-            "#",
-            "# node_index x y orientation fixed",
-        ]
-        lines += [
-            f"{at.node} {at.x:.{digits}g} {at.y:.{digits}g} {at.orientation} {int(at.fixed)}" for at in self.placement
-        ]
-        return "\n".join(lines) + "\n"
+        comments = (
+            "Placement file for Circuit Training",
+            f"Columns : {columns}  Rows : {rows}",
+            f"Width : {width:.{digits}g}  Height : {height:.{digits}g}",
+            "Project : circuit_training",
+            f"Block : {self.name}",
+            *self.settings,
+            "",
+            "node_index x y orientation fixed",
+        )
+        return format_placement(comments, self.placement, digits=digits)
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Writes both files, each atomically, and returns their paths: netlist, placement."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,20 +21,22 @@ from numpy.typing import NDArray
 
 from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, completed_by_gin
 from a2perf.domains.circuit_training import cost_model, starting_point
-from a2perf.domains.circuit_training.action_space import CellSpace
 from a2perf.domains.circuit_training.arguments import check_arguments, refuse_unknown_specification, resolve_files
-from a2perf.domains.circuit_training.compat import CompatPlacementRules
 from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
-from a2perf.domains.circuit_training.node_order import node_order
-from a2perf.domains.circuit_training.observation import Observation, ObservationConfig, ObservationExtractor
+from a2perf.domains.circuit_training.observation import (
+    CellSpace,
+    Observation,
+    ObservationConfig,
+    ObservationExtractor,
+)
 from a2perf.domains.circuit_training.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.rendering import PlacementPicture
-from a2perf.domains.circuit_training.rules import PlacementRules
-from a2perf.domains.circuit_training.saving import make_saver
+from a2perf.domains.circuit_training.rules import CompatPlacementRules, PlacementRules, node_order
 from a2perf.domains.display import PictureWindow
 
 CostFunction = Callable[..., tuple[float, dict[str, float]]]
 _NOT_EVALUATED = {"wirelength": -1.0, "congestion": -1.0, "density": -1.0}
+_LEAST_IMPROVEMENT = 5e-3  # of the cost
 
 
 class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
@@ -131,10 +135,12 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._legacy_reset, self._legacy_step = use_legacy_reset, use_legacy_step
         self._saves_partial = save_partial_placement
         self._cost_info = self._cost_function(cost_info_fn)
-        self._saver = make_saver(
-            is_eval, output_plc_file, save_best_cost, save_snapshot, cd_plc_file if cd_finetune else None, train_step
+        refined = Path(cd_plc_file) if cd_finetune else None
+        self._saver = (
+            _Saver(_output_file(output_plc_file), save_best_cost, save_snapshot, refined, train_step)
+            if is_eval
+            else None
         )
-
         self._plc = plc = create_placement_cost_fn(
             netlist_file=str(netlist), init_placement=str(placement), plc_wrapper_main=plc_wrapper_main
         )
@@ -385,6 +391,45 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
             if self._window is None:
                 self._window = PictureWindow("a2perf circuit training", pause_s=0.001)
             self._window.show(self._draw())
+
+
+@dataclass
+class _Saver:
+    """Writes placements of an evaluation; the fields are arguments of `CircuitEnv`."""
+
+    output: Path
+    best_only: bool
+    snapshots: bool
+    refined: Path | None
+    train_step: Any
+    best_cost: float = float("inf")
+
+    def save(self, plc: PlacementCost, cost: float, refine: Callable[[], float]) -> None:
+        """Writes a placement; ``refine`` runs coordinate descent on the engine and returns the cost after it."""
+        if self.best_only:
+            gain = self.best_cost - cost
+            if not gain > 0.0 or gain / max(abs(cost), 1e-12) <= _LEAST_IMPROVEMENT:
+                return
+        self.best_cost = min(cost, self.best_cost)
+        self._write(plc, self.output, "ppo_opt", cost)
+        if self.refined is not None:
+            self._write(plc, self.refined, "ppo_cd", refine())
+
+    def _write(self, plc: PlacementCost, path: Path, kind: str, cost: float) -> None:
+        comment = "" if self.train_step is None else f"Train step : {int(self.train_step.numpy())}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plc.save_placement(str(path), comment)
+        if self.snapshots:
+            stamp = time.strftime("%Y%m%d_%H%M%S")
+            snapshot = path.parent / f"snapshot_{kind}_placement_timestamp_{stamp}_cost_{cost:.4f}.plc"
+            plc.save_placement(str(snapshot), comment)
+
+
+def _output_file(given: str | Path) -> Path:
+    """Returns the file to write placements to; by default it lies in the folder of the run."""
+    if not given and not os.environ.get("ROOT_DIR"):
+        raise ArgumentError("is_eval without output_plc_file", hint="name the file to write placements to")
+    return Path(given or Path(os.environ["ROOT_DIR"]) / "output.plc")
 
 
 _with_gin_bindings = completed_by_gin("CircuitEnv", module="a2perf.circuit_training", home=__name__)

@@ -7,7 +7,6 @@ positions. Edges between two fixed ends move nothing and are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,35 +20,13 @@ Floats = NDArray[np.float64]
 FULL_SLACK_UP_TO = 10.0  # attraction above which the slack of an edge shrinks
 
 
-@dataclass(frozen=True)
-class ForcePhase:
-    """One phase of a schedule.
-
-    Attributes:
-        max_move: um that the node with the largest force moves along an axis in one step.
-        attract: pull per um and unit of net weight.
-        repel: push between two overlapping macros.
-    """
-
-    steps: int
-    max_move: float
-    attract: float
-    repel: float
+Schedule = tuple[Sequence[int], Sequence[float], Sequence[float], Sequence[float]]
+"""Of each phase: steps; um that the node with the largest force moves along an axis in one step; pull per um and unit
+of net weight; push between two overlapping macros."""
 
 
-def phases_of(
-    num_steps: Sequence[int],
-    max_move_distance: Sequence[float],
-    attract_factor: Sequence[float],
-    repel_factor: Sequence[float],
-) -> list[ForcePhase]:
-    """Returns the phases of a schedule that is given as one list per quantity.
-
-    Raises:
-        PlacementError: the lists differ in length, or a value is negative or not finite.
-    """
-    lists = [np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in
-             (num_steps, max_move_distance, attract_factor, repel_factor)]  # fmt: skip
+def _phases(schedule: Schedule) -> list[tuple[int, float, float, float]]:
+    lists = [np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in schedule]
     if len({len(given) for given in lists}) != 1:
         raise PlacementError(
             f"the schedule's lists have {', '.join(str(len(given)) for given in lists)} entries",
@@ -57,7 +34,7 @@ def phases_of(
         )
     if not all(np.isfinite(given).all() and (given >= 0).all() for given in lists):
         raise PlacementError("the schedule holds a negative or infinite value", hint="use finite values from 0 on")
-    return [ForcePhase(int(steps), move, attract, repel) for steps, move, attract, repel in zip(*lists, strict=True)]
+    return [(int(steps), move, attract, repel) for steps, move, attract, repel in zip(*lists, strict=True)]
 
 
 class _Edges:
@@ -134,7 +111,7 @@ def place_by_forces(
     placement: Placement,
     canvas: tuple[float, float],
     grid: tuple[int, int],
-    phases: Sequence[ForcePhase],
+    schedule: Schedule,
     *,
     use_current_location: bool,
     move_standard_cells: bool = True,
@@ -150,8 +127,10 @@ def place_by_forces(
         skip_fixed: keep fixed nodes in place instead of refusing them.
 
     Raises:
-        PlacementError: a node to be moved is fixed.
+        PlacementError: a node to be moved is fixed, or the lists of the schedule differ in length or have a value that
+            is negative or not finite.
     """
+    phases = _phases(schedule)
     movable = movable_nodes(placement, move_standard_cells, move_macros, skip_fixed)
     if len(movable) == 0:
         return
@@ -171,18 +150,18 @@ def place_by_forces(
     macro_slots = slots[np.argsort(nodes[slots])].astype(np.uint32)
     reach = half[edges.driver_of_edge] + half[edges.sinks]
     memory = scratch(len(nodes), len(macro_slots), grid[0] * grid[1])
-    for phase in phases:
+    for steps, max_move, attract, repel in phases:
         # Without attraction it stays uninitialised, since the kernel then reads no spring.
         springs = np.empty((len(edges.sinks), 3))
-        if phase.attract != 0:
-            stiffness = edges.weight * phase.attract
+        if attract != 0:
+            stiffness = edges.weight * attract
             springs[:, 0] = np.where(edges.at_port, stiffness * io_factor, stiffness)
-            springs[:, 1:] = reach * min(1.0, FULL_SLACK_UP_TO / phase.attract)
+            springs[:, 1:] = reach * min(1.0, FULL_SLACK_UP_TO / attract)
         run_phase(
-            phase.steps,
-            phase.max_move,
-            phase.attract,
-            phase.repel,
+            steps,
+            max_move,
+            attract,
+            repel,
             len(movable),
             position,
             half,

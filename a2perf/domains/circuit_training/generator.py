@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training.connectivity import hilbert_positions, rent_nets
-from a2perf.domains.circuit_training.design import Design, Placed
+from a2perf.domains.circuit_training.design import Design
 from a2perf.domains.circuit_training.design_plan import (
     VERSION,
     DesignPlan,
@@ -22,6 +22,7 @@ from a2perf.domains.circuit_training.design_plan import (
     in_rows,
     plan_of,
 )
+from a2perf.domains.circuit_training.plc_file import Placed
 
 _LEAVES_LOOKED_AT = 4096  # for the one that lies nearest to a port
 _TWIN_RENT_EXPONENT = 0.5

@@ -28,7 +28,6 @@ from a2perf.domains.circuit_training.netlist import (
     netlist_paths,
     open_netlist,
 )
-from a2perf.domains.circuit_training.netlist_links import build_nets, resolve
 from a2perf.domains.compilation import is_kept
 
 _PIECE_BYTES = 16 * 2**20
@@ -223,7 +222,8 @@ class _Linker:
             grouped &= padded[starts + i] == letter
         net_start = np.empty(count + 1, dtype=np.int64)
         net_pins = np.empty(2 * len(sinks) + 1, dtype=np.int32)
-        nets, pins = build_nets(kind, sinks, self._input_owner, np.full(count, -1, dtype=np.int32), net_start, net_pins)
+        seen = np.full(count, -1, dtype=np.int32)
+        nets, pins = scanner.build_nets(kind, sinks, self._input_owner, seen, net_start, net_pins)
         numbers[~self._present[:, scanner.WEIGHT], scanner.WEIGHT] = 1.0
         columns = np.ascontiguousarray(numbers.T)
         return Netlist(
@@ -253,7 +253,7 @@ class _Linker:
         found = np.empty(len(wanted), dtype=np.int32)
         # Never full: the search for a name ends only at an empty slot.
         table = np.full(1 << (2 * count + 1).bit_length(), -1, dtype=np.int32)
-        twin = resolve(self._blob, names, wanted, table, found)
+        twin = scanner.resolve(self._blob, names, wanted, table, found)
         if twin >= 0:
             raise self._error(int(twin), "has a name that an earlier node has already")
         sinks = found[count:].copy()

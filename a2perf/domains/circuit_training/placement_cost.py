@@ -19,13 +19,26 @@ from a2perf.domains.circuit_training.adjacency import macro_adjacency, macro_and
 from a2perf.domains.circuit_training.congestion import Congestion
 from a2perf.domains.circuit_training.density import Density, density_cost
 from a2perf.domains.circuit_training.engine_nodes import EngineNodes, NetlistNode
-from a2perf.domains.circuit_training.force_directed import phases_of, place_by_forces
+from a2perf.domains.circuit_training.force_directed import place_by_forces
 from a2perf.domains.circuit_training.mask import macro_mask, port_mask, standard_cell_mask
-from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL, SIDES, Netlist
+from a2perf.domains.circuit_training.netlist import (
+    KIND_MACRO,
+    KIND_MACRO_PIN,
+    KIND_PORT,
+    KIND_STDCELL,
+    ORIENTATIONS,
+    SIDES,
+    Netlist,
+)
 from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.placement import PlacementError
-from a2perf.domains.circuit_training.placement_files import checked_rows, node_counts, rows_of
-from a2perf.domains.circuit_training.plc_file import Blockage, format_placement, read_placement
+from a2perf.domains.circuit_training.plc_file import (
+    Blockage,
+    Placed,
+    PlacementFileError,
+    format_placement,
+    read_placement,
+)
 from a2perf.domains.circuit_training.wirelength import NetsOfNodes, Wirelength
 from a2perf.storage import write_atomic
 
@@ -289,7 +302,7 @@ class PlacementCost(EngineNodes):
             self.state,
             self._canvas,
             self._grid,
-            phases_of(num_steps, max_move_distance, attract_factor, repel_factor),
+            (num_steps, max_move_distance, attract_factor, repel_factor),
             use_current_location=use_current_loc,
             move_standard_cells=move_stdcells,
             move_macros=move_macros,
@@ -307,7 +320,9 @@ class PlacementCost(EngineNodes):
             PlacementFileError: the file is missing or broken, names a node that does not exist or is a pin, or (with
                 the boundary check) puts a macro partly outside the canvas. Nothing has changed then.
         """
-        rows = checked_rows(self, path, read_placement(path))
+        rows = read_placement(path)
+        for row in rows:
+            self._check_row(path, row)
         # Without a dtype, an empty placement would give an array of floats, which cannot index.
         nodes = np.array([row.node for row in rows], dtype=np.intp)
         state = self.state
@@ -316,8 +331,8 @@ class PlacementCost(EngineNodes):
         state.placed[nodes] = 1
         state.fixed[nodes] = [row.fixed for row in rows]
         for row in rows:
-            if row.orientation >= 0:
-                state.turn(row.node, row.orientation)
+            if row.orientation != "-":
+                state.turn(row.node, ORIENTATIONS.index(row.orientation))
         state.place_all_pins()
         return True
 
@@ -328,8 +343,30 @@ class PlacementCost(EngineNodes):
             OSError: the file cannot be written.
         """
         comments = header_comments(self, str(path), user_comments)
-        write_atomic(Path(path), format_placement(comments, rows_of(self)))
+        write_atomic(Path(path), format_placement(comments, _rows(self)))
         return True
+
+    def _check_row(self, path: str | Path, row: Placed) -> None:
+        """Refuses a row that names no node, or a pin, or (with the boundary check) sticks out of the canvas."""
+        where, other_netlist = f"{path}, line {row.line}", "use the placement that belongs to this netlist"
+        if row.node >= self.netlist.num_nodes:
+            raise PlacementFileError(
+                f"{where}: there is no node {row.node}; the netlist has {self.netlist.num_nodes}", hint=other_netlist
+            )
+        kind, name = self.netlist.kind[row.node], self.netlist.names[row.node]
+        if kind == KIND_MACRO_PIN:
+            raise PlacementFileError(
+                f"{where}: node {row.node} ({name!r}) is a macro pin and goes where its macro goes", hint=other_netlist
+            )
+        if kind == KIND_MACRO and self._boundary_check:
+            width, height = self._canvas
+            half_width, half_height = self.state.width[row.node] / 2, self.state.height[row.node] / 2
+            if not (half_width <= row.x <= width - half_width and half_height <= row.y <= height - half_height):
+                raise PlacementFileError(
+                    f"{where}: macro {name!r} at ({row.x:g}, {row.y:g}) sticks out of the canvas "
+                    f"({width:g} x {height:g} um)",
+                    hint="correct the position, or set_canvas_boundary_check(False)",
+                )
 
 
 def exact_placement(plc: PlacementCost) -> str:
@@ -337,9 +374,17 @@ def exact_placement(plc: PlacementCost) -> str:
     comments = header_comments(plc, "", "")
     return format_placement(
         (line for line in comments if not line.startswith(("Source input", "This file", "Date"))),
-        rows_of(plc),
-        exact=True,
+        _rows(plc),
+        digits=17,
     )
+
+
+def _rows(plc: PlacementCost) -> Iterator[Placed]:
+    """Yields the row of each placed node that is not a pin."""
+    state, netlist = plc.state, plc.netlist
+    for node in np.flatnonzero((state.placed == 1) & (netlist.kind != KIND_MACRO_PIN)).tolist():
+        turned = ORIENTATIONS[state.orientation[node]] if netlist.kind[node] == KIND_MACRO else "-"
+        yield Placed(node, float(state.x[node]), float(state.y[node]), turned, bool(state.fixed[node]))
 
 
 def header_comments(plc: PlacementCost, path: str, user_comments: str) -> Iterator[str]:
@@ -371,8 +416,20 @@ def header_comments(plc: PlacementCost, path: str, user_comments: str) -> Iterat
         yield "Blockage : " + " ".join(f"{value:g}" for value in blockage)
     yield ""
     yield "Counts of node types:"
-    for name, count in sorted(node_counts(plc).items()):
-        yield f"{name:<15} : {count:>9}"
+    netlist = plc.netlist
+    macro, pin, soft = netlist.kind == KIND_MACRO, netlist.kind == KIND_MACRO_PIN, netlist.soft == 1
+    soft_pin = pin & soft[netlist.owner]
+    for name, chosen in {
+        "HARD_MACRO_PINs": pin & ~soft_pin,
+        "HARD_MACROs": macro & ~soft,
+        "MACRO_PINs": pin,
+        "MACROs": macro,
+        "PORTs": netlist.kind == KIND_PORT,
+        "SOFT_MACRO_PINs": soft_pin,
+        "SOFT_MACROs": macro & soft,
+        "STDCELLs": netlist.kind == KIND_STDCELL,
+    }.items():
+        yield f"{name:<15} : {int(chosen.sum()):>9}"
     if user_comments:
         yield ""
         yield "User comments:"

@@ -75,22 +75,19 @@ def required_sizes(header: Header, placement: str | Path) -> tuple[float, float,
     return header.width, header.height, header.columns, header.rows
 
 
-class PlcRow(NamedTuple):
-    """One line of a placement.
+class Placed(NamedTuple):
+    """One line of a placement: node index, centre (um), orientation (``-`` for none) and whether it is fixed.
 
     Attributes:
-        node: index of the node.
-        x, y: centre, um.
-        orientation: index into ``ORIENTATIONS``, or -1 for ``-``.
-        fixed: whether the node is fixed.
+        line: its number in the file that it was read from.
     """
 
-    line: int
     node: int
     x: float
     y: float
-    orientation: int
+    orientation: str
     fixed: bool
+    line: int = 0
 
 
 def leading_comments(path: Path) -> Iterator[str]:
@@ -166,7 +163,7 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def read_placement(path: str | Path) -> list[PlcRow]:
+def read_placement(path: str | Path) -> list[Placed]:
     """Reads the lines of a placement.
 
     Raises:
@@ -186,7 +183,7 @@ def read_placement(path: str | Path) -> list[PlcRow]:
     return rows
 
 
-def _row(path: Path, line: int, tokens: list[str]) -> PlcRow:
+def _row(path: Path, line: int, tokens: list[str]) -> Placed:
     def fault(what: str) -> PlacementFileError:
         return PlacementFileError(
             f"{path}, line {line}: {what}", hint="a line is: index x y orientation fixed, as in `17 125.5 80 N 0`"
@@ -207,19 +204,15 @@ def _row(path: Path, line: int, tokens: list[str]) -> PlcRow:
         raise fault(f"{orientation[:40]!r} is not an orientation; known are {', '.join(ORIENTATIONS)} and -")
     if fixed not in ("0", "1"):
         raise fault(f"the last token is {fixed[:40]!r} instead of 0 or 1")
-    turned = -1 if orientation == "-" else ORIENTATIONS.index(orientation)
-    return PlcRow(line, int(index), *position, turned, fixed == "1")
+    return Placed(int(index), *position, orientation, fixed == "1", line)
 
 
-def format_placement(comments: Iterable[str], rows: Iterable[PlcRow], *, exact: bool = False) -> str:
+def format_placement(comments: Iterable[str], rows: Iterable[Placed], *, digits: int = 6) -> str:
     """Returns the text of a placement file.
 
     Args:
-        exact: write every digit of the positions; otherwise six, as the earlier program did.
+        digits: significant digits of the positions; by default six, as the earlier program wrote; 17 for all.
     """
-    digits = ".17g" if exact else "g"
     lines = [f"# {comment}".rstrip() for comment in comments]
-    for row in rows:
-        orientation = "-" if row.orientation < 0 else ORIENTATIONS[row.orientation]
-        lines.append(f"{row.node} {row.x:{digits}} {row.y:{digits}} {orientation} {int(row.fixed)}")
+    lines += [f"{at.node} {at.x:.{digits}g} {at.y:.{digits}g} {at.orientation} {int(at.fixed)}" for at in rows]
     return "\n".join(lines) + "\n"

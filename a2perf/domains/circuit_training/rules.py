@@ -1,4 +1,5 @@
-"""What version 0 does where the earlier environment did something else; ``compat`` overrides these.
+"""What version 0 does where the earlier environment did something else, what ``compat=True`` restores of that, and the
+order in which macros are placed.
 
 One class of small decisions keeps branches on ``compat`` out of the main path.
 """
@@ -11,6 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.arguments import one_of
+from a2perf.domains.circuit_training.errors import ArgumentError
+from a2perf.domains.circuit_training.placement_cost import PlacementCost
+
+NODE_ORDERS = ("descending_size_macro_first", "random", "random_macro_first")
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
@@ -52,3 +58,72 @@ class PlacementRules:
     def reset_info(self, info: dict[str, Any]) -> dict[str, Any]:
         """What reset returns as ``info``: the keys of every step."""
         return info
+
+
+class CompatPlacementRules(PlacementRules):
+    """``compat=True``: restores what version 0 fixes of the earlier environment, to check published curves.
+
+    An infeasible state resets the environment at once and sets ``terminated`` and ``truncated``, with keys missing in
+    ``info``; seeds of ``reset`` are ignored; a feature has the wrong allocation; ``netlist_index`` can leave its space;
+    the engine fails on fixed hard macros.
+    """
+
+    seeded_orders = False
+    runtime_every_step = True
+    fixed_macros_stay = False
+
+    def netlist_index_bound(self, netlist_index: int) -> int:
+        """Returns zero, whatever the index is."""
+        return 0
+
+    def vertical_allocation(self, horizontal: float, vertical: float) -> float:
+        """Returns the horizontal allocation for both directions."""
+        return horizontal
+
+    def random_order(
+        self, hard: NDArray[np.int64], soft: NDArray[np.int64], generator: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Shuffles all macros together; soft macros can come first."""
+        every = np.sort(np.concatenate([hard, soft]))
+        generator.shuffle(every)
+        return every
+
+    def infeasible_end(self, last: Callable[[], Any], reset: Callable[[], Any], info: dict[str, Any]) -> Step:
+        """Starts the next episode at once; the last observation is lost."""
+        return reset(), -1.0, True, True, info
+
+    def final_info(self, info: dict[str, Any], *, runtimes: dict[str, float], infeasible: bool) -> dict[str, Any]:
+        """Without the seconds at an infeasible end."""
+        return info if infeasible else {**info, **runtimes}
+
+    def reset_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Empty."""
+        return {}
+
+
+def node_order(plc: PlacementCost, order: str, generator: np.random.Generator, rules: PlacementRules) -> list[int]:
+    """Returns all macros that are not fixed, in the order of placing: hard ones first.
+
+    Args:
+        order: one of ``NODE_ORDERS``.
+        generator: for random orders.
+
+    Raises:
+        ArgumentError: no such order.
+    """
+    one_of("node_order", order, NODE_ORDERS, error=ArgumentError)
+    hard, soft = np.asarray(plc.hard_macro_indices), np.asarray(plc.soft_macro_indices)
+    if order == "descending_size_macro_first":
+        ordered = np.concatenate([_descending(plc, hard), _descending(plc, soft)])
+    elif order == "random":
+        ordered = rules.random_order(hard, soft, generator)
+    else:
+        ordered = np.concatenate([generator.permutation(hard), soft])
+    return [int(node) for node in ordered if not plc.is_node_fixed(int(node))]
+
+
+def _descending(plc: PlacementCost, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns nodes by area, largest first, equal ones by descending index."""
+    sizes = [plc.get_node_width_height(int(node)) for node in nodes]
+    areas = np.array([width * height for width, height in sizes])
+    return nodes[np.argsort(areas, kind="stable")[::-1]] if len(nodes) else nodes

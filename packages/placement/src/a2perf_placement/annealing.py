@@ -8,6 +8,8 @@ engine if its cost function is not the standard one.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.cost_model import weights_of
+from a2perf.domains.circuit_training.cost_model import CostWeights, cost_info_function, cost_weights
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf_placement.incremental import IncrementalPlacement
 
@@ -66,7 +68,7 @@ class Annealing:
             self.legal.create_blockage(*blockage)
         for node, cell in self.cells.items():
             self.legal.place_node(node, cell)
-        weights = weights_of(self.env.cost_function) if incremental else None
+        weights = _weights_of(self.env.cost_function) if incremental else None
         self._costs = None if weights is None else IncrementalPlacement(self.plc, weights=weights)
         sizes = [self.plc.get_node_width_height(node) for node in self.order]
         self.alike = {
@@ -181,3 +183,18 @@ class Annealing:
     def _put(cells: dict[int, int], engine: Any) -> None:
         for node, cell in cells.items():
             engine.place_node(node, cell)
+
+
+def _weights_of(cost_function: Callable[..., Any]) -> CostWeights | None:
+    """Returns the weights of a cost function if it is `cost_info_function`, or that with weights bound to it.
+
+    Any other function may depend on more than the three parts of the cost.
+    """
+    if isinstance(cost_function, functools.partial) and cost_function.func is cost_info_function:
+        weights = cost_function.keywords["weights"]
+    elif cost_function is cost_info_function:
+        weights = cost_weights()
+    else:
+        return None
+    # Like cost_info_function, which skips a part unless its weight is positive.
+    return CostWeights(*(max(weight, 0.0) for weight in dataclasses.astuple(weights)))

@@ -205,7 +205,8 @@ class Benchmark:
 
         They are written on first use into a new temporary folder.
         """
-        from a2perf.domains.circuit_training.design import Design, Placed
+        from a2perf.domains.circuit_training.design import Design
+        from a2perf.domains.circuit_training.plc_file import Placed
 
         netlist = self.netlist
         names = list(netlist.names)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.design import Design, Placed
+from a2perf.domains.circuit_training.design import Design
 from a2perf.domains.circuit_training.netlist import (
     KIND_MACRO,
     KIND_PORT,
@@ -20,6 +20,7 @@ from a2perf.domains.circuit_training.netlist import (
     SIDES,
     SOFT_PREFIX,
 )
+from a2perf.domains.circuit_training.plc_file import Placed
 from a2perf.errors import ConfigError
 from a2perf_placement.netlists.flat_design import FlatDesign
 from a2perf_placement.netlists.grouping import Grouping

@@ -249,7 +249,7 @@ def _from_protobuf(path: Path, init_placement: Path | None) -> FlatDesign:
             )
         netlist.x[row.node], netlist.y[row.node], netlist.has_location[row.node] = row.x, row.y, 1
         fixed[row.node] = row.fixed
-        netlist.orientation[row.node] = max(row.orientation, 0)
+        netlist.orientation[row.node] = 0 if row.orientation == "-" else ORIENTATIONS.index(row.orientation)
     return FlatDesign(
         netlist=netlist,
         name=header.block or path.name.partition(".")[0],
