@@ -128,6 +128,13 @@ def repository() -> Path:
     return Path(__file__).resolve().parents[1]
 
 
+@pytest.fixture
+def minimal(tmp_path: Path, repository: Path) -> Path:
+    """A copy of the smallest submission, to be changed."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(repository / "examples" / "minimal", tmp_path / "submission", ignore=ignore))
+
+
 # --- an engine of our own ---------------------------------------------------------------------------------------------
 
 

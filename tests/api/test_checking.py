@@ -22,26 +22,16 @@ import a2perf
 from a2perf.api import checking
 from a2perf.cli.check import check as command
 from a2perf.errors import ConfigError, InfrastructureError, UserError
+from tests.made_submissions import policy
 from tests.waiting import Child, until
 
 TASK = "toy_macro_stdcell"
 
 
-@pytest.fixture
-def minimal(tmp_path: Path, repository: Path) -> Path:
-    folder = tmp_path / "submission"
-    shutil.copytree(repository / "examples" / "minimal", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
-
-
 def broken(folder: Path) -> Path:
     """Leaves out a file, and lets the policy fail."""
     (folder / "requirements.txt").unlink()
-    (folder / "inference.py").write_text(
-        "def load_policy(env, **kw):\n    return open('<b>weights</b>')\n"
-        "def preprocess_observation(observation):\n    return observation\n"
-        "def infer_once(policy, observation):\n    return policy\n"
-    )
+    (folder / "inference.py").write_text(policy(load="return open('<b>weights</b>')"))
     return folder
 
 

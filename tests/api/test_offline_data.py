@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import a2perf
 from a2perf.cli.datasets import datasets
 from a2perf.datasets.reader import list_datasets
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import ConfigError
 from tests.api.small_dataset import LENGTHS, write_dataset
 
 NAME = "toys/boxes/made-v0"
@@ -77,8 +77,3 @@ def test_plot_is_a_figure_and_leaves_the_backend(data: a2perf.OfflineDataset, tm
 
 def test_datasets_are_listed_as_the_command_lists_them(data: a2perf.OfflineDataset, tmp_path: Path) -> None:
     assert list_datasets(tmp_path / "datasets") == [{"dataset_id": NAME, "total_episodes": 3, "total_steps": 9}]
-
-
-def test_an_unknown_name_gets_a_suggestion(data: a2perf.OfflineDataset, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="did you mean 'toys/boxes/made-v0'"):
-        a2perf.open_dataset("toys/boxes/mad-v0", tmp_path / "datasets")

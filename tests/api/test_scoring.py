@@ -225,4 +225,6 @@ def test_runs_in_memory_are_scored_after_their_files_are_gone(
 
 
 def test_scores_equal_what_the_json_option_prints(scores: Scores, tmp_path: Path) -> None:
-    assert json.loads(of_command("-o", str(tmp_path), "--json")) == scores.document
+    printed = of_command("-o", str(tmp_path), "--json")
+    assert json.loads(printed) == scores.document
+    assert printed == (tmp_path / "scores.json").read_text()

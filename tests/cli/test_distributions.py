@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from a2perf._version import __version__
+from tests import made_submissions
+from tests.installed_package import write_package
 
 COMMAND = """
 import click
@@ -24,18 +26,12 @@ text = "no command"
 """
 
 
-def installed(folder: Path, distribution: str, version: str, *points: str) -> None:
-    record = folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
-    record.mkdir(parents=True)
-    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-    (record / "entry_points.txt").write_text("[a2perf.commands]\n" + "\n".join(points) + "\n")
-    (folder / "greetings.py").write_text(COMMAND)
+def installed(folder: Path, name: str, version: str, *points: str) -> None:
+    write_package(folder, "greetings", COMMAND, "\n".join(["[a2perf.commands]", *points]), name=name, version=version)
 
 
 def a2perf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-m", "a2perf", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return made_submissions.a2perf(*words, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)})
 
 
 def test_a_command_of_a_distribution_runs_and_stands_under_its_own_heading(tmp_path: Path) -> None:

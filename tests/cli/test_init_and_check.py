@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +13,7 @@ from a2perf.cli.init import init
 from a2perf.cli.report import report
 from a2perf.cli.score import score
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
+from tests.made_submissions import policy
 from tests.shipped import shipped_domains
 
 TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
@@ -77,22 +77,11 @@ def test_init_leaves_a_folder_with_content_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.fixture
-def minimal(tmp_path, repository):
-    folder = tmp_path / "submission"
-    shutil.copytree(repository / "examples" / "minimal", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
-
-
 def test_check_lists_every_problem_at_once(minimal):
     (minimal / "requirements.txt").unlink()
     (minimal / "train.py").write_text("def train(:\n    pass\n")
     (minimal / "training.gin").write_text("import a2perf.submission.submission_util\nSubmission.mod = 'train'\n")
-    (minimal / "inference.py").write_text(
-        "def load_policy(env, **kw):\n    return env.action_space\n"
-        "def preprocess_observation(observation):\n    return observation\n"
-        "def infer_once(policy, observation):\n    return None\n"
-    )
+    (minimal / "inference.py").write_text(policy(load="return env.action_space", infer="return None"))
     result = _run(check, minimal, "--env-id", TROT, "--json")
     assert result.return_value == 1
     findings = json.loads(result.output)["findings"]
@@ -106,16 +95,12 @@ def test_check_lists_every_problem_at_once(minimal):
 
 
 def test_check_shows_the_participants_own_traceback(minimal):
-    (minimal / "inference.py").write_text(
-        "def load_policy(env, **kw):\n    return open('weights that are not there')\n"
-        "def preprocess_observation(observation):\n    return observation\n"
-        "def infer_once(policy, observation):\n    return policy\n"
-    )
+    (minimal / "inference.py").write_text(policy(load="return open('weights that are not there')"))
     result = _run(check, minimal, "--env-id", TROT)
     assert result.return_value == 1
     assert "load_policy" in result.output
     assert "FileNotFoundError" in result.output
-    assert 'inference.py", line 2' in result.output
+    assert 'inference.py", line 6' in result.output
 
 
 def test_clipped_actions_are_a_problem_of_check_and_a_condition_of_score_and_report(minimal, tmp_path):
@@ -142,10 +127,7 @@ def test_clipped_actions_are_a_problem_of_check_and_a_condition_of_score_and_rep
 def test_check_says_that_its_training_was_cut_short(minimal):
     (minimal / "train.py").write_text("import time\ndef train():\n    time.sleep(60)\n")
     (minimal / "inference.py").write_text(
-        "import os\n"
-        "def load_policy(env, **kw):\n    return open(os.environ['ROOT_DIR'] + '/policy')\n"
-        "def preprocess_observation(observation):\n    return observation\n"
-        "def infer_once(policy, observation):\n    return policy\n"
+        policy(top="import os", load="return open(os.environ['ROOT_DIR'] + '/policy')")
     )
     result = _run(check, minimal, "--env-id", TROT, "--train-limit", 0.5)
     assert result.return_value == 1

@@ -165,11 +165,8 @@ def test_scores_lie_beside_a_bundle_and_never_inside(runs: Path):
     assert hash_files(bundle) == before
 
 
-def test_json_and_text_on_standard_output(runs: Path, tmp_path: Path):
-    out = str(tmp_path / "o")
-    printed = CliRunner().invoke(score, [str(runs), "-o", out, "--json"], catch_exceptions=False).stdout
-    assert json.loads(printed) == json.loads((tmp_path / "o" / "scores.json").read_text())
-    text = CliRunner().invoke(score, [str(runs), "-o", out], catch_exceptions=False).stdout
+def test_text_on_standard_output(runs: Path, tmp_path: Path):
+    text = CliRunner().invoke(score, [str(runs), "-o", str(tmp_path)], catch_exceptions=False).stdout
     assert "agent, inference on quadruped_locomotion/trot: 4 runs" in text
     assert "8 runs, 2 groups; profile corrected" in text
 

@@ -21,6 +21,7 @@ from a2perf.datasets.validation import problems_of
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.submission.evaluator.progress import RunProgress
+from tests.made_submissions import policy, write_submission
 from tests.waiting import Child, until
 
 pytestmark = pytest.mark.group("h5py")
@@ -127,15 +128,7 @@ def _children(pid: int) -> list[int]:
 
 
 def test_a_policy_that_fails_is_told_with_its_traceback(tmp_path: Path) -> None:
-    folder = tmp_path / "broken"
-    folder.mkdir()
-    (folder / "inference.py").write_text(
-        "def load_policy(env, **kwargs):\n    return 0\n\n"
-        "def preprocess_observation(observation):\n    return observation\n\n"
-        "def infer_once(policy, observation):\n    return 1 // policy\n"
-    )
-    for name in ("train.py", "__init__.py", "requirements.txt"):
-        (folder / name).write_text("def train():\n    pass\n" if name == "train.py" else "")
+    folder = write_submission(tmp_path / "broken", policy(load="return 0", infer="return 1 // policy"))
     asked = request("toys/broken-v0", "circuit_training", "toy_macro_stdcell", 5, submission_policy(folder, {}))
     with pytest.raises(SubmissionError, match=r"(?s)failed in infer_once \(call 1\).*ZeroDivisionError"):
         generate(asked, tmp_path / "datasets", progress=QUIET)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,10 @@ from a2perf.datasets.checkpoints import find_checkpoints, find_trainings
 from a2perf.datasets.skill_levels import CheckpointEvaluation, EvaluationRecord, cut
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
-from a2perf.records import Manifest, RunState, SubmissionIdentity
 from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import write_json, write_record
+from tests.made_submissions import a2perf, policy, write_submission
+from tests.metrics import made_bundles
 
 pytestmark = pytest.mark.group("h5py")
 
@@ -95,21 +94,11 @@ def train(**kwargs):
     while time.monotonic() - began < 1.0:
         sum(range(10000))
 """
-INFERENCE = """
-import os, json
-from pathlib import Path
-import numpy as np
-
-def load_policy(env, **kwargs):
-    return json.loads((Path(os.environ["ROOT_DIR"]) / "policy.json").read_text())["part"]
-
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    allowed = np.flatnonzero(observation["mask"])
-    return int(allowed[int(policy * (len(allowed) - 1))])
-"""
+INFERENCE = policy(
+    top="import os, json\nfrom pathlib import Path",
+    load='return json.loads((Path(os.environ["ROOT_DIR"]) / "policy.json").read_text())["part"]',
+    infer='allowed = np.flatnonzero(observation["mask"])\nreturn int(allowed[int(policy * (len(allowed) - 1))])',
+)
 CLONE = """
 import os, json
 from pathlib import Path
@@ -121,17 +110,8 @@ def train(dataset, **kwargs):
 """
 
 
-def _submission(folder: Path, train: str) -> Path:
-    folder.mkdir()
-    for name, text in {"train.py": train, "inference.py": INFERENCE, "__init__.py": "", "requirements.txt": ""}.items():
-        (folder / name).write_text(text)
-    return folder
-
-
-def _a2perf(*arguments: object) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "a2perf", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+def _a2perf(*arguments: object) -> str:
+    done = a2perf(*arguments, cwd=Path.cwd())
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -142,7 +122,7 @@ def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Pat
     gin.write_text(
         "import a2perf.submission.submission_util\nSubmission.mode = 'train'\nSubmission.domain = 'circuit_training'\n"
     )
-    learner = _submission(tmp_path / "learner", TRAIN)
+    learner = write_submission(tmp_path / "learner", INFERENCE, TRAIN)
     _a2perf(
         "run", "--submission", learner, "--gin-config", gin, "--root-dir", tmp_path / "learnt",
         "--task", "toy_macro_stdcell",
@@ -178,15 +158,15 @@ def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Pat
     assert data.returns == pytest.approx([best["mean"]] * 5)
     assert data.record["skill_level"] == "expert"
     assert data.record["thresholds"]["rule"] == "quantiles"
-    (policy,) = data.record["policies"]
-    assert policy["checkpoint"] == best["path"]
-    assert policy["training_energy"]["kwh"] == pytest.approx(best["training_energy"]["kwh"])
+    (played,) = data.record["policies"]
+    assert played["checkpoint"] == best["path"]
+    assert played["training_energy"]["kwh"] == pytest.approx(best["training_energy"]["kwh"])
     cost = data.record["cost"]
     assert cost["per_sample_kwh"] == pytest.approx(
-        (cost["generation"]["kwh"] + policy["training_energy"]["kwh"]) / data.step_count
+        (cost["generation"]["kwh"] + played["training_energy"]["kwh"]) / data.step_count
     )
 
-    clone = _submission(tmp_path / "clone", CLONE)
+    clone = write_submission(tmp_path / "clone", INFERENCE, CLONE)
     _a2perf(
         "run", "--submission", clone, "--gin-config", gin, "--root-dir", tmp_path / "cloned",
         "--task", "toy_macro_stdcell", "--datasets-path", root,
@@ -195,19 +175,14 @@ def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Pat
     seen = json.loads((tmp_path / "cloned" / "train" / "artifacts" / "seen.json").read_text())
     assert seen == data.transitions().actions.tolist()
     scores = json.loads(_a2perf("score", tmp_path / "cloned", "--json"))["groups"][0]["scores"]
-    assert scores["training_sample_cost"]["value"] == pytest.approx(policy["training_energy"]["kwh"])
+    assert scores["training_sample_cost"]["value"] == pytest.approx(played["training_energy"]["kwh"])
     assert scores["data_energy"]["value"] == pytest.approx(cost["per_sample_kwh"] * data.step_count)
     assert scores["data_energy"]["n"] == 1
 
 
 def _trained(root: Path, *files: str) -> Path:
     """Leaves a finished training that took 2 kWh, with these files among its artifacts."""
-    manifest = Manifest(
-        a2perf_version="", mode="train", domain="toys", task="boxes", env_id="Boxes-v0", env_kwargs={},
-        env_fingerprint=None, submission=SubmissionIdentity(name="s", path="s", sha256=""), root_seed=0, seeds={},
-        participant_args={}, config_sha256="", state=RunState.FINISHED, attempts=[],
-    )  # fmt: skip
-    write_record(root / "train" / "manifest.json", manifest)
+    write_record(root / "train" / "manifest.json", made_bundles.manifest("train", 0))
     write_json(root / "train" / "metrics" / "tracking.json", {"energy": {"gross_kwh": 2.0, "quality": "measured"}})
     for name in ("policy.npz", *files):
         path = root / "train" / "artifacts" / name

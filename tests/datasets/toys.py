@@ -10,8 +10,12 @@ import numpy as np
 from gymnasium import spaces
 
 from a2perf.datasets import Dataset, hdf5_file
+from a2perf.datasets.assembly import assemble
 from a2perf.datasets.hdf5_file import EpisodeArrays
+from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.records import PolicyRecord
 from a2perf.datasets.space_json import flatten
+from a2perf.runs.dataset_notes import Energy
 
 OBSERVATION = spaces.Dict(
     {
@@ -43,10 +47,20 @@ def played(seed: int, steps: int, policy: int = 0) -> EpisodeArrays:
     return EpisodeArrays(seed, stacked, {"policy": policy})
 
 
-def write_file(folder: Path, episodes: Sequence[EpisodeArrays]) -> Path:
-    """Writes episodes to a file, which ``assemble`` makes a dataset of."""
-    path = folder / "episodes.hdf5"
-    with hdf5_file.create(path) as stream:
+def write_dataset(
+    root: Path, name: str, episodes: Sequence[EpisodeArrays], spaces: tuple[Any, Any] = (OBSERVATION, ACTION), *,
+    policy: PolicyRecord | None = None, generation_kwh: float = 0.25, **fields: Any,
+) -> Dataset:  # fmt: skip
+    """Writes a dataset of made-up episodes of one policy, which took 2 kWh to train by default."""
+    policy = policy or PolicyRecord(submission="scripted", training_energy=Energy(kwh=2.0, provenance="given"))
+    policy.episodes = len(episodes)
+    root.mkdir(parents=True, exist_ok=True)
+    with hdf5_file.create(root / "episodes.hdf5") as stream:
         for place, episode in enumerate(episodes):
             hdf5_file.write_episode(stream, place, episode)
-    return path
+    made = assemble(
+        root, DatasetId.parse(name), [(root / "episodes.hdf5", None)], spaces, {}, policies=[policy],
+        generation=Energy(kwh=generation_kwh, provenance="measured", method="rapl"),
+        **{"domain": "toys", "task": "boxes", "env_id": "Boxes-v0", "env_kwargs": {}, **fields},
+    )  # fmt: skip
+    return Dataset(made.folder / "data")
