@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,48 +16,32 @@ from a2perf.launch.interface import get_launcher
 from a2perf.runs import signing
 from a2perf.runs.reproduction import mark_of, place_of, read_reproduction
 from a2perf.submission.run_options import RunOptions
+from tests.made_submissions import launch, policy, write_submission
 
 pytest.importorskip("pybullet", reason="needs the extra quadruped-locomotion")
 
-POLICY = """
-def load_policy(env, **kwargs):
-    return env.action_space.shape
 
-def preprocess_observation(observation):
-    return observation
-
-def infer_once(policy, observation):
-    import numpy as np
-    return np.full(policy, {action}, dtype=np.float32)
-"""
-
-
-def write_submission(folder: Path, action: float) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "inference.py").write_text(POLICY.format(action=action))
-    (folder / "train.py").write_text("def train(**participant_args):\n    return\n")
-    (folder / "requirements.txt").touch()
-    (folder / "__init__.py").touch()
-    return folder
+def write_agent(folder: Path, action: float) -> Path:
+    infer = f"return np.full(policy.shape, {action}, dtype=np.float32)"
+    return write_submission(folder, policy(load="return env.action_space", infer=infer))
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a submission, ``agent``, and its recorded evaluation, ``runs/seed_0/inference``."""
     folder = tmp_path_factory.mktemp("recorded")
-    write_submission(folder / "agent", 0.0)
+    write_agent(folder / "agent", 0.0)
     gin = folder / "run.gin"
     gin.write_text(
         "import a2perf.submission.submission_util\nSubmission.mode = %BenchmarkMode.INFERENCE\n"
         "Submission.num_inference_episodes = 2\nSubmission.time_participant_code = False\n"
         "Submission.record_frames = 0\nSubmission.sandbox = 'process'\n"
     )
-    command = [
-        sys.executable, "-P", "-m", "a2perf.submission.main_submission", "--submission", str(folder / "agent"),
-        "--gin-config", str(gin), "--root-dir", str(folder / "runs" / "seed_0"), "--task", "synthetic_trot",
-        "--domain", "quadruped_locomotion",
-    ]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True)
+    done = launch(
+        "--submission", folder / "agent", "--gin-config", gin, "--root-dir", folder / "runs" / "seed_0",
+        "--task", "synthetic_trot", "--domain", "quadruped_locomotion", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -112,13 +94,12 @@ def test_a_deterministic_evaluation_is_bit_equal_and_the_verdict_is_signed_and_k
 def test_flags_of_the_recorded_command_are_repeated(recorded: Path, tmp_path: Path) -> None:
     """Flags are not in the gin configuration, only in the settings of the manifest."""
     base, limit = tmp_path / "flags", 900_000_000
-    command = [
-        sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()", "--submission",
-        str(recorded / "agent"), "--gin-config", str(recorded / "run.gin"), "--root-dir", str(base / "runs" / "seed_0"),
-        "--task", "synthetic_trot", "--repeats", "2", "--memory-limit-bytes", str(limit),
-        "--run-time-limit-s", "500", "--concurrent-episodes", "2", "--allow-weaker",
-    ]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True)
+    done = launch(
+        "--submission", recorded / "agent", "--gin-config", recorded / "run.gin", "--root-dir",
+        base / "runs" / "seed_0", "--task", "synthetic_trot", "--repeats", 2, "--memory-limit-bytes", limit,
+        "--run-time-limit-s", 500, "--concurrent-episodes", 2, "--allow-weaker", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
     weaker = RunOptions.of(sandbox="process", allow_weaker=True)  # a record cannot ask for it
     (verdict,) = repeat(base, tmp_path / "out", options=weaker).verdicts
     assert (verdict.verdict, verdict.method) == ("CONFIRMED", "bit-equal")
@@ -134,7 +115,7 @@ def test_flags_of_the_recorded_command_are_repeated(recorded: Path, tmp_path: Pa
 def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(recorded: Path, tmp_path: Path) -> None:
     folder = copied(recorded, tmp_path / "copy")
     shutil.rmtree(folder / "agent")
-    write_submission(tmp_path / "changed" / "agent", 0.3)
+    write_agent(tmp_path / "changed" / "agent", 0.3)
     moved = folder / "runs" / "seed_0" / "inference"
     (bundle,), _ = find_bundles([folder / "runs"])
     rebuilt, _ = rebuild(bundle, tmp_path / "work", RebuildOptions(submissions=(tmp_path / "changed",)))

@@ -26,7 +26,7 @@ from a2perf.runs.bundle import validate
 from a2perf.runs.run_record import AutotagRecord, ExperimentRun
 from a2perf.storage import read_record
 from tests.rlops.made_runs import METRIC, events
-from tests.waiting import Child, until
+from tests.waiting import Child, is_alive, until
 
 PYTHON = shlex.quote(sys.executable)
 
@@ -85,6 +85,14 @@ def planned(
         project / "runs", command, envs, range(1, seeds + 1), tag=lambda folder: tag, cwd=project, alone=alone,
         environment={"WANDB_TAGS": "mine"},
     )  # fmt: skip
+
+
+def benchmark(*envs: str, words: str = "", seeds: int = 1, workers: int = 1) -> list[str]:
+    """Returns the command line of a matrix."""
+    return [
+        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *envs, "--command", f"{PYTHON} train.py {words}",
+        "--num-seeds", str(seeds), "--workers", str(workers), "--no-auto-tag", "--store", "runs",
+    ]  # fmt: skip
 
 
 def conducted(matrix: BenchmarkMatrix, workers: int, **watching: Any) -> MatrixResult:
@@ -183,18 +191,14 @@ def test_same_command_keeps_finished_runs_and_repeats_the_others(project: Path) 
 
 
 def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
-    command = f"{PYTHON} train.py --sleep 0.4"
-    words = [
-        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS, "--command", command, "--num-seeds", "1",
-        "--workers", "2", "--no-auto-tag", "--store", "runs",
-    ]  # fmt: skip
+    words = benchmark(*ENVS, words="--sleep 0.4", workers=2)
     child = Child(words, cwd=project, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         until(lambda: (project / "marks").exists() and len(list((project / "marks").iterdir())) >= 2)
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait(300)
-    until(lambda: not _alive([int(path.name.rsplit("-", 1)[1]) for path in (project / "marks").iterdir()]))
+    until(lambda: not any(is_alive(int(path.name.rsplit("-", 1)[1])) for path in (project / "marks").iterdir()))
     until(lambda: not [run for run in Store(project / "runs").runs() if run.state == "running"])
     started = len(list((project / "marks").iterdir()))
     done = subprocess.run(words, cwd=project, capture_output=True, text=True, timeout=300, check=False)
@@ -206,10 +210,7 @@ def test_killed_matrix_goes_on_where_it_was(project: Path) -> None:
 
 
 def test_two_matrices_of_the_same_command_share_the_work(project: Path) -> None:
-    words = [
-        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", *ENVS[:2], "--command",
-        f"{PYTHON} train.py", "--num-seeds", "2", "--workers", "1", "--no-auto-tag",
-    ]  # fmt: skip
+    words = benchmark(*ENVS[:2], seeds=2)
     children = [Child(words, cwd=project, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [child.communicate(timeout=300)[0] for child in children]
     assert [child.returncode for child in children] == [0, 0], said
@@ -219,10 +220,7 @@ def test_two_matrices_of_the_same_command_share_the_work(project: Path) -> None:
 
 
 def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None:
-    words = [
-        sys.executable, "-m", "a2perf", "benchmark", "--env-ids", "CartPole-v1", "--command",
-        f"{PYTHON} train.py --sleep 600", "--num-seeds", "1", "--workers", "1", "--no-auto-tag",
-    ]  # fmt: skip
+    words = benchmark("CartPole-v1", words="--sleep 600")
     child = Child(words, cwd=project, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         until(lambda: (project / "marks").exists() and list((project / "marks").iterdir()))
@@ -233,7 +231,7 @@ def test_interrupted_matrix_ends_its_commands_and_says_so(project: Path) -> None
     assert child.returncode == 130
     assert "run the same command again to resume them" in out
     (mark,) = (project / "marks").iterdir()
-    assert not _alive([int(mark.name.rsplit("-", 1)[1])])
+    assert not is_alive(int(mark.name.rsplit("-", 1)[1]))
     (run,) = Store(project / "runs").runs()
     assert run.state == "interrupted"
 
@@ -246,7 +244,7 @@ def test_leftover_of_a_command_is_ended_with_it(project: Path) -> None:
     )
     matrix = command_matrix(project / "runs", f"{PYTHON} daemon.py", ["E"], [1], cwd=project, environment={})
     assert conducted(matrix, workers=1).exit_code == 0
-    assert not _alive([int((project / "pid").read_text())])
+    assert not is_alive(int((project / "pid").read_text()))
     assert matrix.plan.tags == []
     assert matrix.plan.version().startswith("untagged-")
 
@@ -303,16 +301,3 @@ def test_record_and_manifest_say_what_was_run(project: Path) -> None:
     assert manifest.state is RunState.FINISHED
     assert manifest.mode == "command"
     assert manifest.files
-
-
-def _alive(pids: list[int]) -> list[int]:
-    """Returns those that still run; a zombie does not."""
-    found = []
-    for pid in pids:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except OSError:
-            continue
-        if state != "Z":
-            found.append(pid)
-    return found

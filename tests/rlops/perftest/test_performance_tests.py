@@ -129,32 +129,28 @@ def test_a_test_that_runs_out_of_time(folder: Folder):
     )
 
 
-def test_a_column_that_no_run_logs_is_named_with_those_that_it_does(folder: Folder):
-    folder.write(column="eval/success_rate", total=1, succ=1)
-    assert folder.run("run", "Toy/a-test").returncode == 1
-    (run,) = folder.result()["runs"]
-    assert (run["state"], run["values"]) == ("missed", [None])
-    assert run["reason"] == "never logged eval/success_rate; it logged eval/score"
-
-
-def test_a_run_that_ends_with_nan_misses(folder: Folder):
-    folder.write("--nan 0", total=1, succ=1)
+@pytest.mark.parametrize(
+    ("words", "changes", "value", "said", "reason"),
+    [
+        ("", {"column": "eval/success_rate"}, None, "missed (eval/success_rate never logged)",
+         "never logged eval/success_rate; it logged eval/score"),
+        ("--nan 0", {}, None, "missed (eval/score nan)",
+         "eval/score is not a finite number, which meets no condition"),
+        ("", {"more": "max_steps: 850"}, pytest.approx(0.9), "met (eval/score 0.9)",
+         "eval/score of step 900, the first value at or after max_steps = 850"),
+    ],
+)  # fmt: skip
+def test_what_is_odd_about_a_run_is_said(
+    folder: Folder, words: str, changes: dict[str, str], value: object, said: str, reason: str
+):
+    folder.write(words, total=1, succ=1, **changes)  # type: ignore[arg-type]
     done = folder.run("run", "Toy/a-test")
-    assert done.returncode == 1
     (run,) = folder.result()["runs"]
-    assert (run["state"], run["values"]) == ("missed", [None])
-    assert run["reason"] == "eval/score is not a finite number, which meets no condition"
-    assert "missed (eval/score nan)" in done.stdout
-
-
-def test_a_value_after_the_budget_is_judged_and_its_step_is_named(folder: Folder):
-    folder.write(total=1, succ=1, more="max_steps: 850")
-    done = folder.run("run", "Toy/a-test")
-    assert done.returncode == 0, done.stdout
-    (run,) = folder.result()["runs"]
-    assert (run["state"], run["values"]) == ("met", [pytest.approx(0.9)])
-    assert run["reason"] == "eval/score of step 900, the first value at or after max_steps = 850"
-    assert run["reason"] in done.stdout
+    assert (done.returncode, run["state"], run["values"], run["reason"]) == (
+        int(value is None), "missed" if value is None else "met", [value], reason,
+    )  # fmt: skip
+    assert said in done.stdout
+    assert reason in done.stdout
 
 
 def test_all_tests_with_one_left_out(folder: Folder):
@@ -176,24 +172,18 @@ def test_all_tests_with_one_left_out(folder: Folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "Toy/b-test"], "did you mean 'Toy/a-test'"),
-        (["run", "Toy/a-test", "--n-jobs", "0"], "--n-jobs"),
+        (["Toy/b-test"], "did you mean 'Toy/a-test'"),
+        (["Toy/a-test", "--n-jobs", "0"], "--n-jobs"),
+        (["Toy/a-test"], "script.py, which does not exist"),
     ],
 )
-def test_bad_words(folder: Folder, words: list[str], said: str):
+def test_bad_words_and_a_missing_script(folder: Folder, words: list[str], said: str):
     folder.write()
-    done = folder.run(*words)
+    (folder.path / "script.py").unlink()
+    done = folder.run("run", *words)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_script_that_is_not_there_is_a_matter_of_configuration(folder: Folder):
-    folder.write()
-    (folder.path / "script.py").unlink()
-    done = folder.run("run", "Toy/a-test")
-    assert done.returncode == 2
-    assert "script.py, which does not exist" in done.stderr
 
 
 def test_a_missing_package_of_a_program_is_no_verdict_and_no_failure(folder: Folder):
