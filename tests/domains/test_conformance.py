@@ -5,6 +5,7 @@ import importlib
 import pickle
 import weakref
 
+import gin
 import gymnasium
 import numpy as np
 import pytest
@@ -248,3 +249,38 @@ def test_a_vector_environment_takes_the_length_from_its_arguments():
     ends = [int(np.sum(env.step(np.zeros(2, int))[3])) for _ in range(30)]
     assert ends == [0] * 29 + [2]
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "bindings", "given", "seen"),
+    [
+        (
+            "WebNavigation-v0",
+            ["WebNavigationEnv.step_limit = 7", "WebNavigationEnv.num_websites = 2"],
+            {"difficulty": 1, "num_websites": 3},
+            lambda env: (env.step_limit, len(env.designs)) == (7, 3),
+        ),
+        (
+            "WebNavigation-Composed-01-v0",
+            ["ComposedWebNavigationEnv.order = 'reversed'", "ComposedWebNavigationEnv.subtasks = 3"],
+            {"difficulty": [1, 2], "num_websites": 5, "subtasks": 4},
+            lambda env: (env.order, env.subtasks, env.step_limit, len(env.designs)) == ("reversed", 4, 100, 10),
+        ),
+        (
+            "QuadrupedLocomotion-SyntheticTrot-v1",
+            ["build_imitation_env.mode = 'test'", "build_imitation_env.clip = 'synthetic_pace'"],
+            {"clip": "synthetic_spin"},
+            lambda env: (env.episode_limit, env.clips[0].name) == (600, "synthetic_spin"),
+        ),
+    ],
+)
+def test_gin_fills_in_what_is_not_given(env_id, bindings, given, seen):
+    gymnasium.make(env_id, **EXAMPLES[env_id]).close()  # loads the module, and with it the names
+    with gin.unlock_config():
+        gin.parse_config(bindings)
+    try:
+        env = of_class(env_id, **given)
+        assert seen(env)
+        env.close()
+    finally:
+        gin.clear_config()

@@ -52,11 +52,18 @@ def test_title_of_an_unknown_domain_is_its_name_made_readable():
     assert environment_title("Some-Environment-v3") == "Some-Environment-v3"
 
 
-def test_titles_import_no_physics():
+@pytest.mark.parametrize(
+    ("work", "heavy"),
+    [
+        ("domains.task_title('circuit_training', 'ariane')", {"numpy", "gymnasium"}),
+        ("domains.register_environments(); domains.domains()", {"selenium", "PIL", "matplotlib", "gin", "mujoco"}),
+    ],
+    ids=["titles", "records and ids"],
+)
+def test_descriptions_of_domains_load_no_heavy_library(work: str, heavy: set[str]):
     code = (
-        "import sys\nfrom a2perf.domains import task_title\n"
-        "task_title('circuit_training', 'ariane')\n"
-        "heavy = {'pybullet', 'numba', 'numpy', 'gymnasium'} & set(sys.modules)\nassert not heavy, heavy"
+        f"import sys\nfrom a2perf import domains\n{work}\n"
+        f"heavy = {heavy | {'pybullet', 'numba'}} & set(sys.modules)\nassert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
+from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -44,13 +45,10 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
     measured: dict[int, list[Measured]] = {}
     for level in levels or LEVELS:
         path = out / f"level_{level:02d}_seed_{seed}.jsonl"
-        with (
-            Journal(path) as journal,
-            _Pool(workers) as pool,
-            click.progressbar(length=count, label=f"level {level}") as bar,
-        ):
+        measure = functools.partial(_in_processes, workers) if workers > 1 else None
+        with Journal(path) as journal, click.progressbar(length=count, label=f"level {level}") as bar:
             measured[level] = []
-            for one in generator.generate(level, seed, count, journal, pool.measure):
+            for one in generator.generate(level, seed, count, journal, measure):
                 measured[level].append(one)
                 bar.update(1)
         about = {
@@ -93,30 +91,16 @@ def _report(measured: dict[int, list[Measured]]) -> None:
         click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
 
-class _Pool:
-    """Measures candidates in other processes, results in order."""
+def _in_processes(workers: int, jobs: Iterable[tuple[int, int, int]]) -> Iterator[Measured | None]:
+    """Measures candidates of endless jobs in other processes; yields them in their order."""
+    from a2perf.domains.web_navigation.generator import draw_candidate
 
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._pool = ProcessPoolExecutor(workers) if workers > 1 else None
-
-    def __enter__(self) -> _Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def measure(self, jobs: Iterable[tuple[int, int, int]]) -> Iterator[Measured | None]:
-        """Yields the measured candidates of endless jobs in their order."""
-        from a2perf.domains.web_navigation.generator import draw_candidate
-
-        if self._pool is None:
-            yield from itertools.starmap(draw_candidate, jobs)
-            return
-        source = iter(jobs)
-        ahead: list[Future[Measured | None]] = []
-        while True:
-            while len(ahead) < 8 * self._workers:
-                ahead.append(self._pool.submit(draw_candidate, *next(source)))
-            yield ahead.pop(0).result()
+    source, ahead = iter(jobs), deque[Future["Measured | None"]]()
+    with ProcessPoolExecutor(workers) as pool:
+        try:
+            while True:
+                while len(ahead) < 8 * workers:
+                    ahead.append(pool.submit(draw_candidate, *next(source)))
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -182,7 +182,7 @@ def generate(
     if found >= count:
         return
     jobs = ((level, seed, candidate) for candidate in itertools.count(following))
-    for measured in (measure or _measure_here)(jobs):
+    for measured in itertools.starmap(draw_candidate, jobs) if measure is None else measure(jobs):
         if measured is None or measured.design in seen:
             continue
         seen.add(measured.design)
@@ -192,10 +192,6 @@ def generate(
         found += 1
         if found >= count:
             return
-
-
-def _measure_here(jobs: Iterable[tuple[int, int, int]]) -> Iterator[Measured | None]:
-    return itertools.starmap(draw_candidate, jobs)
 
 
 def _from_entry(entry: dict[str, Any]) -> Measured:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from a2perf.domains.registry import HeldOutTask
 from a2perf.domains.web_navigation import LEVELS, generator
 
@@ -20,15 +23,9 @@ def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
     tasks = []
     for number in range(count):
         level = LEVELS[number % len(LEVELS)]
-        drawn = generator.generate(level, seed + number, WEBSITES)
-        tasks.append(
-            HeldOutTask(
-                name=f"held_out_{number + 1}_level_{level}",
-                env_id="WebNavigation-v0",
-                kwargs={"designs": [one.design.as_record() for one in drawn], "num_websites": WEBSITES},
-                told={"difficulty": level, "num_websites": WEBSITES},
-            )
-        )
+        kwargs = {"designs": _drawn((level,), seed + number, WEBSITES), "num_websites": WEBSITES}
+        told = {"difficulty": level, "num_websites": WEBSITES}
+        tasks.append(HeldOutTask(f"held_out_{number + 1}_level_{level}", "WebNavigation-v0", kwargs, told))
     return tasks
 
 
@@ -41,17 +38,12 @@ def held_out_compositions(count: int, seed: int) -> list[HeldOutTask]:
     tasks = []
     for number in range(count):
         depth = LEVELS[number % len(LEVELS)]
-        drawn = [
-            one.design.as_record()
-            for level in LEVELS[:depth]
-            for one in generator.generate(level, seed + number, COMPOSED_WEBSITES)
-        ]
-        tasks.append(
-            HeldOutTask(
-                name=f"held_out_{number + 1}_composed_{depth}",
-                env_id=f"WebNavigation-Composed-{depth:02d}-v0",
-                kwargs={"designs": drawn, "difficulty": None, "num_websites": len(drawn)},
-                told={"num_websites": COMPOSED_WEBSITES},
-            )
-        )
+        drawn = _drawn(LEVELS[:depth], seed + number, COMPOSED_WEBSITES)
+        kwargs = {"designs": drawn, "difficulty": None, "num_websites": len(drawn)}
+        name, env_id = f"held_out_{number + 1}_composed_{depth}", f"WebNavigation-Composed-{depth:02d}-v0"
+        tasks.append(HeldOutTask(name, env_id, kwargs, {"num_websites": COMPOSED_WEBSITES}))
     return tasks
+
+
+def _drawn(levels: Sequence[int], seed: int, count: int) -> list[dict[str, Any]]:
+    return [one.design.as_record() for level in levels for one in generator.generate(level, seed, count)]

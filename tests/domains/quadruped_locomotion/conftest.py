@@ -1,5 +1,6 @@
 """Fixtures of the quadruped tests: recorded traces, clips, environments that are closed again."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -36,17 +37,22 @@ def dog_clip():
 
 
 @pytest.fixture
-def make():
-    """Makes environments and closes them after the test."""
-    from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
-
+def make_as():
+    """Makes environments of a class and closes them after the test."""
     made = []
 
-    def build(**kwargs):
-        kwargs = {"clip": "synthetic_trot", "mode": "test", **kwargs}
-        made.append(QuadrupedLocomotionEnv(**kwargs))
+    def build(kind, **kwargs):
+        made.append(kind(**{"clip": "synthetic_trot", "mode": "test", **kwargs}))
         return made[-1]
 
     yield build
     for env in made:
         env.close()
+
+
+@pytest.fixture
+def make(make_as):
+    """Makes environments in PyBullet and closes them after the test."""
+    from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
+
+    return functools.partial(make_as, QuadrupedLocomotionEnv)

@@ -228,22 +228,6 @@ def test_default_generalization_set_has_no_generated_gaits():
     assert DOMAIN.generalization_tasks == ("dog_pace", "dog_trot", "dog_spin")
 
 
-def test_gin_fills_in_what_is_not_given():
-    import gin
-
-    from a2perf.domains.quadruped_locomotion.environment import build_imitation_env
-
-    with gin.unlock_config():
-        gin.parse_config("build_imitation_env.mode = 'test'\nbuild_imitation_env.clip = 'synthetic_pace'")
-    try:
-        env = build_imitation_env(clip="synthetic_spin")
-        assert env.episode_limit == 600
-        assert env.clips[0].name == "synthetic_spin"
-        env.close()
-    finally:
-        gin.clear_config()
-
-
 def test_made_by_id_with_keyword_arguments():
     env = gymnasium.make("QuadrupedLocomotion-SyntheticSpin-v0", mode="test", observation_dtype="float64")
     observation, _ = env.reset(seed=0)

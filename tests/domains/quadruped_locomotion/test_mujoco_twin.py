@@ -1,5 +1,6 @@
 """The MuJoCo ids: the same robot and task, another physics."""
 
+import functools
 import sys
 
 import gymnasium
@@ -17,7 +18,6 @@ from a2perf.domains.quadruped_locomotion.robot import (
     JOINT_UPPER,
     kinematic_tree,
 )
-from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv, make_mujoco_vector_env
 from a2perf.errors import MissingDependency, install_hint
 
 mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
@@ -28,16 +28,8 @@ REST = np.zeros(12)
 
 
 @pytest.fixture
-def twin():
-    made = []
-
-    def build(**kwargs):
-        made.append(MuJoCoQuadrupedEnv(**{"clip": "synthetic_trot", "mode": "test", **kwargs}))
-        return made[-1]
-
-    yield build
-    for env in made:
-        env.close()
+def twin(make_as):
+    return functools.partial(make_as, MuJoCoQuadrupedEnv)
 
 
 def test_model_has_the_masses_limits_and_inertias_of_the_robot(make, twin):
@@ -142,22 +134,6 @@ def test_policies_trained_in_bullet_walk_here_too(twin, dog_clip, gait, expected
     assert 2.0 * total > 0.8 * expected
 
 
-def test_vector_environment_gives_what_single_ones_give():
-    envs = make_mujoco_vector_env(3, threads=2, clip="synthetic_pace", mode="test")
-    assert isinstance(envs, ThreadedVectorEnv)
-    singles = [MuJoCoQuadrupedEnv(clip="synthetic_pace", mode="test") for _ in range(3)]
-    observations, _ = envs.reset(seed=1)
-    assert np.array_equal(observations, [env.reset(seed=1 + member)[0] for member, env in enumerate(singles)])
-    for step in range(20):
-        actions = 0.05 * np.sin(np.arange(36).reshape(3, 12) + step)
-        observations, rewards, *_ = envs.step(actions)
-        for member, env in enumerate(singles):
-            observation, reward, *_ = env.step(actions[member])
-            assert np.array_equal(observations[member], observation)
-            assert rewards[member] == reward
-    envs.close()
-
-
 def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatch):
     _, record = domains.find_environment("QuadrupedLocomotionMuJoCo-DogPace-v0")
     _, bullet = domains.find_environment("QuadrupedLocomotion-DogPace-v0")
@@ -169,15 +145,14 @@ def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatc
     assert install_hint("quadruped-locomotion", "mujoco") in str(error.value)
 
 
-def test_pictures_of_a_mujoco_task_name_what_draws_them(monkeypatch):
-    env = MuJoCoQuadrupedEnv(clip="synthetic_trot", mode="test", render_mode="rgb_array")
+def test_pictures_of_a_mujoco_task_name_what_draws_them(twin, monkeypatch):
+    env = twin(render_mode="rgb_array")
     env.reset(seed=0)
     monkeypatch.setitem(sys.modules, "pybullet", None)
     with pytest.raises(MissingDependency, match=r"^pictures of the robot need PyBullet") as error:
         env.render()
     assert str(error.value.hint) == PICTURES_HINT
     assert "MuJoCo task" not in PICTURES_HINT
-    env.close()
 
 
 def test_a_library_of_another_version_is_an_error_instead_of_a_crash(monkeypatch):

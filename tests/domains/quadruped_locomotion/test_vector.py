@@ -39,12 +39,21 @@ def test_steps_as_the_synchronous_vector_environment_does(mode):
     serial.close()
 
 
-def test_made_by_id_and_equal_to_single_environments():
-    envs = gymnasium.make_vec("QuadrupedLocomotion-SyntheticTrot-v0", num_envs=2, threads=2, mode="test")
+@pytest.mark.parametrize(
+    ("env_id", "clip"),
+    [
+        ("QuadrupedLocomotion-SyntheticTrot-v0", "synthetic_trot"),
+        ("QuadrupedLocomotionMuJoCo-DogPace-v0", "synthetic_pace"),
+    ],
+)
+def test_made_by_id_and_equal_to_single_environments(env_id, clip):
+    if "MuJoCo" in env_id:
+        pytest.importorskip("mujoco", reason="needs the extra mujoco")
+    envs = gymnasium.make_vec(env_id, num_envs=2, threads=2, mode="test", clip=clip)
     assert isinstance(envs.unwrapped, ThreadedVectorEnv)
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     observations, _ = envs.reset(seed=[4, 9])
-    singles = [gymnasium.make("QuadrupedLocomotion-SyntheticTrot-v0", mode="test") for _ in range(2)]
+    singles = [gymnasium.make(env_id, mode="test", clip=clip) for _ in range(2)]
     firsts = [env.reset(seed=seed)[0] for env, seed in zip(singles, (4, 9), strict=True)]
     assert np.array_equal(observations, firsts)
     for step in range(15):

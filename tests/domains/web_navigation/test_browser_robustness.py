@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,9 @@ from a2perf.domains.web_navigation.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import Site, build_site, checked_design
+from a2perf.domains.web_navigation.website import build_site, checked_design
 from a2perf.errors import ConfigError, MissingDependency
+from tests.domains.web_navigation.sample_sites import row_of
 from tests.waiting import Child
 
 LOGIN = build_site(
@@ -42,18 +43,8 @@ sys.stdin.readline()
 """
 
 
-def _row(rows: list[PageRow] | tuple[PageRow, ...], html_id: str) -> int:
-    return next(number for number, row in enumerate(rows) if row.html_id == html_id)
-
-
 def _seen(rows: list[PageRow]) -> list[tuple[object, ...]]:
     return [tuple(row)[:9] for row in rows]
-
-
-def _show(site: Site = LOGIN) -> ChromiumBackend:
-    backend = ChromiumBackend()
-    backend.reset(site, GOLD, {})
-    return backend
 
 
 def _processes(guard: int) -> list[psutil.Process]:
@@ -75,14 +66,13 @@ def _still_there(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def pages(keeper: ChromiumBackend) -> Iterator[tuple[ChromiumBackend, ChromiumBackend]]:
+def pages(
+    keeper: ChromiumBackend, show: Callable[..., ChromiumBackend]
+) -> Iterator[tuple[ChromiumBackend, ChromiumBackend]]:
     keeper.reset(LOGIN, GOLD, {})
-    both = (_show(), _show())
-    yield both
+    yield show(LOGIN, GOLD), show(LOGIN, GOLD)
     if keeper.browser is not None:
         keeper.reset(LOGIN, GOLD, {})  # into the browser of those two, should the test have killed the first one
-    for backend in both:
-        backend.close()
 
 
 @pytest.mark.group("chromium")
@@ -94,8 +84,8 @@ def test_a_killed_chromium_is_reported_restarted_and_costs_no_other_environment(
     twin = PageModel()
     twin.reset(LOGIN, GOLD, {})
     for backend in (waiting, twin):
-        backend.act(_row(backend.rows(), "actionable_username"), "john@email.com")
-        backend.act(_row(backend.rows(), "label_rememberme"), None)
+        backend.act(row_of(backend.rows(), "actionable_username"), "john@email.com")
+        backend.act(row_of(backend.rows(), "label_rememberme"), None)
     old = acting.browser
     _kill_chromium(acting)
     with pytest.raises(BackendLost, match="reset"):
@@ -104,21 +94,20 @@ def test_a_killed_chromium_is_reported_restarted_and_costs_no_other_environment(
         acting.act(0, None)
 
     # the other page comes back as it was left, in another browser, and continues
-    outcome = waiting.act(_row(waiting.rows(), "actionable_navbar_p0_i6"), None)
-    expected = twin.act(_row(twin.rows(), "actionable_navbar_p0_i6"), None)
+    outcome = waiting.act(row_of(waiting.rows(), "actionable_navbar_p0_i6"), None)
+    expected = twin.act(row_of(twin.rows(), "actionable_navbar_p0_i6"), None)
     assert outcome == expected
     assert _seen(list(waiting.rows())) == _seen(twin.rows())
     assert waiting.browser is not old
 
     acting.reset(LOGIN, GOLD, {})
     assert acting.browser is waiting.browser
-    assert acting.act(_row(acting.rows(), "actionable_username"), "john@email.com").matched == 1
+    assert acting.act(row_of(acting.rows(), "actionable_username"), "john@email.com").matched == 1
 
 
 @pytest.mark.group("chromium")
 def test_an_environment_reports_a_killed_chromium_and_resets(keeper: ChromiumBackend) -> None:
-    env = WebNavigationEnv(designs=[LOGIN.design], num_websites=1, backend="chromium")
-    try:
+    with WebNavigationEnv(designs=[LOGIN.design], num_websites=1, backend="chromium") as env:
         env.reset(seed=0)
         _kill_chromium(keeper)
         with pytest.raises(BackendLost, match="Chromium ended"):
@@ -132,8 +121,6 @@ def test_an_environment_reports_a_killed_chromium_and_resets(keeper: ChromiumBac
         env.reset(seed=1)
         assert [row.html_id for row in env.elements][-1] == "actionable_submit_p0"
         keeper.reset(LOGIN, GOLD, {})
-    finally:
-        env.close()
 
 
 @pytest.mark.group("chromium")
@@ -184,7 +171,7 @@ def test_a_fork_leaves_the_browser_to_its_parent(pages: tuple[ChromiumBackend, C
         except BaseException:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
-    assert pages[0].act(_row(pages[0].rows(), "actionable_username"), "x").changed
+    assert pages[0].act(row_of(pages[0].rows(), "actionable_username"), "x").changed
 
 
 @pytest.mark.group("chromium")
@@ -197,7 +184,7 @@ def test_the_browser_ends_with_its_last_page(
     assert browser is not None
     processes = _processes(browser.guard_pid)
     first.close()
-    assert second.act(_row(second.rows(), "actionable_username"), "x").changed
+    assert second.act(row_of(second.rows(), "actionable_username"), "x").changed
     second.close()
     assert browser.lost
     assert not _still_there(processes)
@@ -213,7 +200,7 @@ def test_without_chromium_one_error_says_what_to_install(monkeypatch: pytest.Mon
     assert "backend='model'" in str(raised.value.hint)
     model = PageModel()
     model.reset(LOGIN, GOLD, {})
-    assert model.act(_row(model.rows(), "actionable_username"), "john@email.com").matched == 1
+    assert model.act(row_of(model.rows(), "actionable_username"), "john@email.com").matched == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import gymnasium
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from a2perf.domains.web_navigation.browser import COLLECT_EVERY
 from a2perf.domains.web_navigation.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.website import build_site, checked_design
+from tests.domains.web_navigation.sample_sites import row_of
 
 pytestmark = [pytest.mark.group("chromium"), pytest.mark.usefixtures("keeper")]
 
@@ -19,13 +22,15 @@ SHOP = checked_design({"action": ["city", "rememberme", "cart", "deck", "footer1
 GOLD: dict[str, str | bool] = {"city": "Mountain View", "rememberme": True}
 
 
+Show = Callable[..., ChromiumBackend]
+
+
 def _row(backend: ChromiumBackend, html_id: str) -> int:
-    return next(number for number, row in enumerate(backend.rows()) if row.html_id == html_id)
+    return row_of(backend.rows(), html_id)
 
 
 def test_a_step_is_one_round_trip_and_so_is_a_reset() -> None:
-    env = WebNavigationEnv(designs=[SHOP], num_websites=1, backend="chromium")
-    try:
+    with WebNavigationEnv(designs=[SHOP], num_websites=1, backend="chromium") as env:
         env.reset(seed=0)
         backend = env._backend
         assert isinstance(backend, ChromiumBackend)
@@ -38,64 +43,48 @@ def test_a_step_is_one_round_trip_and_so_is_a_reset() -> None:
         for seed in range(COLLECT_EVERY):
             env.reset(seed=seed)
         assert backend.browser.round_trips == before + 20 + COLLECT_EVERY + 1  # and one that frees memory
-    finally:
-        env.close()
 
 
-def test_pages_of_one_process_share_a_browser_and_nothing_else(keeper: ChromiumBackend) -> None:
+def test_pages_of_one_process_share_a_browser_and_nothing_else(keeper: ChromiumBackend, show: Show) -> None:
     site = build_site(SHOP)
     texts = site.draw_texts(np.random.default_rng(0))
-    first, second = ChromiumBackend(), ChromiumBackend()
-    try:
-        for backend in (first, second):
-            backend.reset(site, GOLD, texts)
-            assert backend.browser is keeper.browser
-        first.act(_row(first, "actionable_city"), "Mountain View")
-        outcome = second.act(_row(second, "label_rememberme"), None)
-        assert outcome.matched == 0
-        assert second.rows()[_row(second, "actionable_city")].value == ""
-        assert first.rows()[_row(first, "actionable_city")].value == "Mountain View"
-        assert not first.rows()[_row(first, "actionable_rememberme")].focused
-        assert second.rows()[_row(second, "actionable_rememberme")].focused
-    finally:
-        first.close()
-        second.close()
+    first, second = show(site, GOLD, texts), show(site, GOLD, texts)
+    assert first.browser is second.browser is keeper.browser
+    first.act(_row(first, "actionable_city"), "Mountain View")
+    outcome = second.act(_row(second, "label_rememberme"), None)
+    assert outcome.matched == 0
+    assert second.rows()[_row(second, "actionable_city")].value == ""
+    assert first.rows()[_row(first, "actionable_city")].value == "Mountain View"
+    assert not first.rows()[_row(first, "actionable_rememberme")].focused
+    assert second.rows()[_row(second, "actionable_rememberme")].focused
 
 
-def test_a_picture_shows_what_was_typed_and_nothing_else_changes() -> None:
+def test_a_picture_shows_what_was_typed_and_nothing_else_changes(show: Show) -> None:
     site = build_site(checked_design({"action": ["city", "username"], "action_page": [0, 0]}))
-    backend = ChromiumBackend()
-    try:
-        backend.reset(site, {"city": "x", "username": "y"}, {})
-        before = backend.picture()
-        assert before.shape == (667, 375, 3)
-        assert before.dtype == np.uint8
-        number = _row(backend, "actionable_city")
-        backend.act(number, "Mountain View")
-        left, top, width, height = (int(edge) for edge in backend.rows()[number].box)
-        differs = (backend.picture() != before).any(axis=2)
-        assert differs[top : top + height, left : left + width].sum() > 200
-        differs[top : top + height, left : left + width] = False
-        assert not differs.any()
-    finally:
-        backend.close()
+    backend = show(site, {"city": "x", "username": "y"})
+    before = backend.picture()
+    assert before.shape == (667, 375, 3)
+    assert before.dtype == np.uint8
+    number = _row(backend, "actionable_city")
+    backend.act(number, "Mountain View")
+    left, top, width, height = (int(edge) for edge in backend.rows()[number].box)
+    differs = (backend.picture() != before).any(axis=2)
+    assert differs[top : top + height, left : left + width].sum() > 200
+    differs[top : top + height, left : left + width] = False
+    assert not differs.any()
 
 
-def test_scrolling_moves_no_element() -> None:
+def test_scrolling_moves_no_element(show: Show) -> None:
     site = build_site(SHOP)
-    backend = ChromiumBackend()
-    try:
-        backend.reset(site, GOLD, site.draw_texts(np.random.default_rng(0)))
-        boxes = [row.box for row in backend.rows()]
-        assert backend.browser is not None
-        tab = f"tabs.get({backend._tab})"
-        assert backend.browser.evaluate(f"{tab}.scrollTo(0, 300); {tab}.scrollY") == 300
-        backend.act(_row(backend, "group_city"), None)
-        assert [row.box for row in backend.rows()] == boxes
-        backend.act(_row(backend, "label_rememberme"), None)  # the focus goes to its checkbox
-        assert backend.browser.evaluate(f"{tab}.scrollY") == 300
-    finally:
-        backend.close()
+    backend = show(site, GOLD, site.draw_texts(np.random.default_rng(0)))
+    boxes = [row.box for row in backend.rows()]
+    assert backend.browser is not None
+    tab = f"tabs.get({backend._tab})"
+    assert backend.browser.evaluate(f"{tab}.scrollTo(0, 300); {tab}.scrollY") == 300
+    backend.act(_row(backend, "group_city"), None)
+    assert [row.box for row in backend.rows()] == boxes
+    backend.act(_row(backend, "label_rememberme"), None)  # the focus goes to its checkbox
+    assert backend.browser.evaluate(f"{tab}.scrollY") == 300
 
 
 def test_an_error_of_a_script_is_raised_and_the_browser_lives(keeper: ChromiumBackend) -> None:
@@ -107,8 +96,5 @@ def test_an_error_of_a_script_is_raised_and_the_browser_lives(keeper: ChromiumBa
 
 def test_gymnasium_finds_no_fault() -> None:
     register_environments()
-    env = gymnasium.make("WebNavigation-v0", designs=[SHOP], num_websites=1, backend="chromium")
-    try:
+    with gymnasium.make("WebNavigation-v0", designs=[SHOP], num_websites=1, backend="chromium") as env:
         check_env(env.unwrapped, skip_render_check=True)
-    finally:
-        env.close()

@@ -3,19 +3,18 @@
 import json
 import pickle
 
-import gin
 import gymnasium
 import numpy as np
 import pytest
 
 from a2perf.domains.registry import register_environments
 from a2perf.domains.web_navigation import generator
-from a2perf.domains.web_navigation.composed import ComposedWebNavigationEnv, ComposedWebVectorEnv, build_composed_env
+from a2perf.domains.web_navigation.composed import ComposedWebNavigationEnv, ComposedWebVectorEnv
 from a2perf.domains.web_navigation.held_out import held_out_compositions
 from a2perf.domains.web_navigation.observation import NEW
 from a2perf.domains.web_navigation.solver import solution_length
 from a2perf.errors import ConfigError
-from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, random_action, row_of
+from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, row_of
 
 register_environments()
 PAIR = {"subtasks": 2, "num_websites": 2, "designs": [LOGIN, SHOP]}
@@ -175,45 +174,6 @@ def test_a_pickled_copy_keeps_order_and_websites():
     assert (copy.order, copy.subtasks, copy.designs, copy.step_limit) == ("reversed", 2, env.designs, 50)
 
 
-def test_gin_supplies_missing_arguments():
-    try:
-        gin.parse_config("ComposedWebNavigationEnv.order = 'reversed'\nComposedWebNavigationEnv.subtasks = 3")
-        env = build_composed_env(difficulty=[1, 2], num_websites=5, subtasks=4)
-    finally:
-        gin.clear_config()
-    assert (env.order, env.subtasks, env.step_limit, len(env.designs)) == ("reversed", 4, 100, 10)
-
-
-def test_members_of_a_vector_give_the_episodes_of_single_environments():
-    count = 4
-    many = ComposedWebVectorEnv(count, workers=1, **PAIR)
-    single = [ComposedWebNavigationEnv(**PAIR) for _ in range(count)]
-    observations, info = many.reset(seed=5)
-    now = [env.reset(seed=5 + member) for member, env in enumerate(single)]
-    plans = [env.solution() for env in single]
-    random, over = np.random.default_rng(0), np.zeros(count, bool)
-    for step in range(40):
-        for member, (observation, own) in enumerate(now):
-            assert all(np.array_equal(observation[key], observations[key][member]) for key in observation)
-            assert np.array_equal(info["action_mask"][member], own["action_mask"])
-        # The first half of the members solve their episodes, the others act at random.
-        actions = np.array([
-            plan[step] if member < count // 2 and step < len(plan) else random_action(random, mask)
-            for member, (plan, mask) in enumerate(zip(plans, info["action_mask"], strict=True))
-        ])  # fmt: skip
-        observations, rewards, terminated, truncated, info = many.step(actions)
-        for member, env in enumerate(single):
-            if over[member]:
-                now[member], over[member] = env.reset(), False
-                continue
-            observation, reward, *ends, own = env.step(actions[member])
-            now[member], over[member] = (observation, own), any(ends)
-            assert rewards[member] == reward
-            assert info["raw_reward"][member] == own["raw_reward"]
-            assert [terminated[member], truncated[member]] == ends
-    many.close()
-
-
 def test_gymnasium_makes_vectors_of_every_composition():
     many = gymnasium.make_vec(IDS[0], num_envs=2, vectorization_mode="vector_entry_point")
     assert isinstance(many.unwrapped, ComposedWebVectorEnv)
@@ -238,7 +198,7 @@ def test_chromium_shows_the_same_composition():
     model, browser = (
         ComposedWebNavigationEnv(backend=backend, render_mode="rgb_array", **PAIR) for backend in ("model", "chromium")
     )
-    try:
+    with model, browser:
         seen = [env.reset(seed=4, options={"designs": [0, 1]}) for env in (model, browser)]
         for action in [*model.solution(), None]:
             for key, array in seen[0][0].items():
@@ -248,6 +208,3 @@ def test_chromium_shows_the_same_composition():
                 assert seen[0][1:4] == seen[1][1:4]
         assert seen[1][4]["is_success"]
         assert browser.render().shape == (667, 375, 3)
-    finally:
-        model.close()
-        browser.close()

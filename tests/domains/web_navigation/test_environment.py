@@ -1,20 +1,18 @@
 """The environment: ids, resets, options, ends, seeds, rendering, bad input."""
 
 import json
-import pickle
 import zipfile
 
-import gin
 import gymnasium
 import numpy as np
 import pytest
 
 from a2perf.domains.arguments import EpisodeOverError
 from a2perf.domains.tfa.suite_gym import create_domain
-from a2perf.domains.web_navigation.environment import WebNavigationEnv, build_web_env
+from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.vocabulary import LockedThreadedVocabulary, built_in_words
 from a2perf.errors import ConfigError
-from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, random_action, row_of
+from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, row_of
 
 
 @pytest.fixture
@@ -49,33 +47,6 @@ def test_the_seed_chooses_the_websites():
     assert chosen(1) == chosen(1)
     assert chosen(1) != chosen(2)
     assert len(set(chosen(1))) == 10
-
-
-def walk(env, seed, steps=40):
-    random = np.random.default_rng(seed)
-    observation, info = env.reset(seed=seed)
-    seen = [observation]
-    for _ in range(steps):
-        observation, reward, terminated, truncated, info = env.step(random_action(random, info["action_mask"]))
-        seen += [observation, reward, terminated, truncated]
-        if terminated or truncated:
-            observation, info = env.reset()
-            seen.append(observation)
-    return seen
-
-
-def same(first, second):
-    return all(
-        all(np.array_equal(a[key], b[key]) for key in a) if isinstance(a, dict) else a == b
-        for a, b in zip(first, second, strict=True)
-    )
-
-
-def test_a_seed_repeats_every_following_episode(env):
-    once = walk(env, 4)
-    walk(env, 5)
-    assert same(once, walk(env, 4))
-    assert same(once, walk(pickle.loads(pickle.dumps(env)), 4))
 
 
 def test_without_a_seed_episodes_follow_that_of_the_constructor():
@@ -199,16 +170,6 @@ def test_designs_of_a_folder_replace_the_shipped_ones(tmp_path):
     assert WebNavigationEnv(num_websites=1, difficulty=2, data_dir=tmp_path).designs[0].pages == 2
     with pytest.raises(ConfigError, match="no designs of level 3"):
         WebNavigationEnv(num_websites=1, difficulty=3, data_dir=tmp_path)
-
-
-def test_gin_fills_in_what_is_not_given():
-    gin.clear_config()
-    try:
-        gin.parse_config("WebNavigationEnv.step_limit = 7\nWebNavigationEnv.num_websites = 2")
-        env = build_web_env(difficulty=1, num_websites=3)
-        assert (env.step_limit, len(env.designs)) == (7, 3)
-    finally:
-        gin.clear_config()
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,20 @@ def test_the_difficulty_of_the_shipped_sets_is_printed():
     result = CliRunner().invoke(websites, ["difficulty"])
     assert result.exit_code == 0
     assert [line.split()[:2] for line in result.output.splitlines()[1:]] == [[str(n), "1000"] for n in LEVELS]
+
+
+def test_bounds_of_difficulty_on_the_page_are_those_of_the_shipped_sets(repository):
+    page = (repository / "docs" / "environments" / "web_navigation.md").read_text()
+    easy, middle, hard = (shipped_record(level) for level in LEVELS)
+    assert "at least 8 %" in page
+    assert min(easy["success"]) >= 0.08
+    assert "0.4 % to 4 %" in page
+    assert min(middle["success"]) >= 0.004
+    assert max(middle["success"]) <= 0.04
+    assert "at most 0.05 % (1 of 2000)" in page
+    assert max(hard["success"]) <= 0.0005
+    for record, bounds in ((easy, "2 to 3"), (middle, "3 to 6"), (hard, "7 to 18")):
+        low, high = (int(number) for number in bounds.split(" to "))
+        assert f"| {bounds} |" in page
+        assert low <= min(record["length"])
+        assert max(record["length"]) <= high

@@ -20,15 +20,12 @@ SITE = {
 def _picture(backend: str) -> NDArray[np.float64]:
     """Returns the first page with its field filled in, in shades of grey."""
     design = checked_design(SITE)
-    env = WebNavigationEnv(designs=[design], num_websites=1, backend=backend, render_mode="rgb_array")
-    try:
+    with WebNavigationEnv(designs=[design], num_websites=1, backend=backend, render_mode="rgb_array") as env:
         env.reset(seed=0, options={"design": design})
         env.step(solve(env.site, env.profile)[0])
         picture = env.render()
         assert picture is not None
         return picture.mean(axis=2)
-    finally:
-        env.close()
 
 
 def test_picture_of_the_page_model_shows_a_site_half_filled_in() -> None:

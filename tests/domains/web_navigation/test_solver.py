@@ -24,6 +24,8 @@ def test_random_designs_are_solved_with_the_full_return():
             assert len(actions) == solution_length(env.site.design)
             assert outcomes[-1][4]["reason"] == "solved"
             assert outcomes[-1][4]["is_success"]
+            assert env.is_task_completed
+            assert [outcome[2] for outcome in outcomes] == [False] * (len(actions) - 1) + [True]
             shown = 1.0 if env.site.fields else 0.0
             assert sum(outcome[1] for outcome in outcomes) == pytest.approx(1 + shown - 0.05 * (len(actions) - 1))
 

@@ -35,7 +35,7 @@ def test_a_browser_reads_like_the_page_model(env_id: str) -> None:
         )
         for backend in ("model", "chromium")
     )
-    try:
+    with browser:
         steps = 0
         for seed in range(4):
             shown, same = model.reset(seed=seed)[0], browser.reset(seed=seed)[0]
@@ -49,20 +49,15 @@ def test_a_browser_reads_like_the_page_model(env_id: str) -> None:
                 steps += 1
             assert (shown, info["is_success"]) == (same, True)
         assert steps > 20
-    finally:
-        browser.close()
 
 
 def test_a_screenshot_comes_from_the_browser() -> None:
     design = {"action": ["city"], "action_page": [0]}
-    env = gymnasium.make(
+    with gymnasium.make(
         "WebNavigation-v0", num_websites=1, designs=[design], observation="screenshot", backend="chromium"
-    )
-    try:
+    ) as env:
         before, _ = env.reset(seed=0)
         after, *_ = env.step(env.unwrapped.solution()[0])
         assert before["screenshot"].shape == after["screenshot"].shape == (667, 375, 3)
         assert (before["screenshot"] != after["screenshot"]).any()
         assert after in env.observation_space
-    finally:
-        env.close()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.arguments import EpisodeOverError
+from a2perf.domains.web_navigation.composed import ComposedWebVectorEnv
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.vector import WebVectorEnv
 from a2perf.errors import ConfigError
@@ -17,29 +18,43 @@ from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, random_action
 SITES = {"num_websites": 2, "designs": [LOGIN, SHOP]}
 
 
-@pytest.mark.parametrize(("workers", "compat"), [(1, False), (2, False), (1, True)])
-def test_members_give_the_episodes_of_single_environments(workers, compat):
-    count, random = 5, np.random.default_rng(0)
-    many = WebVectorEnv(count, workers=workers, compat=compat, **SITES)
-    single = [WebNavigationEnv(compat=compat, **SITES) for _ in range(count)]
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (WebVectorEnv, {"workers": 1}),
+        (WebVectorEnv, {"workers": 2}),
+        (WebVectorEnv, {"workers": 1, "compat": True}),
+        (ComposedWebVectorEnv, {"workers": 1, "subtasks": 2}),
+    ],
+)
+def test_members_give_the_episodes_of_single_environments(kind, arguments):
+    count, random, compat = 5, np.random.default_rng(0), "compat" in arguments
+    many = kind(count, **arguments, **SITES)
+    own = {name: value for name, value in arguments.items() if name != "workers"}
+    single = [kind.build(**own, **SITES) for _ in range(count)]
     observations, info = many.reset(seed=9)
     now = [env.reset(seed=9 + member) for member, env in enumerate(single)]
+    # Two members solve the first episode, the others act at random.
+    plans = [[] if compat else env.solution() for env in single[:2]]
     over = np.zeros(count, bool)
     for _ in range(80):
-        for member, (observation, own) in enumerate(now):
+        for member, (observation, answer) in enumerate(now):
             assert all(np.array_equal(observation[key], observations[key][member]) for key in observation)
             if not compat or not over[member]:
-                assert np.array_equal(info["action_mask"][member], own["action_mask"])
+                assert np.array_equal(info["action_mask"][member], answer["action_mask"])
         actions = np.array([random_action(random, mask) for mask in info["action_mask"]])
+        for member, plan in enumerate(plans):
+            actions[member] = plan.pop(0) if plan else actions[member]
         observations, rewards, terminated, truncated, info = many.step(actions)
         for member, env in enumerate(single):
             if over[member]:
                 now[member], over[member] = env.reset(), False
                 assert (rewards[member], terminated[member], truncated[member]) == (0.0, False, False)
                 continue
-            observation, reward, *ends, own = env.step(actions[member])
-            now[member], over[member] = (observation, own), any(ends)
+            observation, reward, *ends, answer = env.step(actions[member])
+            now[member], over[member] = (observation, answer), any(ends)
             assert rewards[member] == reward
+            assert compat or info["raw_reward"][member] == answer["raw_reward"]
             assert [terminated[member], truncated[member]] == ends
     many.close()
 

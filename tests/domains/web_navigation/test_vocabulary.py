@@ -94,13 +94,6 @@ def test_threads_that_share_a_table_agree():
     assert sorted(words.save().values()) == list(range(start + 550))
 
 
-def test_a_view_of_a_shared_table_sees_what_others_add():
-    shared = v.LockedThreadedVocabulary()
-    one, other = v.Vocabulary(shared), v.Vocabulary(shared)
-    one.add_to_vocabulary(["alpha"])
-    assert other["alpha"] == shared["alpha"]
-
-
 def _add_alpha(words):
     words.add_to_vocabulary(["alpha"])
 
