@@ -81,7 +81,13 @@ def parse_experiment(word: str) -> RunQuery:
     tags: list[str] = []
     config: dict[str, list[Any]] = {}
     single: dict[str, str] = {}
-    for key, value in _pairs(rest, word):
+    try:
+        pairs = parse_qsl(rest, keep_blank_values=True, strict_parsing=bool(rest))
+    except ValueError as error:
+        raise UserError(
+            f"the filter {word!r} cannot be read ({error})", hint="write name?key=value&key=value"
+        ) from error
+    for key, value in pairs:
         if not value:
             raise UserError(f"{key!r} in the filter {word!r} has no value", hint=f"write {key}=value or leave it out")
         if key == "tag":
@@ -122,15 +128,6 @@ def parse_tag_expression(text: str) -> RunQuery:
 
 def _tags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.strip() for tag in text.split(";") if tag.strip()))
-
-
-def _pairs(text: str, whole: str) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text))
-    except ValueError as error:
-        raise UserError(
-            f"the filter {whole!r} cannot be read ({error})", hint="write name?key=value&key=value"
-        ) from error
 
 
 def _same(found: Any, wanted: Any) -> bool:

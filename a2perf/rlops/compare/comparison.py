@@ -155,20 +155,21 @@ def compare_panels(
          for name, aggregate in AGGREGATES.items()}
         for matrix in normalised
     )  # fmt: skip
-    judged_on = {at: _panels_judged(request, panels, at) for at in request.candidates}
+    judged_on = {
+        at: [one for one in panels if not request.only_shared or one.cells[at].runs or one.cells[at].failed]
+        for at in request.candidates
+    }
     judged = _judged(request, judged_on)
     candidates = []
     for at in request.candidates:
         assert request.baseline is not None
         improvement = tuple(_improvement(request, panel, at, request.baseline) for panel in judged_on[at])
         verdict = overall(judged[at], confidence=request.confidence, candidates=len(request.candidates))
+        over_all = _overall(request, judged_on[at], judged[at], found)
         together = pooled_chance(judged[at])
         candidates.append(
-            Candidate(
-                at, verdict, tuple(judged_on[at]), tuple(judged[at]), improvement,
-                _overall(request, judged_on[at], judged[at], found), together,
-            )
-        )  # fmt: skip
+            Candidate(at, verdict, tuple(judged_on[at]), tuple(judged[at]), improvement, over_all, together)
+        )
     return ComparedGroups(
         store=store,
         request=request,
@@ -180,12 +181,6 @@ def compare_panels(
         notices=(*notices, *trimmed),
         made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
-
-
-def _panels_judged(request: Request, panels: Sequence[Panel], at: int) -> list[Panel]:
-    if not request.only_shared:
-        return list(panels)
-    return [panel for panel in panels if panel.cells[at].runs or panel.cells[at].failed]
 
 
 def _judged(request: Request, panels: dict[int, list[Panel]]) -> dict[int, list[Judgement]]:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.arrays import Values
 from a2perf.report.charts import plain_counts, shortened, thinned
 from a2perf.report.compared_charts import Lines, colour_of
 from a2perf.report.drawing import DASHES, INK, SERIES, new_figure
 from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.selection import GroupRuns, Panel
-from a2perf.runs.store import RunCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,22 +83,15 @@ def x_label(comparison: ComparedGroups, *, time: bool) -> str:
 def _line(cell: GroupRuns, name: str, place: int, *, time: bool) -> Lines | None:
     runs = []
     for run, curve in zip(cell.runs, cell.curves, strict=True):
-        x, y = _along(curve, time=time)
-        if x.size:
-            runs.append((run.run_id if run.seed is None else f"seed {run.seed}", x, y))
+        axis = curve.times / 60.0 if time else curve.steps  # minutes, or steps
+        known = np.flatnonzero(np.isfinite(axis) & np.isfinite(curve.values))
+        order = known[np.argsort(axis[known], kind="stable")]
+        if order.size:
+            runs.append((run.run_id if run.seed is None else f"seed {run.seed}", axis[order], curve.values[order]))
     if len(runs) < 2:
         return Lines(name, place, runs) if runs else None
     pooled = pooled_over_runs([(x, y) for _, x, y in runs])
     return None if pooled is None else Lines(name, place, runs, *pooled)
-
-
-def _along(curve: RunCurve, *, time: bool) -> tuple[Values, Values]:
-    """Returns the known points of a curve against steps, or against minutes."""
-    axis = curve.times / 60.0 if time else curve.steps
-    known = np.isfinite(axis) & np.isfinite(curve.values)
-    x, y = axis[known], curve.values[known]
-    order = np.argsort(x, kind="stable")
-    return x[order], y[order]
 
 
 def _panel(axes: Axes, panel: Panel, lines: Sequence[Lines | None], label: str) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 import jinja2
 
 from a2perf._version import __version__
-from a2perf.arrays import Values
 from a2perf.report import compared_charts as compared
 from a2perf.report.drawing import Chart, interactive, only_in_pages
 from a2perf.report.page import render
@@ -70,26 +69,21 @@ def _curve_charts(comparison: ComparedGroups, lines: Curves, *, time: bool) -> l
     charts = []
     label = x_label(comparison, time=time)
     for at, (panel, row) in enumerate(zip(comparison.panels, lines, strict=False)):
-        drawn = _drawn(row)
+        drawn = [line for line in row if line is not None]
         if not drawn:
             continue
+        if sum(len(line.runs) for line in drawn) > _MOST_SINGLE_RUNS:
+            drawn = [line if line.mean is None else replace(line, runs=()) for line in drawn]
         charts.append(
             interactive(
                 f"{'time' if time else 'steps'}-{at}",
                 panel.name,
                 f"{panel.metric}: mean over runs with its 95 % interval.",
-                "; ".join(f"{line.name} ends at {_last(line.mean)}" for line in drawn if line.mean is not None) + ".",
+                "; ".join(f"{line.name} ends at {line.mean[-1]:.3g}" for line in drawn if line.mean is not None) + ".",
                 {"linear": partial(compared.lines, drawn, x_name=label, y_name=panel.metric)},
             )
         )
     return charts
-
-
-def _drawn(row: list[compared.Lines | None]) -> list[compared.Lines]:
-    """Returns the lines of a panel; single runs only if there are few."""
-    drawn = [line for line in row if line is not None]
-    few = sum(len(line.runs) for line in drawn) <= _MOST_SINGLE_RUNS
-    return [line if few or line.mean is None else replace(line, runs=()) for line in drawn]
 
 
 def _runs(comparison: ComparedGroups) -> Table:
@@ -104,7 +98,3 @@ def _runs(comparison: ComparedGroups) -> Table:
     ]  # fmt: skip
     heads = ("run", "group", "environment", "seed", "version", "tags", "score")
     return text_table("Runs", heads, rows, texts=6)
-
-
-def _last(values: Values | None) -> str:
-    return UNKNOWN if values is None else f"{values[-1]:.3g}"

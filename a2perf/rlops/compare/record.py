@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import msgspec
@@ -11,7 +12,7 @@ from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.records import SCHEMA, Record
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups, OverallDifference
-from a2perf.rlops.compare.selection import GroupRuns, Panel
+from a2perf.rlops.compare.selection import GroupRuns
 
 
 class ComparedRun(Record, kw_only=True):
@@ -19,11 +20,8 @@ class ComparedRun(Record, kw_only=True):
 
     Attributes:
         run: its folder below the store.
-        seed: its seed.
-        version: of the code.
         tags: when the runs were selected.
         score: mean of the last values; None if it diverged.
-        wall_s: wall time.
         energy_kwh: gross energy.
         energy_quality: ``"measured"`` or ``"estimated"``.
     """
@@ -44,10 +42,8 @@ class ComparedCell(Record, kw_only=True):
     Attributes:
         env_id: the environment's name in this group.
         n: number of runs with a score.
-        mean: of the scores.
         std: of the scores, ddof 0.
         failed: runs that ended without a score.
-        runs: each of them.
     """
 
     env_id: str
@@ -62,8 +58,6 @@ class ComparedPanel(Record, kw_only=True):
     """One metric on one environment.
 
     Attributes:
-        name: of the panel.
-        metric: its metric.
         groups: by name of the group.
         reference: stored scores of the floor (under the key ``random``) and of the expert, and their source.
     """
@@ -78,21 +72,15 @@ class VerdictRecord(Record, kw_only=True):
     """The verdict on one panel; see ``verdict.Judgement`` and, for units, the panel's metric.
 
     Attributes:
-        panel: its name.
         sign: better, worse or not separated.
         verdict: of the regression gate: PASS, REGRESSION or INCONCLUSIVE.
         difference: candidate less baseline; positive is better.
-        low: lower end of the interval.
-        high: upper end.
         tolerance: largest acceptable loss.
         p_regression: chance of so low a difference if the true one were just at the tolerance.
-        candidate_n: scores of the candidate.
-        baseline_n: scores of the baseline.
         lost: runs of the candidate without a score.
         further_seeds: how many more on each side would settle it in eight of ten simulations.
         further_seeds_low: the same in half of the simulations.
         probability_of_improvement: that a run of the candidate beats one of the baseline; ties count half.
-        reason: one sentence.
     """
 
     panel: str
@@ -116,9 +104,7 @@ class CandidateRecord(Record, kw_only=True):
     """A group against the baseline.
 
     Attributes:
-        group: its name.
         verdict: overall.
-        panels: by panel.
         overall: by metric, the difference over all environments with its interval and sign.
         p_together: chance of so low a difference over all panels together.
     """
@@ -134,20 +120,14 @@ class CompareRecord(Record, kw_only=True):
     """``compare.json``.
 
     Attributes:
-        a2perf_version: version that wrote it.
         made_at: ISO 8601 in UTC.
-        store: folder of the store.
         groups: name and filter of each.
-        baseline: name of the baseline.
         last: number of last logged values that a score is the mean of.
-        confidence: mass of the intervals.
-        tolerance: relative and absolute.
+        tolerance: the fields of ``verdict.Tolerance``.
         as_of: date of the tags.
         verdict: the worst of all candidates.
         candidates: each group but the baseline.
-        panels: scores of all runs.
         aggregates: by group: IQM, Mean, Median and Optimality Gap of normalised scores.
-        notices: warnings about the selected runs.
     """
 
     schema: int = SCHEMA
@@ -169,7 +149,11 @@ class CompareRecord(Record, kw_only=True):
 
 def compare_record(comparison: ComparedGroups) -> CompareRecord:
     """Returns a comparison as plain data."""
-    request = comparison.request
+    request, names = comparison.request, comparison.names
+    references: dict[str, dict[str, float | str]] = {
+        name: {"random": scale.floor, "expert": scale.expert, "source": scale.source}
+        for name, scale in comparison.references.items()
+    }
     return CompareRecord(
         a2perf_version=__version__,
         made_at=comparison.made_at,
@@ -178,16 +162,20 @@ def compare_record(comparison: ComparedGroups) -> CompareRecord:
         baseline=None if request.baseline is None else request.groups[request.baseline].name,
         last=request.last,
         confidence=request.confidence,
-        tolerance={
-            "relative": request.tolerance.relative,
-            "absolute": request.tolerance.absolute,
-            "unseen": request.tolerance.unseen,
-        },
+        tolerance=dataclasses.asdict(request.tolerance),
         as_of=None if request.as_of is None else request.as_of.isoformat(),
         verdict=None if comparison.verdict is None else comparison.verdict.value,
         candidates=[_candidate(comparison, candidate) for candidate in comparison.candidates],
-        panels=[_panel(comparison, panel) for panel in comparison.panels],
-        aggregates=dict(zip(comparison.names, comparison.aggregates, strict=False)),
+        panels=[
+            ComparedPanel(
+                name=panel.name,
+                metric=panel.metric,
+                groups={name: _cell(panel.env, cell) for name, cell in zip(names, panel.cells, strict=True)},
+                reference=references.get(panel.name),
+            )
+            for panel in comparison.panels
+        ],
+        aggregates=dict(zip(names, comparison.aggregates, strict=False)),
         notices=list(comparison.notices),
     )
 
@@ -208,18 +196,6 @@ def _candidate(comparison: ComparedGroups, candidate: Candidate) -> CandidateRec
         panels=panels,
         overall=candidate.overall,
         p_together=candidate.p_together,
-    )
-
-
-def _panel(comparison: ComparedGroups, panel: Panel) -> ComparedPanel:
-    reference = comparison.references.get(panel.name)
-    return ComparedPanel(
-        name=panel.name,
-        metric=panel.metric,
-        groups={name: _cell(panel.env, cell) for name, cell in zip(comparison.names, panel.cells, strict=True)},
-        reference=None
-        if reference is None
-        else {"random": reference.floor, "expert": reference.expert, "source": reference.source},
     )
 
 

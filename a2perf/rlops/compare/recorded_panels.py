@@ -84,7 +84,10 @@ def panels_of(
         UserError: the baseline or all candidates have no run on a task, no run of a group has a metric, or two groups
             are the same runs.
     """
-    groups = [_in_mode(runs, mode) for runs in members]
+    groups = [
+        [one if one.run.mode else replace(one, run=in_mode(one.run, mode)) for one in runs if mode in one.run.modes()]
+        for runs in members
+    ]
     names = environment_names([(one.task, one.stored.env_kwargs) for one in runs] for runs in groups)
     by_task = [_by_task(runs, mode, names) for runs in groups]
     if tasks is not None:  # a task with several arguments of its environment stands for all of them
@@ -103,9 +106,10 @@ def panels_of(
             for group, found in zip(request.groups, by_task, strict=True):
                 cell, unfinished, done = _cell(found.get(task, ()), metric, mode, task, request.last)
                 cells.append(cell)
-                notices += notices_of(group, task, done, unfinished, cell) if place == 0 else _lacking(
-                    group, task, metric, done, cell
-                )  # fmt: skip
+                if place == 0:
+                    notices += notices_of(group, task, done, unfinished, cell)
+                elif missing := len(done) - len(cell.runs):
+                    notices.append(f"{group.name} on {task}: {missing} of {len(done)} runs do not have {metric.name}")
             name = task if len(metrics) == 1 else f"{task} ({metric.name})"
             panel = Panel(name, task, metric.name, tuple(cells), metric.unit)
             panels.append(panel)
@@ -116,12 +120,6 @@ def panels_of(
             if not any(panel.cells[at].runs for panel in panels if panel.metric == metric.name):
                 _raise_missing(group, metric, mode, [one for runs in by_task[at].values() for one in runs])
     return panels, list(dict.fromkeys(notices))
-
-
-def _in_mode(runs: Sequence[RecordedRun], mode: str) -> list[RecordedRun]:
-    return [
-        replace(one, run=in_mode(one.run, mode)) if not one.run.mode else one for one in runs if mode in one.run.modes()
-    ]
 
 
 def _by_task(
@@ -199,11 +197,6 @@ def _cell(
     failed = sum(stored.state in ENDED_BADLY for stored in unfinished) + len(done) - len(held)
     cell = GroupRuns(tuple(held), tuple(curves), np.array(scores, np.float64), failed, tuple(kinds))
     return cell, unfinished, [one.stored for one in done]
-
-
-def _lacking(group: Group, task: str, metric: Metric, done: Sequence[StoredRun], cell: GroupRuns) -> list[str]:
-    missing = len(done) - len(cell.runs)
-    return [f"{group.name} on {task}: {missing} of {len(done)} runs do not have {metric.name}"] if missing else []
 
 
 def _raise_missing(group: Group, metric: Metric, mode: str, runs: Sequence[RecordedRun]) -> None:

@@ -158,14 +158,11 @@ def changed_conditions(request: Request, finished: Sequence[dict[str, list[Store
                 {run.env_kwargs for run in found[env]} - {""} for found in (finished[at], finished[request.baseline])
             ]
             if all(kwargs) and kwargs[0] != kwargs[1]:
-                said.append(f"{names} on {env}: different arguments of the environment ({_named(kwargs)})")
+                listed = " against ".join(", ".join(sorted(of_group)) for of_group in kwargs)
+                said.append(f"{names} on {env}: different arguments of the environment ({listed})")
         if differ := differences(runs[at], runs[request.baseline]):
             said.append(f"{names}: {'; '.join(differ)}. Scores cannot show what this changes: {ADVICE}")
     return said
-
-
-def _named(values: Sequence[set[str]]) -> str:
-    return " against ".join(", ".join(sorted(of_group)) for of_group in values)
 
 
 def _by_env(names: Mapping[tuple[str, str], str], runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:

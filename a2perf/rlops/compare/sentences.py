@@ -31,11 +31,14 @@ def summary(comparison: ComparedGroups) -> str:
     size = f"{len(runs)} runs on {environments} environment{'s' if environments != 1 else ''}"
     if not comparison.candidates:
         return f"{size}; nothing to compare with."
-    parts = [
-        f"{comparison.names[candidate.place]}: {sign_text(candidate)}"
-        + (f", gate {_verdict_text(candidate)}" if comparison.request.gate else "")
-        for candidate in comparison.candidates
-    ]
+    parts = []
+    for candidate in comparison.candidates:
+        text = f"{comparison.names[candidate.place]}: {sign_text(candidate)}"
+        if comparison.request.gate:
+            worst = ", ".join(item.env for item in candidate.judgements if item.verdict is candidate.verdict)
+            where = "every environment" if candidate.verdict is Verdict.PASS else worst or "all environments together"
+            text += f", gate {candidate.verdict.value} on {where}"
+        parts.append(text)
     return f"{'; '.join(parts)}. Baseline: {comparison.names[comparison.request.baseline or 0]}; {size}."
 
 
@@ -175,10 +178,3 @@ def method(comparison: ComparedGroups) -> list[tuple[str, str]]:
     if comparison.store:
         found.append(("Store", comparison.store))
     return found
-
-
-def _verdict_text(candidate: Candidate) -> str:
-    worst = [j.env for j in candidate.judgements if j.verdict is candidate.verdict]
-    if candidate.verdict is Verdict.PASS:
-        return "PASS on every environment"
-    return f"{candidate.verdict.value} on {', '.join(worst) or 'all environments together'}"

@@ -178,16 +178,16 @@ def _in_one_unit(
     """Returns the means in the one unit that suits all of them, named in the title; the average is the last row."""
     found = [values(cell) for panel in comparison.panels for cell in panel.cells]
     scale = row_scale([float(one.mean()) for one in found if one.size], unit)
-    rows = [(panel.name, *(_mean_and_std(values(cell), scale) for cell in panel.cells)) for panel in comparison.panels]
+
+    def mean_and_std(of: Values) -> str:
+        return written(float(of.mean()), scale, float(of.std())).text() if of.size else UNKNOWN
+
+    rows = [(panel.name, *(mean_and_std(values(cell)) for cell in panel.cells)) for panel in comparison.panels]
     if average is not None:
         rows.append(("average", *(average(at, scale) for at in range(len(comparison.names)))))
     # CSV files have no title, so the unit is in the head too
     heads = (f"environment (values in {scale.unit})", *comparison.names)
     return text_table(f"{title}, {scale.unit}", heads, rows)
-
-
-def _mean_and_std(values: Values, scale: Scale) -> str:
-    return written(float(values.mean()), scale, float(values.std())).text() if values.size else UNKNOWN
 
 
 def _score(panel: Panel, cell: GroupRuns) -> str:

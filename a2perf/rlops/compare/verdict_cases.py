@@ -5,7 +5,7 @@ from __future__ import annotations
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite
 from a2perf.metrics.bootstrap import Estimate
-from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
+from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.selection import Panel
 from a2perf.rlops.compare.sentences import reasons
 from a2perf.rlops.compare.tables import JudgementNumbers
@@ -33,26 +33,22 @@ def suites_of(groups: ComparedGroups, fail_on: str = "regression") -> list[Verdi
             f"fail_on={fail_on!r} is not valid{did_you_mean(str(fail_on), FAIL_ON)}",
             hint=f"use one of {', '.join(FAIL_ON)}",
         )
-    return [_suite(groups, candidate, fail_on) for candidate in groups.candidates]
-
-
-def _suite(groups: ComparedGroups, candidate: Candidate, fail_on: str) -> VerdictSuite:
-    name, baseline = groups.names[candidate.place], groups.names[groups.request.baseline or 0]
-    cases = [_case(*row, fail_on) for row in candidate.rows()]
-    if candidate.verdict not in {judgement.verdict for judgement in candidate.judgements}:
-        # a loss that only all environments together show must not look like success
-        message = f"all environments together: {candidate.verdict.value}"
-        text = "\n".join(reasons(candidate))
-        properties = {"verdict": candidate.verdict.value, "p_together": candidate.p_together}
-        outcome = _outcome(candidate.verdict, fail_on)
-        cases.append(VerdictCase("overall", outcome, candidate.verdict.value, message, text, properties))
-    return VerdictSuite(
-        f"{name} against {baseline}",
-        tuple(cases),
-        {"candidate": name, "baseline": baseline, "verdict": candidate.verdict.value,
-         "confidence": groups.request.confidence},
-        groups.made_at,
-    )  # fmt: skip
+    suites = []
+    baseline = groups.names[groups.request.baseline or 0]
+    for candidate in groups.candidates:
+        name, verdict = groups.names[candidate.place], candidate.verdict.value
+        cases = [_case(*row, fail_on) for row in candidate.rows()]
+        if candidate.verdict not in {judgement.verdict for judgement in candidate.judgements}:
+            # a loss that only all environments together show must not look like success
+            outcome, text = _outcome(candidate.verdict, fail_on), "\n".join(reasons(candidate))
+            properties = {"verdict": verdict, "p_together": candidate.p_together}
+            message = f"all environments together: {verdict}"
+            cases.append(VerdictCase("overall", outcome, verdict, message, text, properties))
+        about = {
+            "candidate": name, "baseline": baseline, "verdict": verdict, "confidence": groups.request.confidence
+        }  # fmt: skip
+        suites.append(VerdictSuite(f"{name} against {baseline}", tuple(cases), about, groups.made_at))
+    return suites
 
 
 def _case(panel: Panel, judgement: Judgement, improvement: Estimate | None, fail_on: str) -> VerdictCase:

@@ -32,19 +32,28 @@ def output_stem(given: str) -> Path:
     return stem
 
 
-def write(
-    comparison: ComparedGroups,
-    stem: Path,
-    *,
-    with_figures: bool = True,
-    with_page: bool = True,
-) -> list[Path]:
+def write(comparison: ComparedGroups, stem: Path, *, with_figures: bool = True, with_page: bool = True) -> list[Path]:
     """Writes a comparison and returns the files, the record first.
 
     Raises:
         UserError: a file cannot be written.
     """
-    files = _contents(comparison, with_figures=with_figures, with_page=with_page)
+    files: dict[str, bytes | str] = {}  # by what follows the stem in its name
+    steps = figures.lines_of(comparison) if with_figures else []
+    times = figures.lines_of(comparison, time=True) if with_figures else []
+    for suffix, lines, in_time in (("", steps, False), ("-time", times, True)):
+        if any(line is not None for row in lines for line in row):
+            drawn = pictures(partial(figures.grid, comparison, lines, time=in_time))
+            files |= {f"{suffix}.{kind}": picture for kind, picture in drawn.items()}
+    scores, energy, runtimes = score_table(comparison), energy_table(comparison), runtime_table(comparison)
+    verdicts = [verdict_table(comparison, candidate) for candidate in comparison.candidates]
+    tables = [*verdicts, scores, *([energy] if energy is not None else [])]
+    files[".md"] = "\n".join(f"## {markdown_text(table.caption)}\n\n{to_markdown(table)}" for table in tables)
+    files[".csv"] = to_csv(scores)
+    files["_runtimes.md"], files["_runtimes.csv"] = to_markdown(runtimes), to_csv(runtimes)
+    files["_comment.md"] = comment(comparison)
+    if with_page:
+        files[".html"] = to_page(comparison, steps, times)
     record = stem.with_name(f"{stem.name}.json")
     written = [record]
     try:
@@ -56,32 +65,3 @@ def write(
     except OSError as error:
         raise UserError(f"{stem} cannot be written: {error.strerror}", hint="give --output-filename") from error
     return written
-
-
-def _contents(
-    comparison: ComparedGroups,
-    *,
-    with_figures: bool,
-    with_page: bool,
-) -> dict[str, bytes | str]:
-    """Returns the content of each file but the record, by what follows the stem in its name."""
-    files: dict[str, bytes | str] = {}
-    steps = figures.lines_of(comparison) if with_figures else []
-    times = figures.lines_of(comparison, time=True) if with_figures else []
-    for suffix, lines, in_time in (("", steps, False), ("-time", times, True)):
-        if any(line is not None for row in lines for line in row):
-            drawn = pictures(partial(figures.grid, comparison, lines, time=in_time))
-            files |= {f"{suffix}.{kind}": content for kind, content in drawn.items()}
-    scores = score_table(comparison)
-    verdicts = [verdict_table(comparison, candidate) for candidate in comparison.candidates]
-    energy = energy_table(comparison)
-    tables = [*verdicts, scores, *([energy] if energy is not None else [])]
-    parts = [f"## {markdown_text(table.caption)}\n\n{to_markdown(table)}" for table in tables]
-    files[".md"] = "\n".join(parts)
-    files[".csv"] = to_csv(scores)
-    runtimes = runtime_table(comparison)
-    files["_runtimes.md"], files["_runtimes.csv"] = to_markdown(runtimes), to_csv(runtimes)
-    files["_comment.md"] = comment(comparison)
-    if with_page:
-        files[".html"] = to_page(comparison, steps, times)
-    return files
