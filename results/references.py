@@ -30,8 +30,7 @@ import msgspec
 import numpy as np
 from protocol_v2 import PROTOCOL, TASKS, TaskSource, Trivials
 
-from a2perf.domains.fingerprint import stored_fingerprint
-from a2perf.domains.registry import get_domain
+from a2perf.domains.registry import get_domain, stored_fingerprint
 from a2perf.domains.tfa.suite_gym import make_environment
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import mean_interval

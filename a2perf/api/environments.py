@@ -212,7 +212,8 @@ def make(task: str | TaskInfo, *, render_mode: str | None = None, **kwargs: Any)
     found = find_task(task)
     settings = {name: kwargs.pop(name) for name in _OF_GYMNASIUM if name in kwargs}
     drawn = {} if render_mode is None else {"render_mode": render_mode}
-    return make_environment(found.env_id, {**found.kwargs, **drawn, **kwargs}, **settings)
+    env: gymnasium.Env[Any, Any] = make_environment(found.env_id, {**found.kwargs, **drawn, **kwargs}, **settings)
+    return env
 
 
 def make_vec(
@@ -244,7 +245,7 @@ def make_vec(
         >>> envs.close()
     """
     from a2perf.api.arguments import whole_number
-    from a2perf.domains.tfa.suite_gym import make_vector_environment
+    from a2perf.domains.tfa.suite_gym import make_environment
 
     found = find_task(task)
     mode = getattr(vectorization_mode, "value", vectorization_mode)  # a member of Gymnasium's enum, or its name
@@ -260,9 +261,10 @@ def make_vec(
     if mode == "async":
         # other ways to start a process import the caller's script again, which needs a __main__ guard there
         settings["vector_kwargs"] = {"context": "fork", **(settings.get("vector_kwargs") or {})}
-    return make_vector_environment(
+    envs: gymnasium.vector.VectorEnv[Any, Any, Any] = make_environment(
         found.env_id, {**found.kwargs, **kwargs}, num_envs=count, vectorization_mode=mode, **settings
     )
+    return envs
 
 
 def _of_task(owner: Domain, task: Task) -> TaskInfo:

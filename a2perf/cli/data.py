@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
+from a2perf import assets
+from a2perf.assets import Asset
 from a2perf.cli.extensible import ExtensibleGroup, refuse_removed
-from a2perf.domains.data_files import fetch_missing, find_assets, list_files
 from a2perf.domains.registry import domains
+from a2perf.errors import AssetUnavailable, ConfigError, did_you_mean
 from a2perf.submission.options import normalised
 
 
@@ -55,14 +59,14 @@ def data() -> None:
 @click.option("--quiet", is_flag=True, help="Print nothing if all files are present.")
 def fetch(names: tuple[str, ...], quiet: bool) -> int:
     """Fetch the files of domains, or single files; without arguments, all files."""
-    fetched = fetch_missing(
-        names,
-        started=lambda count: click.echo(f"fetching {count} files"),
-        progress=lambda asset, path: click.echo(f"  {asset.name}"),
-    )
-    if not fetched and not quiet:
-        click.echo(f"all {len(find_assets(names))} files are present")
-    for terms in dict.fromkeys(asset.licence for asset in fetched):
+    chosen = _chosen(names)
+    missing = [asset for asset in chosen if assets.locate(asset) is None]
+    if missing:
+        click.echo(f"fetching {len(missing)} files")
+        assets.fetch_all(missing, progress=lambda asset, path: click.echo(f"  {asset.name}"))
+    elif not quiet:
+        click.echo(f"all {len(chosen)} files are present")
+    for terms in dict.fromkeys(asset.licence for asset in missing):
         click.echo(f"terms: {terms}")
     return 0
 
@@ -72,12 +76,45 @@ def fetch(names: tuple[str, ...], quiet: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print records as JSON.")
 def list_command(names: tuple[str, ...], as_json: bool) -> int:
     """List data files with their state, content and licence; --json adds their paths."""
-    rows = list_files(names)
+    rows = [_state(asset) for asset in _chosen(names)]
     if as_json:
-        click.echo(json.dumps([row.as_json() for row in rows], indent=2))
+        click.echo(json.dumps(rows, indent=2))
         return 0
-    width = max((len(row.asset.name) for row in rows), default=0)
-    for asset, path, problem in rows:
-        state = "here" if path else "WRONG CHECKSUM" if problem else "not here"
-        click.echo(f"{asset.name:<{width}}  {state:<8}  {asset.summary} [{asset.licence}]")
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        state = "here" if row["path"] else "WRONG CHECKSUM" if row["problem"] else "not here"
+        click.echo(f"{row['name']:<{width}}  {state:<8}  {row['summary']} [{row['licence']}]")
     return 0
+
+
+def _chosen(names: Sequence[str]) -> list[Asset]:
+    """Returns the files of domains or single files, or all files, in the order of the domains.
+
+    Raises:
+        ConfigError: a name is neither a domain nor a file.
+    """
+    every = {asset.name: (domain.name, asset) for domain in domains().values() for asset in domain.assets}
+    for name in names:
+        if name not in every and name not in domains():
+            raise ConfigError(
+                f"{name!r} is neither a domain nor a file{did_you_mean(name, [*domains(), *every])}",
+                hint="`a2perf data list` shows every file",
+            )
+    return [asset for owner, asset in every.values() if not names or owner in names or asset.name in names]
+
+
+def _state(asset: Asset) -> dict[str, Any]:
+    """Returns a file with its path if it is here, and the problem if the file in the data folder cannot be used."""
+    path, problem = None, None
+    try:
+        path = assets.locate(asset)
+    except AssetUnavailable as error:
+        problem = error.message
+    return {
+        "name": asset.name,
+        "path": str(path) if path else None,
+        "problem": problem,
+        "sha256": asset.sha256,
+        "licence": asset.licence,
+        "summary": asset.summary,
+    }

@@ -16,8 +16,7 @@ import click
 import numpy as np
 
 from a2perf.domains import task_title
-from a2perf.domains.demonstration import DemonstrationRun
-from a2perf.domains.registry import domains, load_attribute, packaged_gin_file
+from a2perf.domains.registry import DemonstrationRun, domains, load_attribute, packaged_gin_file
 from a2perf.errors import UserError, command_line, install_hint
 from a2perf.report.numbers_text import rounded
 from a2perf.runs import Run, read_runs

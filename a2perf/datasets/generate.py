@@ -18,7 +18,7 @@ from a2perf.datasets.records import NO_TRAINING, DatasetRecord, PolicyRecord
 from a2perf.datasets.rollout_worker import episodes_path
 from a2perf.datasets.skill_levels import SkillLevels
 from a2perf.datasets.space_json import to_json
-from a2perf.domains.fingerprint import stored_fingerprint
+from a2perf.domains.registry import stored_fingerprint
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError
 from a2perf.runs.dataset_notes import Energy

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -102,6 +103,27 @@ class HeldOutTask:
     env_id: str
     kwargs: Mapping[str, Any]
     told: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DemonstrationRun:
+    """One command of ``a2perf demo``, as a domain declares it (``Domain.demonstration``).
+
+    Attributes:
+        folder: of the run, below the demonstration's folder.
+        gin_file: name of a packaged gin file below the domain's.
+        first_number_s: approximate time to the first number, s; quick runs come first.
+        progress: a file of the run; its new lines are shown during the run. Empty for none.
+    """
+
+    title: str
+    folder: str
+    submission: str
+    gin_file: str
+    bindings: tuple[str, ...] = ()
+    participant_args: str = ""
+    first_number_s: float = 0.0
+    progress: str = ""
 
 
 @dataclass(frozen=True)
@@ -339,6 +361,27 @@ def find_task(name: str) -> tuple[Domain, Task]:
         f"{name!r} is not a task of any domain{did_you_mean(name, [task.name for _, task in known])}",
         hint=hint_for(name, "choose a task from `a2perf envs list`"),
     )
+
+
+def stored_fingerprint(env_id: str) -> str | None:
+    """Returns the recorded hash of an id, or None if none is shipped; reads one small file.
+
+    It is of the spaces of the id and of short traces; ``tests/fingerprints`` computes and compares them. A change that
+    alters an environment needs a new version of it. A bundle records the hash of its environment.
+    """
+    domain, environment = find_environment(env_id)
+    recorded = recorded_fingerprints(domain.name).get(environment.id)
+    return None if recorded is None else str(recorded["sha256"])
+
+
+def recorded_fingerprints(domain: str) -> Mapping[str, Any]:
+    """Returns the recorded fingerprints of a domain by id; empty if none are shipped."""
+    try:
+        text = (get_domain(domain).home / "data" / "fingerprints.json").read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    recorded: Mapping[str, Any] = json.loads(text)
+    return recorded
 
 
 def register_environments() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from a2perf.domains.registry import Domain, all_environments, domains
+from a2perf.domains.registry import Environment, Task, all_environments, domains
 
 _ENVIRONMENT_ID = re.compile(r"-v\d+$")
 _HELD_OUT = re.compile(r"held_out_(\d+)_(.+)")
@@ -30,21 +30,14 @@ def task_title(domain: str, task: str) -> str:
     """
     if task == _ALL_TASKS:
         return "All tasks"
-    known = domains().get(domain)
-    if known is not None and (title := _registered_title(known, task)):
-        return title
-    return _readable(task)
+    record = _record(domain, task)
+    return (record.title if record is not None else "") or _readable(task)
 
 
 def task_summary(domain: str, task: str) -> str:
     """Returns the one-line description of a task or environment, or "" if it has none."""
-    known = domains().get(domain)
-    if known is None:
-        return ""
-    for record in known.tasks:
-        if record.name == task:
-            return record.summary
-    return next((one.summary for one in known.environments if task in (one.id, *one.aliases)), "")
+    record = _record(domain, task)
+    return record.summary if record is not None else ""
 
 
 def view_title(domain: str, view: str) -> str:
@@ -66,11 +59,12 @@ def environment_title(env_id: str) -> str:
     return found[1].title or env_id if found is not None else env_id
 
 
-def _registered_title(domain: Domain, task: str) -> str:
-    for record in domain.tasks:
-        if record.name == task:
-            return record.title
-    return next((one.title for one in domain.environments if task in (one.id, *one.aliases)), "")
+def _record(domain: str, task: str) -> Task | Environment | None:
+    known = domains().get(domain)
+    if known is None:
+        return None
+    of_name = (one for one in known.tasks if one.name == task)
+    return next(of_name, None) or next((one for one in known.environments if task in (one.id, *one.aliases)), None)
 
 
 def _readable(name: str) -> str:

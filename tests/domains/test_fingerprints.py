@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from a2perf import assets, domains
-from a2perf.domains.fingerprint import recorded_fingerprints, stored_fingerprint
+from a2perf.domains.registry import recorded_fingerprints, stored_fingerprint
 from a2perf.errors import UserError
 from tests.fingerprints.computed import environment_fingerprint
 

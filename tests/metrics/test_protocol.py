@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import a2perf
-from a2perf.domains.fingerprint import stored_fingerprint
-from a2perf.domains.registry import all_environments, get_domain
+from a2perf.domains.registry import all_environments, get_domain, stored_fingerprint
 from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
 from a2perf.runs.pack import unpack

@@ -16,7 +16,6 @@ from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 if TYPE_CHECKING:
     from a2perf.domains.circuit_training.placement_cost import PlacementCost as PlacementCost
 
-_ENTRY_POINT = "a2perf.domains.circuit_training.environment:create_circuit_environment"
 _REPOSITORY = "TILOS-AI-Institute/MacroPlacement"
 _COMMIT = "20eddb6"
 _FOLDER = "Flows/NanGate45/ariane133/netlist"
@@ -47,73 +46,66 @@ def _generated(name: str, title: str, **kwargs: Any) -> Task:
 
 
 # Other sizes, densities and wirings than the design to train on, and seeds that no search over small seeds reaches.
-_HELD_OUT = (
+_HELD_OUT = tuple(
     _generated(
-        "generated_held_out_1",
-        "Held-out 1, 20 macros",
-        num_macros=20,
-        seed=810_001,
-        utilization=0.55,
-        rent_exponent=0.55,
-    ),
-    _generated(
-        "generated_held_out_2",
-        "Held-out 2, 40 macros",
-        num_macros=40,
-        seed=810_002,
-        utilization=0.65,
-        rent_exponent=0.6,
-    ),
-    _generated(
-        "generated_held_out_3", "Held-out 3, 60 macros", num_macros=60, seed=810_003, utilization=0.6, rent_exponent=0.7
-    ),
-    _generated(
-        "generated_held_out_4",
-        "Held-out 4, 100 macros",
-        num_macros=100,
-        seed=810_004,
-        utilization=0.65,
-        rent_exponent=0.65,
-    ),
+        f"generated_held_out_{number}",
+        f"Held-out {number}, {macros} macros",
+        num_macros=macros,
+        seed=810_000 + number,
+        utilization=utilization,
+        rent_exponent=rent_exponent,
+    )
+    for number, macros, utilization, rent_exponent in (
+        (1, 20, 0.55, 0.55),
+        (2, 40, 0.65, 0.6),
+        (3, 60, 0.6, 0.7),
+        (4, 100, 0.65, 0.65),
+    )
 )
 
+
+def _environment(variant: str, design: str, title: str, summary: str, steps: int, *data_files: Asset) -> Environment:
+    return Environment(
+        id=f"CircuitTraining-{variant}-v0",
+        entry_point="a2perf.domains.circuit_training.environment:create_circuit_environment",
+        kwargs={"design": design},
+        title=title,
+        summary=summary,
+        assets=tuple(asset.name for asset in data_files),
+        ranking=design,
+        max_episode_steps=steps,
+    )
+
+
 _ENVIRONMENTS = (
-    Environment(
-        id="CircuitTraining-ToyMacro-v0",
-        entry_point=_ENTRY_POINT,
-        kwargs={"design": "toy_macro_stdcell"},
-        title="Toy circuit",
-        summary="place two macros between standard cells; learned in seconds",
-        ranking="toy_macro_stdcell",
-        max_episode_steps=2,
+    _environment(
+        "ToyMacro",
+        "toy_macro_stdcell",
+        "Toy circuit",
+        "place two macros between standard cells; learned in seconds",
+        2,
     ),
-    Environment(
-        id="CircuitTraining-Ariane-v0",
-        entry_point=_ENTRY_POINT,
-        kwargs={"design": "ariane"},
-        title="Ariane",
-        summary="place the 133 macros of the Ariane-133 processor in NanGate45 (netlist fetched on first use)",
-        assets=tuple(asset.name for asset in ARIANE.values()),
-        ranking="ariane",
-        max_episode_steps=133,
+    _environment(
+        "Ariane",
+        "ariane",
+        "Ariane",
+        "place the 133 macros of the Ariane-133 processor in NanGate45 (netlist fetched on first use)",
+        133,
+        *ARIANE.values(),
     ),
-    Environment(
-        id="CircuitTraining-ArianeTwin-v0",
-        entry_point=_ENTRY_POINT,
-        kwargs={"design": "ariane_twin"},
-        title="Ariane twin",
-        summary="place the 133 macros of a generated design with Ariane's statistics (no data file)",
-        ranking="ariane_twin",
-        max_episode_steps=133,
+    _environment(
+        "ArianeTwin",
+        "ariane_twin",
+        "Ariane twin",
+        "place the 133 macros of a generated design with Ariane's statistics (no data file)",
+        133,
     ),
-    Environment(
-        id="CircuitTraining-Generated-v0",
-        entry_point=_ENTRY_POINT,
-        kwargs={"design": "generated"},
-        title="Generated design",
-        summary="place the macros of a design generated from num_macros, seed, utilization and rent_exponent",
-        ranking="generated",
-        max_episode_steps=40,
+    _environment(
+        "Generated",
+        "generated",
+        "Generated design",
+        "place the macros of a design generated from num_macros, seed, utilization and rent_exponent",
+        40,
     ),
 )
 

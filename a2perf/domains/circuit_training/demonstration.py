@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from a2perf import assets
 from a2perf.domains.circuit_training import ARIANE
-from a2perf.domains.demonstration import DemonstrationRun
+from a2perf.domains.registry import DemonstrationRun
 
 _PLACERS = {"random": "minimal", "greedy": "greedy_placer"}
 _SIZE = ("Submission.num_inference_steps = 20", "Submission.num_inference_episodes = 2")

@@ -7,8 +7,8 @@ import importlib.util
 import click
 
 from a2perf import assets
-from a2perf.domains.demonstration import DemonstrationRun
 from a2perf.domains.quadruped_locomotion import ASSETS, MUJOCO_HINT
+from a2perf.domains.registry import DemonstrationRun
 from a2perf.errors import AssetUnavailable, MissingDependency
 
 TASK = "synthetic_trot_v1"

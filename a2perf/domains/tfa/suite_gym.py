@@ -8,14 +8,13 @@ nor a domain. ``load`` and ``wrap_env`` always make a TF-Agents environment; ``c
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gin
@@ -247,55 +246,29 @@ def _without_time_limit(env_id: str, env_kwargs: dict[str, Any]) -> tuple[gymnas
         raise MissingDependency(f"{env_id} needs a package that is not installed: {error}") from error
 
 
-def make_environment(env_id: str, env_kwargs: dict[str, Any], **of_gymnasium: Any) -> gymnasium.Env[Any, Any]:
-    """Makes a registered environment, with errors that name the fix.
+def make_environment(env_id: str, env_kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
+    """Makes a registered environment, or a vector environment of several copies, with errors that name the fix.
 
     Args:
         env_id: a registered id or alias.
-        env_kwargs: arguments of the environment.
-        **of_gymnasium: further arguments of ``gymnasium.make``.
+        env_kwargs: arguments of the environment, or of each copy.
+        **of_gymnasium: further arguments of ``gymnasium.make``; with ``num_envs``, of ``gymnasium.make_vec``.
 
     Raises:
         ConfigError: unknown id, or an argument that the environment does not take.
-        MissingDependency: the domain's extra is not installed.
+        MissingDependency: the domain's extra is not installed; the hint is the command that installs it.
     """
-    with _explained(env_id, env_kwargs) as gym:
-        env: gymnasium.Env[Any, Any] = gym.make(env_id, **of_gymnasium, **env_kwargs)
-    return env
-
-
-def make_vector_environment(
-    env_id: str, env_kwargs: dict[str, Any], **of_gymnasium: Any
-) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-    """Makes several copies of a registered environment, with errors that name the fix.
-
-    Args:
-        env_id: a registered id or alias.
-        env_kwargs: arguments of each copy.
-        **of_gymnasium: further arguments of ``gymnasium.make_vec``.
-
-    Raises:
-        ConfigError: unknown id, or an argument that the environment does not take.
-        MissingDependency: the domain's extra is not installed.
-    """
-    with _explained(env_id, env_kwargs) as gym:
-        env: gymnasium.vector.VectorEnv[Any, Any, Any] = gym.make_vec(env_id, **of_gymnasium, **env_kwargs)
-    return env
-
-
-@contextlib.contextmanager
-def _explained(env_id: str, env_kwargs: Mapping[str, Any]) -> Iterator[Any]:
-    """Yields Gymnasium with the ids registered; a missing package is reported with the command that installs it."""
     domain, environment = find_environment(env_id)
     import gymnasium
 
     register_environments()
+    make: Callable[..., Any] = gymnasium.make_vec if "num_envs" in of_gymnasium else gymnasium.make
     try:
         _check_arguments(env_id, load_attribute(environment.entry_point), env_kwargs)
         with warnings.catch_warnings():
             # records and protocols name older versions on purpose
             warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
-            yield gymnasium
+            return make(env_id, **of_gymnasium, **env_kwargs)
     except ModuleNotFoundError as error:
         top = None if error.name is None else error.name.split(".")[0]
         if top is not None and top not in (*domain.requires, *environment.requires):

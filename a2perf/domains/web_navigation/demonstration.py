@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from a2perf.domains.demonstration import DemonstrationRun
+from a2perf.domains.registry import DemonstrationRun
 
 TASK = "difficulty_level_2_num_websites_5"
 _READERS = {"random": "minimal", "scripted": "web_solver"}

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains.fingerprint import stored_fingerprint
-from a2perf.domains.registry import find_environment, get_domain
+from a2perf.domains.registry import find_environment, get_domain, stored_fingerprint
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.experiments.protocol_plan import trains

@@ -15,8 +15,7 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import BenchmarkMode
-from a2perf.domains.fingerprint import stored_fingerprint
-from a2perf.domains.registry import HeldOutTask, find_environment, get_domain
+from a2perf.domains.registry import HeldOutTask, find_environment, get_domain, stored_fingerprint
 from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState, TaskView
 from a2perf.runs.bundle import given_resources

@@ -14,8 +14,8 @@ import a2perf
 from a2perf.cli.check import check
 from a2perf.cli.competition import competition as command
 from a2perf.cli.init import init
-from a2perf.domains.fingerprint import stored_fingerprint
 from a2perf.domains.moved import hint_for
+from a2perf.domains.registry import stored_fingerprint
 from a2perf.errors import ConfigError
 from a2perf.metrics.claims import exact_verdict
 from a2perf.plugins import install_line
