@@ -35,6 +35,7 @@ from a2perf.runs.tracking_record import (
     TrackingReport,
 )
 from a2perf.storage import write_record
+from tests.metrics import made_bundles
 
 
 class RunMaker:
@@ -45,40 +46,23 @@ class RunMaker:
 
     def manifest(self, root: str, mode: str, **changes: Any) -> Manifest:
         """Returns a manifest of a finished run, with changes."""
+        attempt = Attempt(
+            started_at="2026-03-01T10:00:00.000+00:00", finished_at="2026-03-01T10:00:41.500+00:00", host="node",
+            pid=10, boot_id="b", outcome="returned",
+        )  # fmt: skip
+        submission = SubmissionIdentity(
+            name=root, path=f"examples/{root}", sha256="ab" * 32, git_commit="c0ffee" + "0" * 34, git_dirty=False
+        )
         fields: dict[str, Any] = {
-            "a2perf_version": "1.0.0",
-            "mode": mode,
-            "domain": "quadruped_locomotion",
-            "task": "dog_pace",
-            "env_id": "QuadrupedLocomotion-DogPace-v0",
-            "env_kwargs": {"mode": "test"},
-            "env_fingerprint": "3f" * 32,
-            "submission": SubmissionIdentity(
-                name=root, path=f"examples/{root}", sha256="ab" * 32, git_commit="c0ffee" + "0" * 34, git_dirty=False
-            ),
-            "root_seed": 7,
+            "task": "dog_pace", "env_id": "QuadrupedLocomotion-DogPace-v0", "env_kwargs": {"mode": "test"},
+            "env_fingerprint": "3f" * 32, "submission": submission, "config_sha256": "cd" * 32, "attempts": [attempt],
             "seeds": {"participant": 11, "latency": 12, "evaluation": "root seed"},
-            "participant_args": {"policy": "dog_pace"},
-            "config_sha256": "cd" * 32,
-            "state": RunState.FINISHED,
-            "attempts": [
-                Attempt(
-                    started_at="2026-03-01T10:00:00.000+00:00",
-                    finished_at="2026-03-01T10:00:41.500+00:00",
-                    host="node",
-                    pid=10,
-                    boot_id="b",
-                    outcome="returned",
-                )
-            ],
+            "participant_args": {"policy": "dog_pace"}, "exit_code": 0, "exit_reason": "returned",
             "sandbox": SandboxRecord(level="process", guarantees=["session", "rlimits"]),
-            "exit_code": 0,
-            "exit_reason": "returned",
             "host": {"cpu_model": "Xeon", "cores": 2, "memory_bytes": 8 * 2**30},
-            "python": {"version": "3.11.9", "implementation": "CPython"},
-            "timings_s": {"attempt": 41.5},
-        }
-        manifest = Manifest(**{**fields, **changes})
+            "python": {"version": "3.11.9", "implementation": "CPython"}, "timings_s": {"attempt": 41.5},
+        }  # fmt: skip
+        manifest = made_bundles.manifest(mode, 7, **{**fields, **changes})
         write_record(self.top / root / mode / "manifest.json", manifest)
         return manifest
 

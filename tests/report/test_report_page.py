@@ -17,6 +17,7 @@ pytest.importorskip("selenium")
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 
 from tests.accessibility import problems
 from tests.report.browser import Browser
@@ -30,14 +31,15 @@ def page(rivals_report: Path) -> Path:
     return rivals_report
 
 
-def _chart(browser: Browser, title: str) -> str:
-    """Returns the id prefix of the chart with a title."""
-    found = browser.run(
+def _chart(browser: Browser, page: Path, title: str) -> tuple[str, WebElement]:
+    """Opens the page; returns the id prefix of the chart with a title, and its element."""
+    browser.open(page)
+    prefix = browser.run(
         "return [...document.querySelectorAll('figure.chart')]"
         ".find(f => f.querySelector('.chart-title').textContent === arguments[0]).dataset.prefix",
         title,
     )
-    return str(found)
+    return str(prefix), browser.driver.find_element(By.ID, f"{prefix}-chart")
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -67,9 +69,7 @@ def test_nine_algorithms_fit_a_screen_and_scroll_inside_their_box_on_a_phone(bro
 
 
 def test_a_box_hides_an_algorithm_with_its_runs_and_brings_it_back(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    prefix = _chart(browser, "Learning curve against steps")
-    figure = browser.driver.find_element(By.ID, f"{prefix}-chart")
+    prefix, figure = _chart(browser, page, "Learning curve against steps")
     visible = (
         "return [...document.querySelectorAll(`[id^='${arguments[0]}v0-s0-']`)]"
         ".map(e => e.getBoundingClientRect().width > 0)"
@@ -88,9 +88,7 @@ def test_a_box_hides_an_algorithm_with_its_runs_and_brings_it_back(browser: Brow
 
 
 def test_a_single_run_can_be_hidden(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    prefix = _chart(browser, "Learning curve against steps")
-    figure = browser.driver.find_element(By.ID, f"{prefix}-chart")
+    prefix, figure = _chart(browser, page, "Learning curve against steps")
     figure.find_element(By.CSS_SELECTOR, ".controls summary").click()
     box = figure.find_element(By.CSS_SELECTOR, "details input[data-series='s1-r0-']")
     assert box.accessible_name == "random & <b>free</b>, seed 1"
@@ -103,8 +101,7 @@ def test_a_single_run_can_be_hidden(browser: Browser, page: Path) -> None:
 
 
 def test_pointing_at_a_line_reads_its_value_out(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    prefix = _chart(browser, "Learning curve against steps")
+    prefix, _ = _chart(browser, page, "Learning curve against steps")
     data = json.loads(browser.run("return document.querySelector(`#${arguments[0]}-chart .data`).textContent", prefix))
     (series,) = [entry for entry in data["series"] if entry["key"] == "s2-"]
     x, y = series["points"][30][:2]
@@ -131,10 +128,8 @@ def test_pointing_at_a_line_reads_its_value_out(browser: Browser, page: Path) ->
 
 
 def test_the_arrow_keys_read_values_out(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    prefix = _chart(browser, "Returns of rollouts")
-    plot = browser.driver.find_element(By.CSS_SELECTOR, f"#{prefix}-chart .plot")
-    readout = browser.driver.find_element(By.CSS_SELECTOR, f"#{prefix}-chart .readout")
+    _, figure = _chart(browser, page, "Returns of rollouts")
+    plot, readout = (figure.find_element(By.CLASS_NAME, name) for name in ("plot", "readout"))
     browser.run("arguments[0].focus()", plot)
     plot.send_keys(Keys.ARROW_RIGHT)
     assert readout.text.startswith("ppo: return ")
@@ -146,9 +141,7 @@ def test_the_arrow_keys_read_values_out(browser: Browser, page: Path) -> None:
 
 
 def test_the_scale_is_switched(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    prefix = _chart(browser, "Decision latency (infer_once)")
-    figure = browser.driver.find_element(By.ID, f"{prefix}-chart")
+    _, figure = _chart(browser, page, "Decision latency (infer_once)")
     (button,) = [b for b in figure.find_elements(By.TAG_NAME, "button") if b.text == "Linear scale"]
     first, second = figure.find_elements(By.CLASS_NAME, "view")
     assert (first.is_displayed(), second.is_displayed()) == (True, False)
@@ -160,9 +153,7 @@ def test_the_scale_is_switched(browser: Browser, page: Path) -> None:
 
 def test_a_chart_is_saved_as_a_document_of_its_own(browser: Browser, page: Path, tmp_path: Path) -> None:
     browser.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=False)
-    browser.open(page)
-    prefix = _chart(browser, "Returns of rollouts")
-    figure = browser.driver.find_element(By.ID, f"{prefix}-chart")
+    _, figure = _chart(browser, page, "Returns of rollouts")
     figure.find_element(By.CSS_SELECTOR, ".files > summary").click()
     (button,) = [b for b in figure.find_elements(By.TAG_NAME, "button") if b.text == "Save as SVG"]
     button.click()

@@ -151,14 +151,6 @@ def test_an_entry_without_an_evaluation_stands_beside_the_others(field: Field, t
     assert board.rows[1].entry.not_ranked == ["no episode of a finished evaluation"]
 
 
-def test_the_default_order_is_that_of_the_score(field: Field, tmp_path: Path) -> None:
-    for level in (10.0, 14.0, 12.0):
-        field.entry(f"level_{level:g}", level, train=False)
-    (board,) = _boards(field, tmp_path)
-    assert [row.entry.name for row in board.rows] == ["level_14", "level_12", "level_10"]
-    assert [(row.best, row.worst) for row in board.rows] == [(1, 1), (2, 2), (3, 3)]
-
-
 def test_the_open_track_also_holds_those_that_kept_a_budget(field: Field, tmp_path: Path) -> None:
     def entry(name: str, track: str, value: float) -> Entry:
         return Entry(
