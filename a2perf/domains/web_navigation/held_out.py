@@ -24,8 +24,8 @@ def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
     for number in range(count):
         level = LEVELS[number % len(LEVELS)]
         kwargs = {"designs": _drawn((level,), seed + number, WEBSITES), "num_websites": WEBSITES}
-        told = {"difficulty": level, "num_websites": WEBSITES}
-        tasks.append(HeldOutTask(f"held_out_{number + 1}_level_{level}", "WebNavigation-v0", kwargs, told))
+        public = {"difficulty": level, "num_websites": WEBSITES}
+        tasks.append(HeldOutTask(f"held_out_{number + 1}_level_{level}", "WebNavigation-v0", kwargs, public))
     return tasks
 
 
