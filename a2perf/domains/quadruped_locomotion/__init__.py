@@ -6,6 +6,7 @@ This file only describes the domain: its ids, tasks and data files. Importing it
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from a2perf.assets import Asset, SourceArchiveMember
@@ -24,8 +25,6 @@ _CHECKSUMS = {
     "policies/dog_trot.zip": "e130d1393079a7d4bea426e1326cabf5c6f09fa35a3c750579315dfa975238e5",
     "policies/dog_spin.zip": "763f4cc7bc379199702a24ac40d1dc212265ae3830a0d26e6698e6dc1142bbb7",
 }
-_ENTRY_POINT = "a2perf.domains.quadruped_locomotion.environment:build_imitation_env"
-_VECTOR_ENTRY_POINT = "a2perf.domains.quadruped_locomotion.vector:make_vector_env"
 _LONGEST_EPISODE = 600  # control steps; rules.py defines the shorter ones of a training run
 _GAITS = ("pace", "trot", "spin")
 _EXTRA = "quadruped-locomotion"
@@ -55,19 +54,22 @@ def _asset(member: str) -> Asset:
 
 ASSETS: dict[str, Asset] = {member: _asset(member) for member in _CHECKSUMS}
 
+_in_pybullet = functools.partial(
+    Environment,
+    entry_point="a2perf.domains.quadruped_locomotion.environment:build_imitation_env",
+    requires=("pybullet",),
+    install=_BULLET_INSTALL,
+    ranking="pybullet",
+    vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_vector_env",
+    max_episode_steps=_LONGEST_EPISODE,
+)
 _DOG = tuple(
-    Environment(
+    _in_pybullet(
         id=f"QuadrupedLocomotion-Dog{gait.capitalize()}-v0",
-        entry_point=_ENTRY_POINT,
         kwargs={"clip": f"dog_{gait}"},
         title=f"Dog, {gait}",
         summary=f"imitate a dog's {gait} from motion capture (PyBullet)",
         assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
-        requires=("pybullet",),
-        install=_BULLET_INSTALL,
-        ranking="pybullet",
-        vector_entry_point=_VECTOR_ENTRY_POINT,
-        max_episode_steps=_LONGEST_EPISODE,
     )
     for gait in _GAITS
 )
@@ -80,17 +82,11 @@ def _generated(gait: str, family: str, version: int) -> Environment:
     """Returns an environment of a generated gait; version 0 pays a robot that stands still about half of an expert."""
     drawn = " with random speed, heading and rhythm" if family == "varied" else ""
     pays = ", paid for progress" if version else "; standing still pays too"
-    return Environment(
+    return _in_pybullet(
         id=f"QuadrupedLocomotion-{family.capitalize()}{gait.capitalize()}-v{version}",
-        entry_point=_ENTRY_POINT,
         kwargs={"clip": f"{family}_{gait}", **({"paid_progress": True} if version else {})},
         title=f"{family.capitalize()} {gait}" + (f", v{version}" if version else ""),
         summary=f"imitate a generated {_PHRASES.get(gait, gait)}{drawn}{pays} (PyBullet, no data file)",
-        requires=("pybullet",),
-        install=_BULLET_INSTALL,
-        ranking="pybullet",
-        vector_entry_point=_VECTOR_ENTRY_POINT,
-        max_episode_steps=_LONGEST_EPISODE,
     )
 
 

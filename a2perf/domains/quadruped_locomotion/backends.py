@@ -75,9 +75,7 @@ def make_physics(physics_loop: str) -> PhysicsBackend:
 
             problem = native_loop_problem()
             if problem is None:
-                native = NativeBackend()
-                return_memory()
-                return native
+                return NativeBackend()
         if physics_loop == "native":
             raise MissingDependency(
                 f"the native physics loop cannot be used: {problem}",
@@ -86,9 +84,7 @@ def make_physics(physics_loop: str) -> PhysicsBackend:
         _notice(problem)
     from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
 
-    physics = BulletBackend()
-    return_memory()
-    return physics
+    return BulletBackend()
 
 
 @functools.cache

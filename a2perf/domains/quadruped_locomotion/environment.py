@@ -285,7 +285,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
     # --- Parts of reset and step
 
     def _make_physics(self, physics_loop: str) -> PhysicsBackend:
-        return make_physics(physics_loop)
+        physics = make_physics(physics_loop)
+        return_memory()
+        return physics
 
     def _open_physics(self) -> PhysicsBackend:
         if self._physics is None:

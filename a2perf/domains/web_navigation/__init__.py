@@ -7,6 +7,8 @@ This file only describes the domain: its ids and tasks. Importing it loads neith
 
 from __future__ import annotations
 
+import functools
+
 from a2perf.domains.host_support import Program, wheels_on_linux
 from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 
@@ -16,31 +18,28 @@ _PURPOSE = "web navigation in a real browser"
 CHROMIUM = Program(("chromium", "chromium-browser", "google-chrome"), "chromium", _PURPOSE)
 CHROMEDRIVER = Program(("chromedriver",), "chromium-driver", _PURPOSE)
 _NUMBERS_OF_WEBSITES = (1, 5, 10)
-_ENTRY_POINT = "a2perf.domains.web_navigation.environment:build_web_env"
-_VECTOR_ENTRY_POINT = "a2perf.domains.web_navigation.vector:make_vector_env"
 _STEP_LIMIT = 25  # of an episode on one website
 
-_ANY = Environment(
-    id="WebNavigation-v0",
-    entry_point=_ENTRY_POINT,
-    title="Websites of your choice",
-    summary="fill the forms of websites; requires num_websites and either difficulty or designs",
+_websites = functools.partial(
+    Environment,
+    entry_point="a2perf.domains.web_navigation.environment:build_web_env",
     ranking="page",
-    vector_entry_point=_VECTOR_ENTRY_POINT,
-    example={"num_websites": 2, "difficulty": 2},
+    vector_entry_point="a2perf.domains.web_navigation.vector:make_vector_env",
     max_episode_steps=_STEP_LIMIT,
 )
+_ANY = _websites(
+    id="WebNavigation-v0",
+    title="Websites of your choice",
+    summary="fill the forms of websites; requires num_websites and either difficulty or designs",
+    example={"num_websites": 2, "difficulty": 2},
+)
 _LEVELS = tuple(
-    Environment(
+    _websites(
         id=f"WebNavigation-Difficulty-{level:02d}-v0",
-        entry_point=_ENTRY_POINT,
         kwargs={"difficulty": level, "num_websites": 1},
         aliases=(f"WebNavigation-DifficultyLevel-{level:02d}-v0",),
         title=f"Level {level}",
         summary=f"fill the forms of generated {_DIFFICULTY[level]} websites",
-        ranking="page",
-        vector_entry_point=_VECTOR_ENTRY_POINT,
-        max_episode_steps=_STEP_LIMIT,
     )
     for level in LEVELS
 )

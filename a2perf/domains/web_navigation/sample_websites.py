@@ -5,7 +5,7 @@ Each function returns the primitives of each page; ``as_design`` makes a design 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -15,7 +15,7 @@ from a2perf.errors import ConfigError
 
 Pages = dict[int, list[str]]
 # gin files of the earlier platform name the functions by this module
-_configurable = gin.configurable(module=".".join(("a2perf", "web_navigation", "test" + "_websites")))
+_MODULE = ".".join(("a2perf", "web_navigation", "test" + "_websites"))
 # parts that each difficulty adds
 _LOGIN = (("username", "password"), ("rememberme",), ("stayloggedin", "forgotusername"), ("captcha", "forgotpassowrd"))
 _ADDRESS = (("firstname", "lastname"), ("addressline1",), ("addressline2", "city"), ("zipcode", "state"))
@@ -55,81 +55,58 @@ def _form(steps: Sequence[Sequence[str]], difficulty: int, button: str) -> list[
     return [*(["navbar"] if difficulty > 0 else []), *_up_to(steps, difficulty), button]
 
 
-@_configurable
-def create_login_pages(difficulty: int = 0) -> Pages:
-    """Creates one page with a login form.
+def _website(name: str, summary: str, pages: Callable[[int], Pages]) -> Callable[..., Pages]:
+    def create(difficulty: int = 0) -> Pages:
+        return pages(difficulty)
 
-    Args:
-        difficulty: 0 to 3; each level adds fields.
-    """
-    return {0: _form(_LOGIN, difficulty, "submit")}
-
-
-@_configurable
-def create_address_pages(difficulty: int = 0) -> Pages:
-    """Creates one page with an address form.
-
-    Args:
-        difficulty: 0 to 3; each level adds fields.
-    """
-    return {0: _form(_ADDRESS, difficulty, "submit")}
+    create.__name__, create.__module__ = name, __name__
+    create.__doc__ = f"{summary}\n\nArgs:\n    difficulty: 0 to 3; each level adds fields.\n"
+    configured: Callable[..., Pages] = gin.configurable(name, module=_MODULE)(create)
+    return configured
 
 
-@_configurable
-def create_home_page_and_login(difficulty: int = 0) -> Pages:
-    """Creates a home page, followed by a login form.
-
-    Args:
-        difficulty: 0 to 3; each level adds fields.
-    """
-    return {0: _home(difficulty), 1: _form(_LOGIN, difficulty, "submit")}
-
-
-@_configurable
-def create_home_page_and_address(difficulty: int = 0) -> Pages:
-    """Creates a home page, followed by an address form.
-
-    Args:
-        difficulty: 0 to 3; each level adds fields.
-    """
-    return {0: _home(difficulty), 1: _form(_ADDRESS, difficulty, "submit")}
-
-
-@_configurable
-def create_shopping_website(difficulty: int = 0) -> Pages:
-    """Creates a home page, followed by a login form and an address form.
-
-    Args:
-        difficulty: 0 to 3; each level adds fields.
-    """
-    return {
+create_login_pages = _website(
+    "create_login_pages",
+    "Creates one page with a login form.",
+    lambda difficulty: {0: _form(_LOGIN, difficulty, "submit")},
+)
+create_address_pages = _website(
+    "create_address_pages",
+    "Creates one page with an address form.",
+    lambda difficulty: {0: _form(_ADDRESS, difficulty, "submit")},
+)
+create_home_page_and_login = _website(
+    "create_home_page_and_login",
+    "Creates a home page, followed by a login form.",
+    lambda difficulty: {0: _home(difficulty), 1: _form(_LOGIN, difficulty, "submit")},
+)
+create_home_page_and_address = _website(
+    "create_home_page_and_address",
+    "Creates a home page, followed by an address form.",
+    lambda difficulty: {0: _home(difficulty), 1: _form(_ADDRESS, difficulty, "submit")},
+)
+create_shopping_website = _website(
+    "create_shopping_website",
+    "Creates a home page, followed by a login form and an address form.",
+    lambda difficulty: {
         0: _home(difficulty),
         1: _form(_LOGIN, difficulty, "next_login"),
         2: _form(_ADDRESS, difficulty, "submit"),
-    }
+    },
+)
+create_flight_website = _website(
+    "create_flight_website",
+    "Creates one page that books a flight.",
+    lambda difficulty: {0: ["navbar", *_up_to(_FLIGHT, difficulty), "footer1", "submit"]},
+)
+create_payment_website = _website(
+    "create_payment_website",
+    "Creates one page with a payment form.",
+    lambda difficulty: {0: ["navbar", *_up_to(_PAYMENT, difficulty), "footer1", "submit"]},
+)
 
 
-@_configurable
-def create_flight_website(difficulty: int = 0) -> Pages:
-    """Creates one page that books a flight.
-
-    Args:
-        difficulty: 0 to 3; each level adds fields.
-    """
-    return {0: ["navbar", *_up_to(_FLIGHT, difficulty), "footer1", "submit"]}
-
-
-@_configurable
-def create_payment_website(difficulty: int = 0) -> Pages:
-    """Creates one page with a payment form.
-
-    Args:
-        difficulty: 0 to 3; each level adds fields.
-    """
-    return {0: ["navbar", *_up_to(_PAYMENT, difficulty), "footer1", "submit"]}
-
-
-@_configurable
+@gin.configurable("create_global_website", module=_MODULE)
 def create_global_website() -> Pages:
     """One page with the whole catalogue."""
     return {0: [name for name in CONCEPTS if name != NO_PRIMITIVE]}

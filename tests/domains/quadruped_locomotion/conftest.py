@@ -7,6 +7,7 @@ import pytest
 
 from a2perf import assets
 from a2perf.domains.quadruped_locomotion import ASSETS
+from a2perf.domains.quadruped_locomotion.pretrained import load_actor
 
 
 def pytest_collection_modifyitems(items):
@@ -36,6 +37,19 @@ def dog_clip():
     return locate
 
 
+@pytest.fixture(scope="session")
+def published_actor():
+    """Policies of the dog's gaits by gait, if they are on this machine."""
+
+    def load(gait):
+        path = assets.locate(ASSETS[f"policies/dog_{gait}.zip"])
+        if path is None:
+            pytest.skip(f"the policy dog_{gait} is not on this host (a2perf data fetch)")
+        return load_actor(path)
+
+    return load
+
+
 @pytest.fixture
 def make_as():
     """Makes environments of a class and closes them after the test."""
@@ -56,3 +70,18 @@ def make(make_as):
     from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
 
     return functools.partial(make_as, QuadrupedLocomotionEnv)
+
+
+@pytest.fixture
+def twin(make_as):
+    """Makes environments in MuJoCo and closes them after the test."""
+    pytest.importorskip("mujoco", reason="needs the extra mujoco")
+    from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv
+
+    return functools.partial(make_as, MuJoCoQuadrupedEnv)
+
+
+@pytest.fixture(params=["make", "twin"])
+def either(request):
+    """``make``, and then ``twin``."""
+    return request.getfixturevalue(request.param)

@@ -64,25 +64,31 @@ def test_warm_up_stands_then_puts_the_motion_under_the_robot(make):
     assert env.reference_pose[2] != pytest.approx(0.48)
 
 
-def test_a_seed_repeats_its_episode_bit_for_bit_whatever_went_before(make, dog_clip):
-    env = make(motion_files=[dog_clip("pace")], mode="train")
+def test_a_seed_repeats_its_episode_bit_for_bit_whatever_went_before(either, dog_clip):
+    env = either(motion_files=[dog_clip("pace")], mode="train")
     first = episode(env, 3, 40)
     for other in range(4, 9):
         episode(env, other, 60)
     again = episode(env, 3, 40)
-    fresh = episode(make(motion_files=[dog_clip("pace")], mode="train"), 3, 40)
+    fresh = episode(either(motion_files=[dog_clip("pace")], mode="train"), 3, 40)
     for run in (again, fresh):
         assert np.array_equal(first[0], run[0])
         assert np.array_equal(first[1], run[1])
 
 
-def test_time_outs_truncate_and_task_ends_terminate(make):
-    env = make(mode="train")
-    env.reset(seed=0, options={"phase": 0.0, "randomize": False})
+@pytest.mark.parametrize(("compat", "flags"), [(False, (False, True)), (True, (True, False))])
+def test_time_outs_truncate_and_were_terminations(make, compat, flags):
+    env = make(mode="train", compat=compat)
+    observation, _ = env.reset(seed=0, options={"phase": 0.0, "randomize": False})
+    assert observation.dtype == (np.float64 if compat else np.float32)
     for _ in range(20):
         _, _, terminated, truncated, info = env.step(REST)
-    assert (terminated, truncated, info["termination"]) == (False, True, "time_limit")
-    env = make()
+    assert (terminated, truncated, info["termination"]) == (*flags, "time_limit")
+    assert info.get("terminated") is (False if compat else None)
+
+
+def test_task_ends_terminate(either):
+    env = either()
     env.reset(seed=0, options={"phase": 0.0})
     for _ in range(200):
         _, _, terminated, truncated, info = env.step(np.full(12, 1.5))
@@ -90,17 +96,6 @@ def test_time_outs_truncate_and_task_ends_terminate(make):
             break
     assert (terminated, truncated) == (True, False)
     assert info["termination"] in ("fall", "root_position", "root_rotation")
-
-
-def test_compat_reports_time_outs_as_terminations(make):
-    env = make(mode="train", compat=True)
-    observation, _ = env.reset(seed=0, options={"phase": 0.0, "randomize": False})
-    assert observation.dtype == np.float64
-    for _ in range(20):
-        _, _, terminated, truncated, info = env.step(REST)
-    assert (terminated, truncated) == (True, False)
-    assert info["terminated"] is False
-    assert info["termination"] == "time_limit"
 
 
 def test_limit_of_test_mode_is_600_and_was_sometimes_599():

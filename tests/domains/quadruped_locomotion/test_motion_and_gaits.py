@@ -7,8 +7,6 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from a2perf import assets
-from a2perf.domains.quadruped_locomotion import ASSETS
 from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend, import_pybullet
 from a2perf.domains.quadruped_locomotion.gaits import (
     BOUND,
@@ -23,7 +21,6 @@ from a2perf.domains.quadruped_locomotion.gaits import (
 from a2perf.domains.quadruped_locomotion.motion_clip import clip_from_content, load_clip
 from a2perf.domains.quadruped_locomotion.native_backend import NativeBackend
 from a2perf.domains.quadruped_locomotion.physics_loop import new_actuation
-from a2perf.domains.quadruped_locomotion.pretrained import load_actor
 from a2perf.domains.quadruped_locomotion.robot import (
     JOINT_LOWER,
     JOINT_UPPER,
@@ -248,15 +245,8 @@ def test_varied_gaits_are_possible_and_follow_their_generator():
         generate_clip(first)
 
 
-def actor_of(gait):
-    path = assets.locate(ASSETS[f"policies/dog_{gait}.zip"])
-    if path is None:
-        pytest.skip(f"the policy dog_{gait} is not on this host (a2perf data fetch)")
-    return load_actor(path)
-
-
-def test_published_actor_answers_single_and_batched_observations():
-    act = actor_of("pace")
+def test_published_actor_answers_single_and_batched_observations(published_actor):
+    act = published_actor("pace")
     batch = np.random.default_rng(0).normal(size=(3, 160)).astype(np.float32)
     together = act(batch)
     assert together.shape == (3, 12)
@@ -267,9 +257,9 @@ def test_published_actor_answers_single_and_batched_observations():
 
 
 @pytest.mark.parametrize(("gait", "expected"), [("pace", 389.1), ("trot", 361.7), ("spin", 384.3)])
-def test_published_policies_walk_as_published(make, dog_clip, gait, expected):
+def test_published_policies_walk_as_published(make, dog_clip, published_actor, gait, expected):
     """A hundred steps from phase 0 are worth a sixth of the published return, within 20 %."""
-    act = actor_of(gait)
+    act = published_actor(gait)
     env = make(motion_files=[dog_clip(gait)])
     observation, _ = env.reset(seed=1, options={"phase": 0.0})
     total = 0.0

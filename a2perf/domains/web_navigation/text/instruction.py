@@ -89,9 +89,10 @@ def write_composed_instruction(
     Returns:
         One line of ASCII.
     """
+    ordinals = (*_ORDINALS, *(f"{number}th" for number in range(len(_ORDINALS) + 1, len(profiles) + 1)))
     tasks = [
-        f"On the {_ordinal(number)} website: {write_instruction(profile, phrasing)}"
-        for number, profile in enumerate(profiles)
+        f"On the {ordinal} website: {write_instruction(profile, phrasing)}"
+        for ordinal, profile in zip(ordinals, profiles, strict=False)
     ]
     count = f"There are {len(tasks)} websites"
     if reversed_order:
@@ -104,14 +105,7 @@ def _written(profile: tuple[tuple[str, str | bool], ...], phrasing: int) -> str:
     if not profile:
         return _EMPTY[phrasing % len(_EMPTY)]
     opening, form, joint, closing = _FORMS[phrasing % PHRASINGS]
-    parts = [form.format(name=FIELD_NAMES.get(key, key), value=_value(value)) for key, value in sorted(profile)]
+    values = {key: json.dumps(value) if isinstance(value, str) else "on" if value else "off" for key, value in profile}
+    parts = [form.format(name=FIELD_NAMES.get(key, key), value=values[key]) for key in sorted(values)]
     turn = phrasing // PHRASINGS % len(parts)
     return opening + joint.join(parts[turn:] + parts[:turn]) + closing
-
-
-def _value(value: str | bool) -> str:
-    return json.dumps(value) if isinstance(value, str) else "on" if value else "off"
-
-
-def _ordinal(number: int) -> str:
-    return _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
