@@ -85,7 +85,6 @@ def command_matrix(
     """Plans the runs of a plain command.
 
     Args:
-        store: the store's folder.
         tag: returns the version of the code in a folder; None for no automatic tag.
         experiment: name of the experiment; None for ``--exp-name`` of the command or, without it, the script's name.
         cwd: working directory of the command; None for the current one.
@@ -131,8 +130,6 @@ def submission_matrix(
     """Plans the runs of a submission; each one executes all configurations in the given order.
 
     Args:
-        store: the store's folder.
-        submission: the submission's folder.
         gin_configs: gin files, as ``a2perf run`` looks them up.
         env_ids: names of tasks or ids of environments.
         tag: None for no automatic tag; git is not run in a submission, because its settings can name programs.
@@ -172,7 +169,6 @@ def run_matrix(
     """Executes the unfinished runs.
 
     Args:
-        on_event: called with every event.
         on_kept: called once with the runs that had finished before.
         stop: checked in every turn; once true, running runs are cancelled and waiting ones are not started.
 
@@ -302,8 +298,6 @@ def tagger(
 
     Args:
         store: the store; its files do not count as changes of the code.
-        look_up: ask the code's host for the pull request.
-        api: address of the code's host.
     """
     options = {"api": api} if api is not None else {}
     return lambda folder: autotag(folder, os.environ, outputs=[store], look_up=look_up, timeout_s=timeout_s, **options)

@@ -39,6 +39,7 @@ from a2perf.runs.layout import TRACKING_FILE
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun
 from a2perf.runs.written_files import WrittenFiles, descendants
 from a2perf.storage import read_record, write_json, write_record
+from a2perf.submission.evaluator.failure_diagnosis import tail
 
 RUN_DIR_VARIABLE = "A2PERF_RUN_DIR"
 COMMAND_MODE = "command"
@@ -49,7 +50,7 @@ _LOOK_INTERVAL_S = 0.5
 _GRACE_S = 10.0
 _LEFTOVER_GRACE_S = 1.0
 _MOST_COLLECTED_BYTES = 4 << 30
-_TAIL_BYTES = 2000
+_TAIL_CHARACTERS = 2000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -209,7 +210,7 @@ class _Attempt:
             kind=FailureKind.SIGNAL if name is not None else FailureKind.EXIT,
             where="command",
             message=f"`{command_line(*self.words)}` {words}",
-            traceback=_tail(self.bundle.path / OUTPUT),
+            traceback=tail(self.bundle.path / OUTPUT)[-_TAIL_CHARACTERS:] or None,
             exit_code=status if status is not None and status >= 0 else None,
             signal=name,
             log=OUTPUT,
@@ -267,16 +268,6 @@ def _reap() -> None:
             pass
     except ChildProcessError:
         pass
-
-
-def _tail(path: Path) -> str | None:
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            text = stream.read().decode("utf-8", "replace").strip()
-    except OSError:
-        return None
-    return text or None
 
 
 if __name__ == "__main__":

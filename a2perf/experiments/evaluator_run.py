@@ -50,7 +50,6 @@ def evaluator_run(
         root: run root, absolute.
         mode: name of the bundle's folder in it.
         submission: the submission's folder, absolute.
-        gin_file: its configuration.
         digest: hash of the run's identity; a run with another digest is another run.
         data: description of the run for people and JSON, by name.
         domain: name of the domain; the docker launcher chooses the image by it.
@@ -90,11 +89,9 @@ class SingleRun:
     """What one run executes. A value that is not given is decided by the gin file.
 
     Attributes:
-        submission: the submission's folder.
         gin_config: gin file: a path, or the name of a packaged file of the domain.
         root: folder of the run, which holds one bundle per mode.
         participant_args: arguments of ``train`` and ``load_policy`` as ``k=v,...``.
-        resources: what the run may use.
     """
 
     submission: Path

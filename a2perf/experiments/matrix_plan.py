@@ -22,12 +22,10 @@ class MatrixPlan(Record, kw_only=True):
     """Everything except environment and seed; written once to a file that the nodes of a cluster can read.
 
     Attributes:
-        experiment: name of the experiment.
         store_path: the store, absolute.
         cwd: working directory of the commands, absolute.
         words: the command, without ``--env-id`` and ``--seed``; of a submission, the flags of the evaluator.
         source: ``"command"`` or ``"submission"``.
-        code: identity of the code.
         autotag: version of the code; None without the automatic tag.
         tags: tags of every new run.
         wandb_tags: value of ``WANDB_TAGS`` for the commands.
@@ -68,13 +66,7 @@ class MatrixPlan(Record, kw_only=True):
         return self.store / folder_name(self.experiment) / folder_name(env_id) / self.version() / f"seed_{seed}"
 
     def record(self, env_id: str, seed: int, words: Sequence[str]) -> ExperimentRun:
-        """Returns ``rlops.json`` of a run.
-
-        Args:
-            env_id: the environment.
-            seed: the seed.
-            words: the whole command.
-        """
+        """Returns ``rlops.json`` of a run."""
         config = {**config_of(words), "env_id": env_id, "seed": seed}
         config.setdefault("exp_name", self.experiment)
         return ExperimentRun(

@@ -36,7 +36,6 @@ class SubmitRequest:
     """The request of `a2perf submit`.
 
     Attributes:
-        submission: the submission's folder.
         tasks: names of tasks or of views of them, in the protocol's order.
         generalization: evaluate on further tasks if the protocol defines them.
         participant_args: ``k=v,...`` for ``train`` and ``load_policy``.

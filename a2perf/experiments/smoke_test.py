@@ -24,6 +24,7 @@ from a2perf.launch.outcomes import read_manifest
 from a2perf.records import RunState
 from a2perf.runs.layout import bundle_path
 from a2perf.storage import write_atomic, write_json
+from a2perf.submission.evaluator.failure_diagnosis import tail
 
 _RUNNER = "a2perf.experiments.runners.smoke"
 _TAIL_LINES = 12
@@ -121,11 +122,8 @@ def _spaces_of(env: str) -> tuple[str, str]:
 
 def _task_of(env: str) -> tuple[str, str, str]:
     """Returns domain, task and id for a task's name or an environment's id; ``""`` for unknown ones."""
-    for domain in domains().values():
-        for task in domain.tasks:
-            if env in (task.name, task.env_id):
-                return domain.name, task.name, task.env_id
-    return "", "", ""
+    known = ((domain.name, task.name, task.env_id) for domain in domains().values() for task in domain.tasks)
+    return next((found for found in known if env in found[1:]), ("", "", ""))
 
 
 @dataclass
@@ -134,7 +132,6 @@ class SmokePhase:
 
     Attributes:
         result: ``"passed"``, ``"failed"``, ``"not possible"`` or ``"not run"``.
-        seconds: its duration.
     """
 
     result: str
@@ -284,11 +281,7 @@ def _failure(place: Path) -> str:
 
 
 def _tail(place: Path) -> str:
-    try:
-        lines = (place / "output.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    except OSError:
-        return "no output"
-    return " | ".join(lines[-_TAIL_LINES:])[-400:]
+    return " | ".join(tail(place / "output.log").splitlines()[-_TAIL_LINES:])[-400:] or "no output"
 
 
 def write_results(folder: Path, outcomes: Sequence[PairOutcome]) -> None:

@@ -61,9 +61,7 @@ class Round(Record, kw_only=True):
 
     Attributes:
         at: time, ISO 8601 in UTC.
-        sandbox: level of confinement.
         allow_weaker: whether the organizer accepted that guarantees are missing that the host cannot enforce.
-        entrants: the entrants.
         sha256: hash over the canonical JSON of this round without this field, and the hash before it.
     """
 
@@ -82,8 +80,6 @@ class EntrantList(Record, kw_only=True):
     """``public/entrants.json``.
 
     Attributes:
-        commitment: commitment of the competition.
-        rounds: the rounds, in order.
         closed_at: when the list was closed; None while it is open.
         sha256: hash of the last round and ``closed_at``; it is published when the list is closed.
     """

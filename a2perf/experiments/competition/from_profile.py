@@ -35,7 +35,6 @@ class ProfileRequest:
     """What an organizer asks for.
 
     Attributes:
-        name: of the competition.
         terms: fields of ``CompetitionTerms`` that differ from the profile's.
         settings: settings of the profile, as text.
         designs: sources of further public designs.
@@ -56,8 +55,6 @@ def create_from_profile(folder: Path, profile: CompetitionProfile, request: Prof
 
     Args:
         folder: its folder; ``public`` then also has a guide, a template and the reference results.
-        profile: the profile.
-        request: what the organizer asks for.
 
     Raises:
         ConfigError: the folder is in use, or a term, a setting or a design is wrong.

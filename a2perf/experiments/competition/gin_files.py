@@ -6,7 +6,6 @@ The secret task and the seeds are bound on the command line, so the files reveal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from gin import config_parser
@@ -16,12 +15,6 @@ from a2perf.errors import UserError
 from a2perf.experiments.competition.records import CompetitionTerms
 
 TRAINING, PUBLIC, SECRET = "training.gin", "inference.gin", "secret.gin"
-
-PATHS = (
-    "Submission.held_out_task", "Submission.evaluation_seeds_file", "Submission.trained_root_dir",
-    "Submission.hidden_paths",
-)  # fmt: skip
-"""Parameters that a run may get in addition to its gin file."""
 
 
 def texts(terms: CompetitionTerms) -> dict[str, str]:
@@ -56,13 +49,6 @@ def settings_in(text: str) -> dict[str, Any]:
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"not a gin file: {error}") from error
     return found
-
-
-def binding(name: str, value: Any) -> tuple[str, str]:
-    """Returns the command-line arguments that bind a parameter."""
-    if isinstance(value, Path):
-        value = str(value)
-    return ("--extra-gin-bindings", f"{name} = {value!r}")
 
 
 class _ConfigurableNames(config_parser.ParserDelegate):  # type: ignore[misc]

@@ -67,7 +67,6 @@ class ProfileTerms(Record, kw_only=True):
     """The part of the terms that comes from a competition profile.
 
     Attributes:
-        name: name of the profile.
         settings: arguments of the environment of every task, such as the weights of a cost.
         tasks: public tasks besides the first one.
     """
@@ -81,8 +80,6 @@ class CompetitionTerms(Record, kw_only=True):
     """``public/terms.json``: the terms, published before the first entry.
 
     Attributes:
-        name: the competition's name.
-        domain: name of the domain.
         public_task: the task of training and of the first evaluation.
         held_out: number of secret tasks.
         episodes: scored episodes of each run.
@@ -93,7 +90,6 @@ class CompetitionTerms(Record, kw_only=True):
         call_timeout_s: limit of one ``infer_once``, in seconds.
         load_timeout_s: limit of ``load_policy`` with the imports, in seconds.
         memory_limit_bytes: memory limit of an entrant's processes.
-        sandbox: sandbox level of the entrants.
         founded_at: time, ISO 8601 in UTC.
         profile: the part that comes from a competition profile. It is left out of the file, and so of the commitment,
             if there is none, as in files of earlier versions.
@@ -139,7 +135,6 @@ class Secret(Record, kw_only=True):
     Attributes:
         salt: 32 random bytes as hexadecimal digits.
         generator_seed: seed of the domain's generator of held-out tasks.
-        tasks: the generated tasks.
         public_seeds: seeds of the scored episodes on public tasks; empty unless by ``SEALED_SEEDS_METHOD``.
     """
 
@@ -175,7 +170,6 @@ class Evaluator(Record, kw_only=True):
     """``public/evaluator.json``: the code of the evaluator.
 
     Attributes:
-        a2perf_version: its version.
         a2perf_sha256: hash of the package's content; every manifest contains it too.
         python: implementation and version.
         packages: version of every installed distribution.
@@ -228,11 +222,7 @@ class Competition:
     """A competition on disk.
 
     Attributes:
-        folder: its folder.
-        terms: the public terms.
-        commitment: the published commitment.
         secret: the secrets, verified against the commitment.
-        evaluator: the code of the evaluator.
     """
 
     folder: Path
@@ -280,9 +270,6 @@ def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator,
     """Returns the commitment: the hash over all inputs that decide the results, 64 hexadecimal digits.
 
     Args:
-        terms: the public terms.
-        secret: the secrets.
-        evaluator: the code of the evaluator.
         gin: the SHA-256 of each gin file by name.
     """
     return canonical_sha256({"evaluator": evaluator, "gin": dict(gin), "secret": secret, "terms": terms})

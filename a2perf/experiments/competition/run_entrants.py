@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from a2perf.errors import UserError
 from a2perf.experiments.competition.entrants import Entered, Entrants, close, enter_all, read_entrants
-from a2perf.experiments.competition.gin_files import binding
 from a2perf.experiments.competition.records import SEED_SECRET, Competition, Evaluator, canonical_sha256
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of, required_runs
 from a2perf.experiments.evaluator_run import evaluator_run
@@ -82,13 +81,14 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
     entrant, terms = one.entrant, competition.terms
     home = competition.runs / entrant.place
     sandbox = entrants.sandbox or terms.sandbox
+    bindings = [f"{name} = {value!r}" for name, value in bindings_of(run, competition.folder, home).items()]
     flags = [
         "--seed", str(run.seed),
         "--sandbox", sandbox,
         "--python-env", "isolated" if entrant.isolated else "shared",
         *(word for path in entrants.find_links for word in ("--python-env-find-links", str(path.absolute()))),
         *(("--allow-weaker",) if entrants.allow_weaker else ()),
-        *(word for name, value in bindings_of(run, competition.folder, home).items() for word in binding(name, value)),
+        *(word for binding in bindings for word in ("--extra-gin-bindings", binding)),
     ]  # fmt: skip
     identity = [
         entrant.number, entrant.sha256, competition.commitment.commitment, run.task, run.mode, run.seed, sandbox,

@@ -16,10 +16,8 @@ class OutcomeRecord(Record, kw_only=True):
 
     Attributes:
         entrant: folder of the entrant's runs.
-        task: name of the task.
         bundle: path below that folder.
         state: ``"finished"`` or ``"failed"``.
-        kind: kind of a failure.
         reason: one sentence.
         attempts: number of starts.
     """
@@ -39,7 +37,6 @@ class TaskStanding(Record, kw_only=True):
     """The results of an entrant on one task.
 
     Attributes:
-        task: name of the task.
         held_out: whether it was secret.
         returns: mean episode return of each finished run, in the order of the seeds.
         failures: kind and reason of each failed run, including the training run.

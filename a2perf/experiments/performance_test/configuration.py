@@ -46,13 +46,9 @@ class TrainingSpec:
 
     Attributes:
         algorithm: name of the algorithm, ``"sac"``.
-        parameters: its keys.
-        env_kwargs: keyword arguments of the environment.
         eval_after_n_steps: environment steps of an epoch; an evaluation closes each.
-        n_epochs: number of epochs.
         n_test_rollouts: episodes of an evaluation.
         early_stop_column: a run ends when this column has reached the threshold; None for no early stop.
-        early_stop_threshold: that threshold.
         early_stop_last_n: number of evaluations in the mean of the column, and their least number. The last one must
             reach the threshold too; otherwise a run could be stopped that does not meet the condition.
         direction: direction in which the threshold is reached.
@@ -76,17 +72,13 @@ class PerformanceTest:
 
     Attributes:
         name: ``FetchReach/sac_her-test``.
-        path: its file.
         env: environment id, or task of a submission.
-        condition: condition for passing.
         seeds: one seed per run.
-        n_jobs: number of concurrent runs.
         study_name: name of the experiment in the store.
         max_duration_minutes: the test ends after this time, even if runs are missing.
         abort_on_crash: whether a crashed run ends the test, instead of counting as a run that missed.
         training: the training run of the packaged runner; None for a command or a submission.
         command: the tested command; ``--env-id`` and ``--seed`` are appended.
-        submission: the tested submission.
         gin_configs: its configurations, in the order of execution.
         flags: further flags of the evaluator for a submission.
         notices: remarks about reading the file.

@@ -67,7 +67,6 @@ class Episodes:
         worker: whether this is a process that the script started.
 
     Attributes:
-        training: whether the script is training.
         notes: what could not be recorded.
     """
 

@@ -19,7 +19,6 @@ class LiveValues:
     Attributes:
         refused: values by tag that were not a single number.
         failures: why the mirror was left out.
-        training: whether the script is training.
         mirror: a run of Weights & Biases that gets every value too; None without one.
     """
 

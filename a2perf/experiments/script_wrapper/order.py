@@ -18,13 +18,9 @@ class ScriptOrder(Record, kw_only=True):
     Attributes:
         script: absolute path of the script.
         env: name of the environment for ``main``.
-        seed: the seed.
-        arguments: command line of the script.
-        folder: output folder.
         test_episodes: episodes after the training.
         videos: rollout videos after the training.
         mirror: project of Weights & Biases to mirror the values to; empty for none.
-        mirror_entity: its entity.
     """
 
     script: str
@@ -47,7 +43,6 @@ class ScriptReport(Record, kw_only=True):
         kind: ``"exception"`` or ``"exit"``, if there is an error.
         traceback: traceback of that exception, from the script on.
         train_wall_s: seconds of importing the script and running ``main``.
-        seeded: the seeded packages.
         logger: classes of the recorded loggers.
         episodes: number of episodes in the environment of the training.
         steps: environment steps of these episodes.
