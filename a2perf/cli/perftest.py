@@ -32,13 +32,53 @@ _CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of test
 @launch_options("launcher", "launcher_option")
 @click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")
 @GITHUB_OPTION
-def run(tests: tuple[str, ...], skip: tuple[str, ...], **given: Any) -> int:
+def run(
+    tests: tuple[str, ...], skip: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None,
+    report: Path | None, github: bool, **given: Any,
+) -> int:  # fmt: skip
     """Run tests by name (FetchReach/sac_her-test), path or glob, one after another; without TEST, all.
 
     Run the command again after an interruption to resume. Exit status: 0 all passed, 1 one failed, 2 configuration, 3
     infrastructure, 130 interrupted.
     """
-    return _run_tests(list(tests) or ["*"], skip, LaunchOptions.taken_from(given), **given)
+    from a2perf.experiments.needs import require_training
+    from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
+    from a2perf.experiments.performance_test.run_test import run_test, suite_of, write_results
+    from a2perf.runs.store import store_folder
+
+    words, launch = list(tests) or ["*"], LaunchOptions.taken_from(given)
+    folder = store_folder(store)
+    paths = find_tests(words, conf=conf)
+    others = [path for path in paths if any("*" in word for word in words) and not is_test(path)]
+    if others:
+        names = ", ".join(name_of(path, conf) for path in others)
+        click.echo(f"not tests (no performance_testing_conditions): {names}")
+        paths = [path for path in paths if path not in others]
+    left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
+    # read all files before the first run: a mistake in the last one must not surface after hours
+    chosen = [read_test(path, conf=conf) for path in paths if path not in left_out]
+    require_training(test.env for test in chosen if test.training is not None)
+    if len(paths) > 1:
+        click.echo(f"performance tests: {len(chosen)}, {len(left_out)} left out; {_head()}")
+    results = report if report is not None else folder / "performance_tests"
+    outcomes = []
+    for test in chosen:
+        if len(chosen) > 1:
+            click.echo(f"== {test.name}")
+        with launch.conductor(workers=n_jobs or test.n_jobs) as conductor:
+            outcome = run_test(test, folder, conductor, say=click.echo)
+        outcomes.append(outcome)
+        write_results(results, outcomes)
+        if outcome.exit_code == 130:
+            return 130
+    click.echo(f"results: {results}")
+    if github:
+        annotate(suite_of(outcomes))
+    failed = [outcome.test.name for outcome in outcomes if outcome.exit_code]
+    if len(chosen) > 1:
+        click.echo("All performance tests passed." if not failed else f"not passed: {', '.join(failed)}")
+    statuses = {outcome.exit_code for outcome in outcomes}
+    return 1 if 1 in statuses else max(statuses, default=0)
 
 
 @perftest.command(name="list", context_settings=normalised())
@@ -64,49 +104,6 @@ def list_tests(conf: Path | None) -> None:
 
 
 refuse_removed(perftest, "perftest.")
-
-
-def _run_tests(
-    given: list[str], skip: tuple[str, ...], options: LaunchOptions, *, conf: Path | None, store: str | None,
-    n_jobs: int | None, report: Path | None, github: bool,
-) -> int:  # fmt: skip
-    from a2perf.experiments.needs import require_training
-    from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
-    from a2perf.experiments.performance_test.run_test import run_test, suite_of, write_results
-    from a2perf.runs.store import store_folder
-
-    folder = store_folder(store)
-    paths = find_tests(given, conf=conf)
-    others = [path for path in paths if any("*" in word for word in given) and not is_test(path)]
-    if others:
-        names = ", ".join(name_of(path, conf) for path in others)
-        click.echo(f"not tests (no performance_testing_conditions): {names}")
-        paths = [path for path in paths if path not in others]
-    left_out = {path for path in paths if any(Path(name_of(path, conf)).match(word) for word in skip)}
-    # read all files before the first run: a mistake in the last one must not surface after hours
-    tests = [read_test(path, conf=conf) for path in paths if path not in left_out]
-    require_training(test.env for test in tests if test.training is not None)
-    if len(paths) > 1:
-        click.echo(f"performance tests: {len(tests)}, {len(left_out)} left out; {_head()}")
-    results = report if report is not None else folder / "performance_tests"
-    outcomes = []
-    for test in tests:
-        if len(tests) > 1:
-            click.echo(f"== {test.name}")
-        with options.conductor(workers=n_jobs or test.n_jobs) as conductor:
-            outcome = run_test(test, folder, conductor, say=click.echo)
-        outcomes.append(outcome)
-        write_results(results, outcomes)
-        if outcome.exit_code == 130:
-            return 130
-    click.echo(f"results: {results}")
-    if github:
-        annotate(suite_of(outcomes))
-    failed = [outcome.test.name for outcome in outcomes if outcome.exit_code]
-    if len(tests) > 1:
-        click.echo("All performance tests passed." if not failed else f"not passed: {', '.join(failed)}")
-    statuses = {outcome.exit_code for outcome in outcomes}
-    return 1 if 1 in statuses else max(statuses, default=0)
 
 
 def _head() -> str:

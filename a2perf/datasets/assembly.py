@@ -6,7 +6,6 @@ partial dataset.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import json
 import os
@@ -162,13 +161,6 @@ def _publish(
     _write_namespaces(root, name)
     os.rename(data.parent, target)
     return target
-
-
-def env_spec_of(env: Any) -> dict[str, str]:
-    """Returns the entry of ``metadata.json`` from which Minari recreates the environment; empty if impossible."""
-    with contextlib.suppress(AttributeError, TypeError, ValueError):  # arguments that cannot be written as JSON
-        return {"env_spec": env.spec.to_json()}
-    return {}
 
 
 def archive(folder: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -60,7 +62,9 @@ def generate(
     description = f"{plan.episodes} episodes of {plan.task}, {plan.skill_level or plan.policies[0].name}"
     with closing(create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)) as env:
         spaces = env.observation_space, env.action_space
-        metadata = {"description": plan.description or description, **assembly.env_spec_of(env)}
+        metadata: dict[str, Any] = {"description": plan.description or description}
+        with contextlib.suppress(AttributeError, TypeError, ValueError):  # arguments that cannot be written as JSON
+            metadata["env_spec"] = env.spec.to_json()
     for space in spaces:
         to_json(space)
     open_plan(work, plan)

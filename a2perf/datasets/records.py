@@ -62,12 +62,6 @@ class Cost(msgspec.Struct, kw_only=True, frozen=True):
     checkpoint_kwh: list[float | None] = msgspec.field(default_factory=list)
     per_sample_kwh: float | None = None
 
-    @property
-    def training_sample_cost_kwh(self) -> float | None:
-        """The mean over the checkpoints with known energy, as defined by the earlier platform."""
-        known = [kwh for kwh in self.checkpoint_kwh if kwh is not None]
-        return sum(known) / len(known) if known else None
-
 
 class Returns(msgspec.Struct, kw_only=True, frozen=True):
     """Distribution of the episode returns; ``std`` has ddof 1 and is None for one episode."""

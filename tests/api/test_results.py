@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from a2perf.api import recorded
 from a2perf.api.results import Result, Runs, read_run, read_runs
-from a2perf.cli.score import score as score_command
+from a2perf.cli.results import score as score_command
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.runs.run import EARLIER, LOGS, TABLE

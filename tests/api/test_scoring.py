@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from a2perf.api.results import Runs, read_run, read_runs
 from a2perf.api.scoring import Scores, score
-from a2perf.cli.score import score as score_command
+from a2perf.cli.results import score as score_command
 from a2perf.errors import ConfigError, UserError
 from tests.metrics import made_bundles
 from tests.shipped_runs import packed

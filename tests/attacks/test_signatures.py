@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a2perf.cli.score import score as score_command
-from a2perf.cli.sign import sign as sign_command
-from a2perf.cli.sign import verify as verify_command
-from a2perf.cli.validate import validate as validate_command
+from a2perf.cli.bundles import sign as sign_command
+from a2perf.cli.bundles import validate as validate_command
+from a2perf.cli.bundles import verify as verify_command
+from a2perf.cli.results import score as score_command
 from a2perf.runs import find_runs, read_run, signing
 from a2perf.runs.bundle import validate, write_manifest
 from a2perf.runs.inventory import find_bundles, read_manifest, record_files

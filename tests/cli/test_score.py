@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from a2perf.cli.score import score
+from a2perf.cli.results import score
 from a2perf.metrics.scores import score_runs
 from a2perf.storage import write_json
 from tests.metrics import made_bundles

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from a2perf.cli.sign import sign as sign_command
-from a2perf.cli.sign import verify as verify_command
-from a2perf.cli.validate import validate as validate_command
+from a2perf.cli.bundles import sign as sign_command
+from a2perf.cli.bundles import validate as validate_command
+from a2perf.cli.bundles import verify as verify_command
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.records import Manifest, RunState, SubmissionIdentity
 from a2perf.runs import signing

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from a2perf.cli.report import report as report_command
+from a2perf.cli.results import report as report_command
 from a2perf.records import Failure, FailureKind, RunState
 from a2perf.report import write_report
 from a2perf.report.page import content_hash

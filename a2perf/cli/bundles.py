@@ -1,4 +1,4 @@
-"""``a2perf sign`` and ``a2perf verify``: signatures of recorded runs."""
+"""``a2perf validate``, ``sign``, ``verify``, ``pack`` and ``unpack``: files of recorded runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,41 @@ from pathlib import Path
 import click
 import platformdirs
 
+from a2perf.cli.shared_options import DATASETS_PATH
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.runs import signing
-from a2perf.stranger_files import printable
+from a2perf.runs.bundle import validate as problems_of
+from a2perf.stranger_files import Kind, printable
 from a2perf.submission.options import normalised
+
+
+@click.command(context_settings=normalised())
+@click.argument("names", nargs=-1, required=True, metavar="RUN|DATASET...")
+@DATASETS_PATH
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
+    """Check the files of recorded runs and datasets; print SUCCESS or every problem.
+
+    RUN is a bundle or a folder with bundles, DATASET the name or the folder of a dataset. Exits with 1 if there are
+    problems.
+    """
+    from a2perf.datasets import naming, open_dataset
+    from a2perf.datasets.validation import problems_of as problems_of_dataset
+
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if naming.is_dataset(name):
+            found[name] = problems_of_dataset(open_dataset(name, datasets_path))
+        else:
+            found |= {str(bundle): problems_of(bundle) for bundle in signing.bundles_of([name])}
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for path, problems in found.items():
+            click.echo(f"{printable(path)}: {'SUCCESS' if not problems else 'INVALID'}")
+            for problem in problems:
+                click.echo(f"  {problem}")
+    return 1 if any(found.values()) else 0
 
 
 @click.command(context_settings=normalised())
@@ -99,3 +130,52 @@ def _default_folder() -> Path:
             hint="put the signers' .pub files there, give --trusted-keys, or accept any signer with --any-key",
         )
     return folder
+
+
+@click.command(context_settings=normalised())
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option(
+    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE",
+    help="Packed file, a .zip. Default: beside RUN, if there is only one.",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
+    """Pack finished runs into one file.
+
+    RUN is a bundle, the root folder of a run, or a folder of runs; it does not change. Commands that read recorded runs
+    accept the packed file instead of the folder. Hashes and signatures stay valid. Unfinished runs are refused.
+    """
+    from a2perf.runs.pack import pack as pack_runs
+    from a2perf.runs.packed_archive import opened_archive
+
+    target = pack_runs(runs, out, force=force)
+    archive = opened_archive(target)
+    files = [member.size for member in archive.members.values() if member.kind is Kind.FILE]
+    click.echo(f"{len(files)} file(s), {_size(sum(files))}, packed into {_size(target.stat().st_size)}: {target}")
+    return 0
+
+
+@click.command(context_settings=normalised())
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
+    help="Folder of the runs. Default: the folder of FILE.",
+)  # fmt: skip
+def unpack(file: Path, out: Path | None) -> int:
+    """Unpack a file that `a2perf pack` made.
+
+    Every file is restored byte for byte under its original name. Existing folders are never changed.
+    """
+    from a2perf.runs.pack import unpack as unpack_runs
+
+    for folder in unpack_runs(file, out if out is not None else file.parent):
+        click.echo(printable(str(folder)))
+    return 0
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
