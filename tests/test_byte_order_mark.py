@@ -18,7 +18,7 @@ from a2perf.submission import configuration
 from a2perf.submission.evaluator.python_env import read_requirements
 from a2perf.submission.evaluator.seeds import read_seed_file
 from a2perf.submission.gin_origin import origin_of
-from tests.domains.circuit_training.test_netlist import DESIGN
+from tests.domains.circuit_training.conftest import DESIGN
 
 
 def _gin(path: Path) -> str:

@@ -1,6 +1,5 @@
 """Every perturbation of every domain keeps the contract of environments; a new one is covered without a new test."""
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -15,6 +14,8 @@ from a2perf.domains.tfa.suite_gym import make_environment
 from a2perf.domains.web_navigation.perturbations import WORDINGS
 from a2perf.domains.web_navigation.vocabulary import built_in_words, tokenize
 from a2perf.errors import ConfigError
+from tests.domains.circuit_training.conftest import play
+from tests.domains.test_conformance import equal, rollout
 
 STEPS = 15
 GAITS = (
@@ -48,27 +49,6 @@ def no_fetching(monkeypatch):
     monkeypatch.setenv(assets.OFFLINE_VARIABLE, "1")
 
 
-def rollout(env, seed):
-    observation, info = env.reset(seed=seed)
-    env.action_space.seed(seed)
-    rows = [observation]
-    rewards = []
-    for _ in range(STEPS):
-        mask = info.get("action_mask")
-        action = env.action_space.sample() if mask is None else env.action_space.sample(mask)
-        observation, reward, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(observation)
-        rows.append(observation)
-        rewards.append(reward)
-        if terminated or truncated:
-            break
-    return [np.asarray(gymnasium.spaces.flatten(env.observation_space, row)) for row in rows], rewards
-
-
-def equal(first, second):
-    return first[1] == second[1] and all(np.array_equal(a, b) for a, b in zip(first[0], second[0], strict=True))
-
-
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
 @pytest.mark.parametrize("case", list(cases()))
 def test_perturbed_environments_keep_the_api_and_depend_on_the_seed_only(case):
@@ -77,10 +57,10 @@ def test_perturbed_environments_keep_the_api_and_depend_on_the_seed_only(case):
     plain = make_environment(*case[:2])
     assert first.observation_space == plain.observation_space
     assert first.action_space == plain.action_space
-    once = rollout(first, 3)
-    assert equal(once, rollout(second, 3))  # although the first one has had episodes before
-    rollout(second, 4)
-    assert equal(once, rollout(second, 3))
+    once = rollout(first, 3, STEPS)
+    assert equal(once, rollout(second, 3, STEPS))  # although the first one has had episodes before
+    rollout(second, 4, STEPS)
+    assert equal(once, rollout(second, 3, STEPS))
     for env in (first, second, plain):
         env.close()
 
@@ -172,11 +152,7 @@ def test_dynamics_lie_in_their_ranges_and_differ_between_episodes(gait, name, re
 @pytest.mark.parametrize("similarity", [QUARTER_TURN, MIRROR, RESCALING], ids=["rotated", "mirrored", "rescaled"])
 def test_the_image_of_a_placement_costs_the_same(similarity):
     env = make_environment("CircuitTraining-Generated-v0", {"num_macros": 10, "seed": 3})
-    _, info = env.reset(seed=0)
-    env.action_space.seed(0)
-    done = False
-    while not done:
-        _, _, done, _, info = env.step(env.action_space.sample(info["action_mask"]))
+    play(env)
     plc = env.unwrapped.plc
     image = image_of(plc, similarity)
     assert image.get_cost() == pytest.approx(plc.get_cost(), rel=1e-12)

@@ -18,6 +18,15 @@ def node_text(name: str, inputs: tuple[str, ...] = (), **attributes: str | float
     return "\n".join([*lines, "}\n"])
 
 
+MACRO = node_text("M", type="MACRO", width=30.0, height=40.0)
+PIN = node_text("M/p", ("P", "P", "M", "q"), type="macro_pin", macro_name="M", x_offset=0.3, y_offset=-2.0, weight=2.0)
+OTHER = node_text("q", ("P",), type="stdcell", width=1.0, height=2.0, x=5.0, y=6.0)
+PORT = node_text("P", ("M/p",), type="Port", side="left", x=0.0, y=7.5)
+SOFT = node_text("Grp_1", type="MACRO", width=3.0, height=4.0, orientation="FN")
+METADATA = node_text("__metadata__", ("nobody",), soft_macro_area_bloating_ratio=2.0)
+DESIGN = "# a comment { with : braces\n" + METADATA + MACRO + PIN + OTHER + PORT + SOFT
+
+
 def random_netlist(seed: int) -> str:
     """Returns the text of a design on a canvas of about 100 x 100 um with all kinds of nodes."""
     rng = np.random.default_rng(seed)
@@ -77,6 +86,33 @@ def write_netlist(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write
+
+
+def play(env, seed: int = 0) -> tuple[list[int], list, list, list[float], list[dict]]:
+    """Plays an episode with random feasible actions; returns actions, masks, observations, rewards, infos."""
+    generator = np.random.default_rng(seed)
+    observation, info = env.reset()
+    actions, masks, observations, rewards, infos = [], [info["action_mask"]], [observation], [], []
+    done = False
+    while not done:
+        actions.append(int(generator.choice(np.flatnonzero(masks[-1]))))
+        observation, reward, terminated, truncated, info = env.step(actions[-1])
+        masks.append(info["action_mask"])
+        observations.append(observation)
+        rewards.append(reward)
+        infos.append(info)
+        done = terminated or truncated
+    return actions, masks, observations, rewards, infos
+
+
+@pytest.fixture
+def small(write_netlist):
+    """An engine with `DESIGN` on a canvas of 100 x 80 um."""
+    from a2perf.domains.circuit_training import PlacementCost
+
+    plc = PlacementCost(write_netlist(DESIGN))
+    plc.set_canvas_size(100, 80)
+    return plc
 
 
 @pytest.fixture

@@ -1,24 +1,20 @@
 """Coordinate descent: it never makes a placement worse, keeps it legal, and can turn macros in place."""
 
-import numpy as np
 import pytest
 
 from a2perf.domains.circuit_training.coordinate_descent import CoordinateDescentPlacer
 from a2perf.domains.circuit_training.cost_model import cost_info_function
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.domains.circuit_training.errors import ArgumentError
+from tests.domains.circuit_training.conftest import play
 
 
 @pytest.fixture
 def finished():
     """A finished random placement of a generated design."""
     env = CircuitEnv(design="generated", num_macros=10, seed=2)
-    generator = np.random.default_rng(0)
-    _, info = env.reset()
-    ended = False
-    while not ended:
-        _, reward, ended, _, info = env.step(int(generator.choice(np.flatnonzero(info["action_mask"]))))
-    assert reward != -1.0
+    _, _, _, rewards, _ = play(env)
+    assert rewards[-1] != -1.0
     return env
 
 

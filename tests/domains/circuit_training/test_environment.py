@@ -17,6 +17,7 @@ from a2perf.domains.circuit_training.environment import CircuitEnv, create_circu
 from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
 from a2perf.domains.circuit_training.observation import ObservationConfig
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
+from tests.domains.circuit_training.conftest import play
 from tests.golden import recorded
 
 register_environments()
@@ -26,23 +27,6 @@ GOLDEN_NETLISTS = ("toy_macro_stdcell", "sample_clustered", "simple_with_coords"
 
 def toy(**kwargs):
     return CircuitEnv(design="toy_macro_stdcell", **kwargs)
-
-
-def play(env, seed=0):
-    """Plays an episode with random feasible actions; returns actions, masks, observations, rewards, infos."""
-    generator = np.random.default_rng(seed)
-    observation, info = env.reset()
-    actions, masks, observations, rewards, infos = [], [info["action_mask"]], [observation], [], []
-    done = False
-    while not done:
-        actions.append(int(generator.choice(np.flatnonzero(masks[-1]))))
-        observation, reward, terminated, truncated, info = env.step(actions[-1])
-        masks.append(info["action_mask"])
-        observations.append(observation)
-        rewards.append(reward)
-        infos.append(info)
-        done = terminated or truncated
-    return actions, masks, observations, rewards, infos
 
 
 # --- Recorded episodes

@@ -14,6 +14,7 @@ from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.domains.circuit_training.generator import ariane_twin, generate
 from a2perf.domains.circuit_training.toy import toy_design
 from a2perf.errors import ConfigError
+from tests.domains.circuit_training.conftest import play
 
 
 def counts(design):
@@ -142,11 +143,8 @@ def test_held_out_tasks_are_designs_of_their_own_that_can_be_played():
     assert len(held_out) == 4
     assert len({DesignSpec(**task.kwargs).name for task in held_out}) == 4
     env = CircuitEnv(design="generated", **held_out[0].kwargs)
-    _, info = env.reset()
-    ended = False
-    while not ended:
-        _, reward, ended, _, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
-    assert -3.0 < reward < -0.5
+    _, _, _, rewards, _ = play(env)
+    assert -3.0 < rewards[-1] < -0.5
 
 
 def test_designs_are_kept_and_made_again_where_they_cannot_be(monkeypatch, tmp_path):

@@ -10,13 +10,6 @@ from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from tests.golden import recorded
 
-FORCE_SCHEDULE = {  # of the environment's last step, on a canvas of 1 um
-    "num_steps": [100, 100, 100],
-    "max_move_distance": np.array([0.01, 0.01, 0.01]),
-    "attract_factor": [100.0, 1e-3, 1e-5],
-    "repel_factor": [0.0, 1e6, 1e7],
-}
-
 
 def set_up(data: Path, case: dict) -> PlacementCost:
     """Returns an engine in the state that a case starts from."""
@@ -108,47 +101,6 @@ def test_all_recorded_adjacencies_exactly(golden_netlists):
         assert cells == arrays[f"{name}/cells"].tolist()
         macros = case["macro_indices"]
         np.testing.assert_array_equal(plc.get_macro_adjacency().reshape(macros, macros), full[:macros, :macros])
-
-
-def test_recorded_episodes_have_the_same_masks_and_final_costs(golden_netlists):
-    cases, arrays = recorded.cases("circuit_env"), recorded.arrays("circuit_env")
-    for name, case in cases["netlists"].items():
-        settings = {
-            "xs": 0.1,
-            "ys": 0.1,
-            "square": True,
-            "canvas": case["canvas"],
-            "grid": case["grid_cols_rows"],
-            "cgrid": case["congestion_grid"],
-            "rpm": [70.33, 74.51],
-            "alloc": [51.79, 51.79],
-            "smooth": 5,
-        }
-        start = {"netlist": case["netlist"], "init": case["init_placement"], "cfg": settings}
-        for number, episode in enumerate(case["episodes"]):
-            plc = set_up(golden_netlists, start)
-            for port in plc.state.ports.tolist():
-                plc.fix_node_coord(port)
-            plc.unplace_all_nodes()
-            masks = np.unpackbits(arrays[f"{name}/ep{number}/masks_packed"], axis=1).reshape(-1, 128, 128)
-            columns, rows = case["grid_cols_rows"]
-            up, left = (128 - rows) // 2, (128 - columns) // 2
-            for step, action in enumerate(episode["actions"]):
-                index = plc.get_node_index(case["macro_names"][step])
-                assert index == case["sorted_node_indices_hard"][step]
-                padded = np.zeros((128, 128), dtype=np.int32)
-                padded[up : up + rows, left : left + columns] = plc.get_node_mask(index).reshape(rows, columns)
-                np.testing.assert_array_equal(padded, masks[step], err_msg=f"{name} {number} {step}")
-                row, column = action // 128 - up, action % 128 - left
-                plc.place_node(index, row * columns + column)
-            schedule = {
-                **FORCE_SCHEDULE,
-                "max_move_distance": FORCE_SCHEDULE["max_move_distance"] * max(case["canvas"]),
-            }
-            plc.optimize_stdcells(False, True, False, False, False, 1.0, **schedule)
-            info = episode["info"]
-            costs = plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()
-            assert costs == pytest.approx((info["wirelength"], info["congestion"], info["density"]), rel=1e-12)
 
 
 def test_the_constants_of_the_reference_unit_test(golden_netlists):

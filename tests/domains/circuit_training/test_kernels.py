@@ -127,13 +127,3 @@ def test_a_running_kernel_leaves_the_interpreter_to_others(write_netlist):
         turns += 1
     # a kernel that kept the GIL would let this thread come back only at its end
     assert turns > 1000
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_same_input_gives_the_same_bits(engine, seed):
-    values = []
-    for _ in range(2):
-        plc = engine(seed)
-        plc.optimize_stdcells(False, True, True, False, False, 1.0, [50], [1.0], [5.0], [1e4])
-        values.append((plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost(), plc.state.x.tolist()))
-    assert values[0] == values[1]

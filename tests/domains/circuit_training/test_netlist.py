@@ -14,15 +14,7 @@ from a2perf.domains.circuit_training.netlist import NetlistError
 from a2perf.domains.circuit_training.netlist_cache import load_netlist
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.errors import UserError
-from tests.domains.circuit_training.conftest import node_text, random_netlist
-
-MACRO = node_text("M", type="MACRO", width=30.0, height=40.0)
-PIN = node_text("M/p", ("P", "P", "M", "q"), type="macro_pin", macro_name="M", x_offset=0.3, y_offset=-2.0, weight=2.0)
-OTHER = node_text("q", ("P",), type="stdcell", width=1.0, height=2.0, x=5.0, y=6.0)
-PORT = node_text("P", ("M/p",), type="Port", side="left", x=0.0, y=7.5)
-SOFT = node_text("Grp_1", type="MACRO", width=3.0, height=4.0, orientation="FN")
-METADATA = node_text("__metadata__", ("nobody",), soft_macro_area_bloating_ratio=2.0)
-DESIGN = "# a comment { with : braces\n" + METADATA + MACRO + PIN + OTHER + PORT + SOFT
+from tests.domains.circuit_training.conftest import DESIGN, MACRO, node_text, random_netlist
 
 
 def same(one, other):
@@ -179,11 +171,6 @@ def test_names_are_found_and_a_near_miss_is_offered(write_netlist):
     assert names.find("Grp_1") == 4
     with pytest.raises(NetlistError, match="did you mean 'Grp_1'"):
         names.find("Grp_2")
-
-
-def test_importing_the_domain_loads_no_numba():
-    code = "import sys, a2perf.domains.circuit_training; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_importing_the_engine_compiles_nothing():

@@ -13,8 +13,7 @@ from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.plc_file import read_header, read_placement
 from a2perf.errors import UserError
-from tests.domains.circuit_training.conftest import random_netlist
-from tests.domains.circuit_training.test_netlist import DESIGN
+from tests.domains.circuit_training.conftest import DESIGN, random_netlist
 
 PIECES = [
     b"node {",

@@ -10,15 +10,7 @@ from a2perf.domains.circuit_training.netlist import NetlistError
 from a2perf.domains.circuit_training.netlist_reader import read_netlist
 from a2perf.domains.circuit_training.placement import PlacementError
 from a2perf.errors import UserError
-from tests.domains.circuit_training.conftest import node_text
-from tests.domains.circuit_training.test_netlist import DESIGN
-
-
-@pytest.fixture
-def small(write_netlist):
-    plc = PlacementCost(write_netlist(DESIGN))
-    plc.set_canvas_size(100, 80)
-    return plc
+from tests.domains.circuit_training.conftest import DESIGN, node_text
 
 
 def test_a_fresh_engine_has_the_reference_defaults(write_netlist):

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 
 from a2perf.domains.circuit_training.cost_model import create_placement_cost
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.plc_file import PlacementFileError, read_header, read_placement
-from tests.domains.circuit_training.test_netlist import DESIGN
-
-
-@pytest.fixture
-def small(write_netlist):
-    plc = PlacementCost(read_netlist(write_netlist(DESIGN)))
-    plc.set_canvas_size(100, 80)
-    return plc
+from tests.domains.circuit_training.conftest import DESIGN
 
 
 def written(tmp_path, text):
