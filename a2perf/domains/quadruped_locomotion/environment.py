@@ -129,7 +129,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         )
 
         low, high = observation_bounds(
-            self.rules, self.clips, self.rules.space_dtype(self._dtype), any_gait=self._family is not None
+            self.rules, self.clips, np.dtype(self.rules.space_dtype or self._dtype), any_gait=self._family is not None
         )
         self.observation_space = gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
         self.action_space = gymnasium.spaces.Box(-ACTION_BOUND, ACTION_BOUND, (12,), np.float32)

@@ -47,13 +47,10 @@ class LocomotionRules:
     # Setting a mass would make the engine overwrite the drawn inertia, so the inertia is set after it.
     inertia_from_shape = False
     default_observation_dtype: Any = np.float32
+    space_dtype: Any = None  # of the observation space; None: that of the observations
     last_action_bound = 7.54  # rad; the largest default motor angle plus the action bound
     target_position_bound = math.inf  # m; a cycle of any length may be shown
     quaternion_bound = 1.0 + ROUND_OFF  # of the components of target quaternions
-
-    def space_dtype(self, observation_dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """Returns the dtype of the observation space: that of the observations."""
-        return observation_dtype
 
     def episode_limit(self, training: bool, total_steps: int, parallel_environments: int) -> int:
         """Returns the length of the next episode in control steps."""
@@ -92,16 +89,13 @@ class CompatLocomotionRules(LocomotionRules):
 
     inertia_from_shape = True
     default_observation_dtype = np.float64
+    space_dtype = np.float32
     last_action_bound = 1.0  # of normalised actions, although actions are not normalised
     target_position_bound = 2.0  # a fast motion exceeds it within 30 steps
     quaternion_bound = 1.0
 
     def __init__(self) -> None:
         self._generator = np.random.RandomState()
-
-    def space_dtype(self, observation_dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """Returns float32, whatever the observations have."""
-        return np.dtype(np.float32)
 
     def episode_limit(self, training: bool, total_steps: int, parallel_environments: int) -> int:
         """Interpolates from 600 to 600 in test mode and truncates: round-off gives 599 for some counts."""

@@ -16,7 +16,6 @@ from a2perf.domains.arguments import integer_of_at_least, one_of, refuse_unknown
 from a2perf.domains.web_navigation.designs import check_designs, load_designs
 from a2perf.domains.web_navigation.observation import Sizes
 from a2perf.domains.web_navigation.primitives import GOLD
-from a2perf.domains.web_navigation.solver import check_solvable
 from a2perf.domains.web_navigation.vocabulary import VOCABULARIES, DistributedVocabulary, read_vocabulary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, checked_design
 from a2perf.errors import ConfigError, did_you_mean
@@ -101,16 +100,6 @@ def choose_designs(
         return known
     chosen = np.random.default_rng(seed).choice(len(known), count, replace=False)
     return tuple(known[number] for number in chosen)
-
-
-def refuse_unsolvable(designs: Sequence[WebsiteDesign], step_limit: int, sizes: Sizes) -> None:
-    """Refuses designs without a solution.
-
-    Raises:
-        ConfigError: there is one.
-    """
-    for design in designs:
-        check_solvable(design, step_limit, sizes)
 
 
 def checked_options(

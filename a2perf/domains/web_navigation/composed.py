@@ -22,14 +22,13 @@ from a2perf.domains.web_navigation.arguments import (
     checked_options,
     checked_profile,
     choose_designs,
-    refuse_unsolvable,
 )
 from a2perf.domains.web_navigation.backend import Backend, End, Value
 from a2perf.domains.web_navigation.environment import ARGUMENTS, WebNavigationEnv
 from a2perf.domains.web_navigation.episode import WebEpisode
 from a2perf.domains.web_navigation.observation import Frame
 from a2perf.domains.web_navigation.reward import RAW
-from a2perf.domains.web_navigation.solver import solution_length
+from a2perf.domains.web_navigation.solver import check_solvable, solution_length
 from a2perf.domains.web_navigation.text import write_composed_instruction
 from a2perf.domains.web_navigation.vector import WebVectorEnv, make_vector_env
 from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY
@@ -208,7 +207,9 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         """
         chosen, _ = self._chosen(options)
         if chosen is not None:
-            refuse_unsolvable([one for one in chosen if one not in self.designs], self.step_limit, self.sizes)
+            for design in chosen:
+                if design not in self.designs:
+                    check_solvable(design, self.step_limit, self.sizes)
             self._check_limits(chosen)
 
     def start_episode(

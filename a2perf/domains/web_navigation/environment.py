@@ -29,7 +29,6 @@ from a2perf.domains.web_navigation.arguments import (
     checked_sizes,
     checked_vocabulary,
     choose_designs,
-    refuse_unsolvable,
 )
 from a2perf.domains.web_navigation.backend import Backend, End, PageRow
 from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode
@@ -40,15 +39,14 @@ from a2perf.domains.web_navigation.reward import REASON, Reward
 from a2perf.domains.web_navigation.rules import CompatWebRules, WebRules
 from a2perf.domains.web_navigation.site_tables import preload
 from a2perf.domains.web_navigation.solver import check_solvable, solve, text_solution
-from a2perf.domains.web_navigation.text import TextView, phrasing_of, write_instruction
+from a2perf.domains.web_navigation.text import TextView, write_instruction
+from a2perf.domains.web_navigation.text.instruction import phrasing_of
 from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
 
 Observation = dict[str, Any]
 _PRELOADED = 20  # sites with tables built by the constructor; more would make it slow
-
-EnvironmentTerminateError = EpisodeOverError
 
 
 class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
@@ -167,7 +165,8 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         )
         self.designs = choose_designs(num_websites, difficulty, designs, data_dir, int(seed))
         if not compat and (designs is not None or data_dir is not None):  # the shipped ones were solved when made
-            refuse_unsolvable(self.designs, self.step_limit, self.sizes)
+            for design in self.designs:
+                check_solvable(design, self.step_limit, self.sizes)
         self.vocabulary = checked_vocabulary(global_vocabulary, vocab_type, reload_vocab)
         self.encoder = Encoder(self.vocabulary, self.sizes.words)
         self.conceptual = bool(use_conceptual)

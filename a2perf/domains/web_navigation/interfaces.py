@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 from numpy.typing import NDArray
@@ -11,45 +11,12 @@ from a2perf.domains.web_navigation.arguments import checked_action
 from a2perf.domains.web_navigation.drawing import WINDOW
 from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode
 from a2perf.domains.web_navigation.observation import Sizes, observation_space
-from a2perf.domains.web_navigation.text import (
-    ActionText,
-    TextActionError,
-    TextView,
-    screenshot_space,
-    text_space,
-)
+from a2perf.domains.web_navigation.text.actions import ActionText, TextActionError, screenshot_space, text_space
+from a2perf.domains.web_navigation.text.view import TextView
 from a2perf.errors import ConfigError
 
 OBSERVATIONS = ("arrays", "text", "full_text", "screenshot")
 _NO_ROW = -1
-
-
-class Interface(Protocol):
-    """The observations and actions of an environment.
-
-    Attributes:
-        observation_space: of ``observation``.
-        action_space: of the argument of ``act``.
-    """
-
-    observation_space: gymnasium.Space[Any]
-    action_space: gymnasium.Space[Any]
-
-    def begin(self, instruction: str) -> dict[str, Any]:
-        """Prepares for a started episode; returns its part of the ``info`` of the reset."""
-
-    def act(self, action: Any) -> tuple[float, bool, bool]:
-        """Does an action; returns reward, terminated, truncated.
-
-        Raises:
-            ConfigError: the action is not in the action space.
-        """
-
-    def observation(self) -> dict[str, Any]:
-        """Returns the observation; later steps do not change it."""
-
-    def info(self) -> dict[str, Any]:
-        """Returns its part of the ``info`` of a step."""
 
 
 class ArrayInterface:
@@ -67,11 +34,11 @@ class ArrayInterface:
         self._masks = ActionMasks(sizes, conceptual)
 
     def begin(self, instruction: str) -> dict[str, Any]:
-        """Returns the mask."""
+        """Prepares for a started episode; returns its part of the ``info`` of the reset."""
         return self.info()
 
     def act(self, action: Any) -> tuple[float, bool, bool]:
-        """Does an action of the action space."""
+        """Does an action of the action space; returns reward, terminated, truncated."""
         return self._episode.step(checked_action(action, self._actions))
 
     def observation(self) -> dict[str, NDArray[Any]]:
@@ -130,7 +97,9 @@ class TextInterface:
         return {"error": self.error}
 
 
-def interface_of(name: str, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int) -> Interface:
+def interface_of(
+    name: str, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int
+) -> ArrayInterface | TextInterface:
     """Returns the interface with a name of ``OBSERVATIONS``."""
     if name == "arrays":
         return ArrayInterface(episode, sizes, conceptual, words)

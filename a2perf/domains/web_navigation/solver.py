@@ -12,7 +12,8 @@ from a2perf.domains.web_navigation.nodes import NodeRole
 from a2perf.domains.web_navigation.observation import Sizes, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.domains.web_navigation.primitives import GOLD
-from a2perf.domains.web_navigation.text import TextAction, is_primary
+from a2perf.domains.web_navigation.text.actions import TextAction
+from a2perf.domains.web_navigation.text.view import is_primary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
 

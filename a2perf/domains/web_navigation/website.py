@@ -182,24 +182,14 @@ def draw_gold(keys: Sequence[str], random: np.random.Generator) -> Profile:
     return {key: gold[0] if len(gold := GOLD[key]) == 1 else gold[random.integers(len(gold))] for key in keys}
 
 
-@functools.lru_cache(maxsize=512)
-def build_site(design: WebsiteDesign, compat: bool = False) -> Site:
-    """Builds the tree of a design.
-
-    Args:
-        compat: the earlier rules: of several elements with one id only the first works, and a radio group with an
-            underscore in its key cannot be chosen.
-    """
-    return assembled_site(design, compat)
-
-
 def assembled_site(
     design: WebsiteDesign, compat: bool = False, change: Callable[[list[PageNode]], None] | None = None
 ) -> Site:
     """Builds the tree of a design without keeping it.
 
     Args:
-        compat: as for ``build_site``.
+        compat: the earlier rules: of several elements with one id only the first works, and a radio group with an
+            underscore in its key cannot be chosen.
         change: called with the roots of the pages before their nodes are numbered; it may change texts and boxes and
             reorder children, and must keep every control and button.
     """
@@ -232,6 +222,10 @@ def assembled_site(
         slots={node.slot: node.index for node in nodes if node.slot},
         compat=compat,
     )
+
+
+build_site = functools.lru_cache(maxsize=512)(assembled_site)
+"""As ``assembled_site``; the tree is kept, and shared by its users."""
 
 
 def _page(design: WebsiteDesign, number: int) -> PageNode:

@@ -14,7 +14,8 @@ from gymnasium.utils.env_checker import check_env
 from a2perf.domains.web_navigation.backend import PageRow
 from a2perf.domains.web_navigation.observation import Encoder, encode, new_frame
 from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.text import ActionText, TextAction, TextView, parse_action, write_instruction
+from a2perf.domains.web_navigation.text import TextAction, TextView, parse_action, write_instruction
+from a2perf.domains.web_navigation.text.actions import ActionText
 from a2perf.errors import ConfigError
 from a2perf.records import Episode
 from a2perf.submission.evaluator.action_record import ActionRecorder

@@ -4,33 +4,8 @@
 environments use them with ``observation="text"``.
 """
 
-from a2perf.domains.web_navigation.text.actions import (
-    ActionText,
-    TextAction,
-    TextActionError,
-    parse_action,
-    screenshot_space,
-    text_space,
-)
-from a2perf.domains.web_navigation.text.instruction import (
-    FIELD_NAMES,
-    phrasing_of,
-    write_composed_instruction,
-    write_instruction,
-)
-from a2perf.domains.web_navigation.text.view import TextView, is_primary
+from a2perf.domains.web_navigation.text.actions import TextAction, parse_action
+from a2perf.domains.web_navigation.text.instruction import FIELD_NAMES, write_composed_instruction, write_instruction
+from a2perf.domains.web_navigation.text.view import TextView
 
-__all__ = (
-    "FIELD_NAMES",
-    "ActionText",
-    "TextAction",
-    "TextActionError",
-    "TextView",
-    "is_primary",
-    "parse_action",
-    "phrasing_of",
-    "screenshot_space",
-    "text_space",
-    "write_composed_instruction",
-    "write_instruction",
-)
+__all__ = ("FIELD_NAMES", "TextAction", "TextView", "parse_action", "write_composed_instruction", "write_instruction")
