@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Some images forbid bytecode: every process of a test then compiles what it imports, which doubles the time of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup packages test-docs test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-newer-python coverage \
+.PHONY: help setup packages test-docs test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-newer-python coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
@@ -40,6 +40,7 @@ help:
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
 	@echo "  test-newer-python  tests on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
 	@echo "  test-extras        install every extra after the others, and step an environment of each domain"
+	@echo "  test-platforms     resolve the package for other systems, processors and Pythons, from wheels alone"
 	@echo "  coverage           line coverage of the fast tests (build/coverage/index.html)"
 	@echo "  golden             fetch files of others that some golden tests read"
 	@echo
@@ -228,6 +229,10 @@ test-extras: $(INSTALLED)
 	@test -z "$(PIP_FIND_LINKS)" || VIRTUAL_ENV="$(CURDIR)/$(EXTRAS)" $(BIN)/uv pip install --quiet --no-deps \
 		--no-index --find-links "$(PIP_FIND_LINKS)" torch || echo "extras: torch comes from the index"
 	@$(BIN)/python scripts/install_extras.py $(EXTRAS)
+
+# The package with all extras, for the systems, processors and Pythons of docs/reference/platforms.md.
+test-platforms: $(INSTALLED)
+	@$(BIN)/python scripts/resolve_platforms.py all
 
 # The floor is in pyproject.toml (tool.coverage.report).
 coverage: setup

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +34,7 @@ from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.writing import Progress
 from a2perf.runs.bundle import integrity
 from a2perf.storage import read_json, write_atomic, write_json
+from a2perf.system import usable_processors
 
 LEADERBOARD = "leaderboard"
 
@@ -75,7 +75,7 @@ def publish_site(
         return None, checked
     written = write_leaderboard(
         competition.runs, out / LEADERBOARD, title=competition.terms.name, integrity=integrity,
-        signature=signature, processes=len(os.sched_getaffinity(0)), home="../index.html", progress=progress,
+        signature=signature, processes=usable_processors(), home="../index.html", progress=progress,
     )  # fmt: skip
     reveal(competition, out / "reveal", outcomes, checked.standing)
     published = check_reveal(out / "reveal", competition.commitment.commitment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from a2perf.cli.shared_options import PROFILE_OPTION, TRUSTED_KEYS, removing_command
 from a2perf.submission.options import normalised
+from a2perf.system import usable_processors
 
 if TYPE_CHECKING:
     from a2perf.metrics import Profile
@@ -37,7 +37,7 @@ def score(runs: tuple[Path, ...], out: Path | None, profile: Profile, every: boo
     from a2perf.api.scoring import folder_of_scores
     from a2perf.api.scoring import score as score_given
 
-    scores = score_given(runs, profile=profile, processes=len(os.sched_getaffinity(0)))
+    scores = score_given(runs, profile=profile, processes=usable_processors())
     target = scores.write(out if out is not None else folder_of_scores(runs))
     if as_json:
         click.echo(target.read_text(encoding="utf-8"), nl=False)
@@ -91,7 +91,7 @@ def leaderboard(folder: Path, out: Path, as_json: bool, **given: Any) -> int:
     """
     from a2perf.api.pages import write_leaderboard
 
-    written = write_leaderboard(folder, out, processes=len(os.sched_getaffinity(0)), **given)
+    written = write_leaderboard(folder, out, processes=usable_processors(), **given)
     return _print_written(written, out / "leaderboard.json", as_json)
 
 

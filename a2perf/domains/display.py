@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.errors import ConfigError
+from a2perf.system import LINUX
 
 _HINT = "use render_mode='rgb_array', or run under a display (xvfb-run)"
 
@@ -24,7 +24,7 @@ def require_display(*, x11: bool = False) -> None:
     Raises:
         ConfigError: there is no display.
     """
-    if not sys.platform.startswith("linux"):
+    if not LINUX:
         return
     display = os.environ.get("DISPLAY", "")
     if not display and (x11 or not os.environ.get("WAYLAND_DISPLAY")):

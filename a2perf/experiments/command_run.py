@@ -10,10 +10,8 @@ Exit status: 0 finished (now or before), 1 the command failed, 3 infrastructure,
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
-import select
 import shutil
 import signal
 import subprocess
@@ -40,11 +38,11 @@ from a2perf.runs.run_record import RUN_FILE, ExperimentRun
 from a2perf.runs.written_files import WrittenFiles, descendants
 from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.evaluator.failure_diagnosis import tail
+from a2perf.system import adopt_orphans, wait_for_end
 
 RUN_DIR_VARIABLE = "A2PERF_RUN_DIR"
 COMMAND_MODE = "command"
 OUTPUT = "logs/output.log"
-_PR_SET_CHILD_SUBREAPER = 36
 _FIRST_LOOKS_S = 0.05
 _LOOK_INTERVAL_S = 0.5
 _GRACE_S = 10.0
@@ -112,7 +110,7 @@ class _Attempt:
         assert self.record.seed is not None
         written = WrittenFiles(cwd, self.record.env_id, self.record.seed, self.plan.alone)
         # Orphaned descendants become children of this process: it can still sample and end them.
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._interrupt)
         sampler = Sampler(directory=self.bundle.metrics, mode=COMMAND_MODE, with_codecarbon=False)
@@ -163,20 +161,14 @@ class _Attempt:
 
     def _wait(self, pid: int, written: WrittenFiles) -> None:
         """Waits for the end of the command without reaping it, and observes its open files until then."""
-        descriptor = os.pidfd_open(pid)
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
         pause, killed_at = _FIRST_LOOKS_S, None
-        try:
-            while not poll.poll(1000 * pause):
-                written.look(descendants(os.getpid()))
-                pause = min(_LOOK_INTERVAL_S, 1.3 * pause)
-                if self.interrupted is not None:
-                    killed_at = killed_at or time.monotonic() + _GRACE_S
-                    if time.monotonic() >= killed_at:
-                        os.kill(pid, signal.SIGKILL)
-        finally:
-            os.close(descriptor)
+        while not wait_for_end([pid], pause):
+            written.look(descendants(os.getpid()))
+            pause = min(_LOOK_INTERVAL_S, 1.3 * pause)
+            if self.interrupted is not None:
+                killed_at = killed_at or time.monotonic() + _GRACE_S
+                if time.monotonic() >= killed_at:
+                    os.kill(pid, signal.SIGKILL)
         written.look([pid])
 
     def _collect(self, written: WrittenFiles) -> None:

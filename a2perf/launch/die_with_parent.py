@@ -2,7 +2,7 @@
 
 CPUS is a list such as ``0,3`` to which the command is bound, or ``all``.
 
-The kernel sends SIGTERM to the command when the launcher's thread that started it dies for whatever reason
+On Linux the kernel sends SIGTERM to the command when the launcher's thread that started it dies for whatever reason
 (``PR_SET_PDEATHSIG``); the setting survives ``exec``. This is a script and not a ``preexec_fn``, because a launcher has
 threads, and Python code between ``fork`` and ``exec`` of a process with threads can hang. Standard library only.
 """
@@ -18,7 +18,8 @@ PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Sets the parent-death signal and executes the command; status 127 if the program does not exist."""
     launcher, cpus, argv = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.path.exists("/proc/self/stat"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != launcher:  # it died before the setting was made
         sys.exit(3)
     if cpus != "all":

@@ -25,9 +25,11 @@ from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills, signal_name
+from a2perf.system import LINUX, usable_processors, wait_for_end
 
 _Started = tuple[int, int, Callable[[], int]]
-"""A process id, a pidfd, and a function that waits for the end and returns the status as ``Popen`` does."""
+"""A process id, on Linux a pidfd (elsewhere -1), and a function that waits for the end and returns the status as
+``Popen`` does."""
 
 CANCEL_GRACE_S = 15.0
 """How long a command may take to end after SIGTERM; then it is killed."""
@@ -110,7 +112,7 @@ class LocalLauncher:
     ) -> _Started | None:  # fmt: skip
         """Forks an evaluator from the server, which starts with the second one; ``None`` if it has to be executed."""
         flags = command.evaluator_flags()
-        if flags is None or output is None:
+        if flags is None or output is None or not LINUX:
             return None
         self._evaluators += 1
         if self._evaluators == 1:
@@ -139,11 +141,7 @@ class LocalLauncher:
 
     def wait(self, timeout_s: float) -> None:
         """Waits until a job's process has ended, at most that long."""
-        poll = select.poll()
-        for job in self._jobs:
-            # A pidfd becomes readable when its process ends.
-            poll.register(job.descriptor, select.POLLIN)
-        poll.poll(timeout_s * 1000)
+        _wait_for_end(self._jobs, timeout_s)
 
     def run(self, command: RunCommand) -> int:
         """Executes one command to its end.
@@ -170,12 +168,17 @@ class LocalLauncher:
     def _take(self, command: RunCommand) -> tuple[list[int], list[str]]:
         if command.resources.cpus is None:
             return [], self._gpus.take(command)
+        if not LINUX:
+            raise UserError(
+                f"{command.name} asks for {command.resources.cpus:g} processors, which needs Linux",
+                hint="leave --cpus out",
+            )
         if self._cpus is None:
             self._cpus = sorted(os.sched_getaffinity(0))
         count = math.ceil(command.resources.cpus)
-        if count > len(os.sched_getaffinity(0)):
+        if count > usable_processors():
             raise UserError(
-                f"{command.name} asks for {count} processors, this host gives {len(os.sched_getaffinity(0))}",
+                f"{command.name} asks for {count} processors, this host gives {usable_processors()}",
                 hint="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
             )
         gpus = self._gpus.take(command)
@@ -198,7 +201,9 @@ class LocalJob:
     """A child process that leads its own session.
 
     Attributes:
-        descriptor: refers to the process until ``poll`` returns its end, and becomes readable when the process ends.
+        pid: its process id.
+        descriptor: on Linux, refers to the process until ``poll`` returns its end, and becomes readable at its end;
+            elsewhere -1.
     """
 
     def __init__(
@@ -214,7 +219,7 @@ class LocalJob:
         self.cpus, self.gpus = cpus, gpus
         self.descriptor = descriptor  # signals through it cannot hit a process that reuses the id
         self._launcher = launcher
-        self._pid, self._reap = pid, reap
+        self.pid, self._reap = pid, reap
         self._identity = str(ProcessIdentity.of(pid)) if _alive(pid) else ""
         self._wall_s = command.resources.wall_s
         self._started = time.monotonic()
@@ -239,15 +244,14 @@ class LocalJob:
             self.cancel()
         if self._kill_at is not None and now >= self._kill_at:
             self.signal(signal.SIGKILL)
-        ending = select.poll()
-        ending.register(self.descriptor, select.POLLIN)
-        if not ending.poll(0):
+        if not _wait_for_end([self], 0):
             return None
         # Until it is reaped, its id, which is also the id of its process group, cannot be reused: kill what it left.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         status = self._reap()
-        os.close(self.descriptor)
+        if LINUX:
+            os.close(self.descriptor)
         self._launcher._forget(self)
         self._ended = self._verdict(status)
         return self._ended
@@ -263,7 +267,10 @@ class LocalJob:
         """Sends a signal. ``Popen.send_signal`` would reap a process that has ended; ``poll`` does that."""
         if self._ended is None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.descriptor, number)
+                if LINUX:
+                    signal.pidfd_send_signal(self.descriptor, number)
+                else:
+                    os.kill(self.pid, number)  # it has not been reaped, so its id is not another process's
 
     def kill(self) -> None:
         """Kills the command and waits for its end."""
@@ -283,6 +290,15 @@ class LocalJob:
         return ExitStatus(code)
 
 
+def _wait_for_end(jobs: Sequence[LocalJob], timeout_s: float) -> bool:
+    if not LINUX:
+        return wait_for_end([job.pid for job in jobs], timeout_s)
+    poll = select.poll()
+    for job in jobs:
+        poll.register(job.descriptor, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
 def _executed(
     command: RunCommand, cpus: list[int], environment: dict[str, str], output: int | None, pass_fds: Sequence[int]
 ) -> _Started:
@@ -294,7 +310,7 @@ def _executed(
         argv, cwd=command.cwd, env=environment, start_new_session=True,
         stdin=None if output is None else subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=pass_fds,
     )  # fmt: skip
-    return process.pid, os.pidfd_open(process.pid), process.wait
+    return process.pid, os.pidfd_open(process.pid) if LINUX else -1, process.wait
 
 
 def _alive(pid: int) -> bool:

@@ -26,6 +26,7 @@ from a2perf.records import Attempt, Manifest
 from a2perf.runs.inventory import read_manifest
 from a2perf.runs.layout import ATTIC, HEARTBEAT
 from a2perf.runs.process_identity import start_ticks, this_boot
+from a2perf.system import reserve
 
 BEAT_S = 1.0
 """Period of the heartbeat in seconds; a killed attempt may have used this much more than was counted."""
@@ -162,7 +163,7 @@ class AttemptClock:
         # O_NOFOLLOW: a link in this place would lead the writes out of the bundle.
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            os.posix_fallocate(self._descriptor, 0, _FILE_BYTES)
+            reserve(self._descriptor, _FILE_BYTES)
             # Before the participant starts: the file may still contain the last beat of a killed attempt.
             self.beat()
             thread = threading.Thread(target=self._beat_on, name="a2perf-heartbeat", daemon=True)
@@ -211,7 +212,7 @@ class AttemptClock:
             line = json.dumps({"number": self.attempt.number, "at": now(), **self._values()}).encode()
             # Padded: otherwise the end of a longer line would remain behind a shorter one.
             os.pwrite(self._descriptor, line.ljust(_FILE_BYTES), 0)
-            os.fdatasync(self._descriptor)
+            os.fsync(self._descriptor)
 
     def _beat_on(self) -> None:
         while not self._over.wait(BEAT_S):

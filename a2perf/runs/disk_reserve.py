@@ -5,11 +5,12 @@ A participant may fill the disk. The evaluator frees the reserve before it write
 
 from __future__ import annotations
 
-import os
+import shutil
 from pathlib import Path
 
 from a2perf.errors import InfrastructureError
 from a2perf.runs.layout import RESERVE
+from a2perf.system import reserve
 
 RESERVE_BYTES = 2**20
 
@@ -19,9 +20,7 @@ FULL_BYTES = 4 * 2**20
 
 def free_bytes(folder: Path) -> int:
     """Returns the space that this user may still use on the file system of a folder, in bytes."""
-    values = os.statvfs(folder)
-    # Not f_bfree, which includes the blocks that only root may use.
-    return values.f_bavail * values.f_frsize
+    return shutil.disk_usage(folder).free
 
 
 def require_room(folder: Path) -> None:
@@ -43,7 +42,7 @@ def keep_reserve(bundle: Path) -> None:
     try:
         with path.open("wb") as stream:
             # Not truncate: a sparse file would reserve no blocks.
-            os.posix_fallocate(stream.fileno(), 0, RESERVE_BYTES)
+            reserve(stream.fileno(), RESERVE_BYTES)
     except OSError:
         path.unlink(missing_ok=True)  # the disk is already full; the run itself reports that
 

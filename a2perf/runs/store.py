@@ -29,6 +29,7 @@ from a2perf.runs.packed_archive import packed_place, packed_top
 from a2perf.runs.series import EVALUATED_RETURN, RETURN_TAGS, Series, SeriesReader
 from a2perf.runs.series_cache import SeriesCache
 from a2perf.runs.stored_run import StoredRun
+from a2perf.system import usable_processors
 from a2perf.worker_pool import worker_pool
 
 STORE_VARIABLE = "A2PERF_STORE"
@@ -138,7 +139,7 @@ class RunStore:
         """Returns readers of runs; many files that are missing in the cache are read by several processes."""
         readers = {run.run_id: self._reader(run) for run in runs}
         stale = [run for run in runs if not readers[run.run_id].is_cached()]
-        workers = min(len(os.sched_getaffinity(0)) if processes is None else processes, len(stale) // _FEW)
+        workers = min(usable_processors() if processes is None else processes, len(stale) // _FEW)
         if workers > 1:
             fill = functools.partial(_fill, folder=self._cache.folder)
             with worker_pool(workers) as pool:

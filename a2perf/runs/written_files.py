@@ -24,6 +24,7 @@ from pathlib import Path
 
 from a2perf.runs.layout import ATTIC
 from a2perf.runs.run_record import RUN_FILE, TAGS_FILE
+from a2perf.system import LINUX
 
 _KINDS = (".csv", ".json", ".jsonl", ".yaml", ".yml", ".wandb", ".txt", ".toml", ".gin")
 _CURVES = (".csv", ".jsonl", ".wandb")
@@ -137,7 +138,11 @@ class WrittenFiles:
 
 
 def descendants(pid: int) -> list[int]:
-    """Returns the descendants of a process, children first; skips processes that end during the search."""
+    """Returns the descendants of a process; skips processes that end during the search."""
+    if not LINUX:
+        import psutil
+
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     found: list[int] = []
     pending = [pid]
     while pending:

@@ -28,7 +28,6 @@ from a2perf.sandbox.interface import (
     choose_sandbox,
     get_sandbox,
     hint_of,
-    is_linux,
     levels,
     problems,
     register_sandbox,
@@ -58,7 +57,6 @@ __all__ = [
     "choose_sandbox",
     "get_sandbox",
     "hint_of",
-    "is_linux",
     "levels",
     "problems",
     "register_sandbox",
@@ -67,12 +65,12 @@ __all__ = [
 ]
 
 
-def _needs_linux() -> str | None:
-    return None if is_linux() else "it needs Linux (/proc and prctl)"
+def _needs_posix() -> str | None:
+    return None if hasattr(os, "fork") else "it needs Linux or macOS (fork)"
 
 
-register_sandbox("none", Level(lambda: ProcessSandbox(confined=False), _needs_linux))
-register_sandbox("process", Level(lambda: ProcessSandbox(confined=True), _needs_linux))
+register_sandbox("none", Level(lambda: ProcessSandbox(confined=False), _needs_posix))
+register_sandbox("process", Level(lambda: ProcessSandbox(confined=True), _needs_posix))
 register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.HINT, hides_files=True))
 register_sandbox(
     "docker",

@@ -25,6 +25,7 @@ from a2perf.sandbox.guard.stage import STAGE
 from a2perf.sandbox.interface import Confined, Limits, SandboxSpec
 from a2perf.sandbox.limits import most_tasks
 from a2perf.sandbox.process import GUARANTEES_OF_LIMITS, GUARD_FOLDER, LIFECYCLE, ProcessSandbox, pinned_guarantee
+from a2perf.system import LINUX
 
 PROBE_TIMEOUT_S = 30.0
 PROBE_TRIES = 3
@@ -73,6 +74,8 @@ _MISSING = (
 
 def why_unavailable() -> str | None:
     """Returns why this host cannot offer the level, or ``None``. The first call starts a program to find out."""
+    if not LINUX:
+        return "it needs Linux"
     program = shutil.which("bwrap")
     if program is None:
         return "the program bwrap is not on PATH"

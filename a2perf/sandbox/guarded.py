@@ -20,6 +20,7 @@ from a2perf.sandbox.guard.collection import Collection
 from a2perf.sandbox.guard.tree import kill_descendants
 from a2perf.sandbox.interface import DEFAULT_ARTIFACT_ENTRIES, Ending, SandboxSpec
 from a2perf.sandbox.task_clock import TaskClock
+from a2perf.system import LINUX
 
 START_TIMEOUT_S = 30.0
 KILL_TIMEOUT_S = 10.0
@@ -218,7 +219,7 @@ class GuardedProcess:
             # poll() reads the reports that have arrived: a program that has ended by itself was not killed from here.
             self._killed = self._status is None and self.poll() is None
             with contextlib.suppress(OSError):  # it may be ending already
-                self._control.send(b"K", socket.MSG_NOSIGNAL)
+                self._control.send(b"K", getattr(socket, "MSG_NOSIGNAL", 0))
             while self.wait(KILL_TIMEOUT_S) is None:
                 # A guard that still collects a large folder sends a heartbeat; only a silent one is stuck.
                 if time.monotonic() - self._last_beat > KILL_TIMEOUT_S:
@@ -286,9 +287,10 @@ class GuardedProcess:
         if self._done is None and self._pid:  # the guard did not report its end: it was killed, by us or by others
             self._keeper.sweep(self._pid)
             orphans.clear(self._cgroups, self._spec.temporary)
-            left = Collection(os.geteuid(), os.getegid())
-            left.collect(map(str, written(self._spec)))
-            self._collected = (left.removed, left.changed, left.failed)
+            if LINUX:
+                left = Collection(os.geteuid(), os.getegid())
+                left.collect(map(str, written(self._spec)))
+                self._collected = (left.removed, left.changed, left.failed)
         for folder in self._cgroups:  # a no-op if the guard has removed them
             with contextlib.suppress(OSError):
                 folder.rmdir()

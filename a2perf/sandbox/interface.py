@@ -8,7 +8,6 @@ that lists the levels of this host; a weaker level is never used silently. This 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -322,7 +321,7 @@ def strongest_level(at_most: str = "bubblewrap") -> str:
     for name in reversed(LADDER[: LADDER.index(at_most) + 1]):
         if why_unavailable(name) is None:
             return name
-    raise UserError("this host cannot confine a process", hint="run a2perf on Linux")
+    raise UserError("this host cannot confine a process", hint="run a2perf on Linux or macOS")
 
 
 def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) -> tuple[Sandbox, list[str]]:
@@ -357,8 +356,3 @@ def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) ->
             " or add --allow-weaker to run without it",
         )
     return sandbox, lost + without
-
-
-def is_linux() -> bool:
-    """Returns whether the host has what the guard needs: ``/proc`` and ``prctl``."""
-    return os.path.exists("/proc/self/stat")

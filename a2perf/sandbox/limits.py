@@ -19,6 +19,7 @@ from pathlib import Path
 from a2perf.runs.process_identity import left_behind, mark
 from a2perf.sandbox import orphans
 from a2perf.sandbox.interface import Limits
+from a2perf.system import LINUX
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 PERIOD_US = 100_000
@@ -66,6 +67,8 @@ def place() -> GroupParent:
     They lie below one group that bounds the memory of all participants together. The first call creates a group and
     removes it again: a folder can be writable where the kernel refuses groups.
     """
+    if not LINUX:
+        return GroupParent(2, {})
     found = find_place(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
     try:
         found = _shared_group(found)
@@ -85,6 +88,8 @@ def participants_bytes() -> int:
 def _host_bytes() -> int:
     """Returns the memory of this host, or of the control group that this process runs in, if that is less."""
     found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    if not LINUX:
+        return found[0]
     own = _own_groups(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
     for version, folders in own.items():
         group = folders.get("memory")

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from a2perf.system import LINUX
+
 PATIENCE_S = 5.0
 
 
@@ -51,7 +53,7 @@ def _members(cgroups: Iterable[Path]) -> set[int]:
 def _marked(temporary: Sequence[Path]) -> set[int]:
     marks = [f"HOME={folder}".encode() for folder in temporary]
     found: set[int] = set()
-    for entry in os.listdir("/proc") if marks else ():
+    for entry in os.listdir("/proc") if marks and LINUX else ():
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         try:

@@ -22,22 +22,31 @@ from a2perf.sandbox.guarded import ChildKeeper, GuardedProcess, guard_document
 from a2perf.sandbox.interface import Confined, Limits, SandboxSpec
 from a2perf.sandbox.limits import ControlGroup
 from a2perf.sandbox.task_clock import TaskClock
+from a2perf.system import LINUX
 
 GUARD_FOLDER = Path(__file__).parent
 GUARD_CODE = "import sys; sys.path.append(sys.argv[1]); from guard.main import main; main(int(sys.argv[2]))"
 
+_COLLECTED = (
+    (
+        "its files become plain files of the evaluator at the end: devices, pipes and sockets are deleted; set-ID bits,"
+        " access lists and modes that lock out the owner are removed",
+    )
+    if LINUX
+    else ()
+)
+_FOUND = "" if LINUX else " (those in a process group that the guard has seen)"
 LIFECYCLE = (
-    "all its processes end with the run, or when the evaluator ends, even if the evaluator is killed",
+    f"all its processes end with the run, or when the evaluator ends, even if the evaluator is killed{_FOUND}",
     "its environment variables are only those it was given",
     "its stdout and stderr are captured, each up to a cap",
-    "its files become plain files of the evaluator at the end: devices, pipes and sockets are deleted; set-ID bits,"
-    " access lists and modes that lock out the owner are removed",
+    *_COLLECTED,
 )
 GUARANTEES_OF_LIMITS = (
-    "private session, only the given open descriptors, no core dumps, no new privileges",
+    f"private session, only the given open descriptors, no core dumps{', no new privileges' if LINUX else ''}",
     "limits per process on CPU time, private memory and file size",
-    f"limits on the size and number of files it writes, deleted but open files included, checked every {INTERVAL_S:g} s"
-    " and at its end",
+    f"limits on the size and number of files it writes{', deleted but open files included,' if LINUX else ','} checked"
+    f" every {INTERVAL_S:g} s and at its end",
 )
 _SAMPLED = f"limits per tree on wall time, memory and number of processes, checked every {SAMPLE_INTERVAL_S} s"
 _PINNED = "it stays on the processors that the evaluator may use"
@@ -99,6 +108,10 @@ class ProcessSandbox:
                 if reason is None
                 else "uncounted processor time and energy of children that no process waits for (no control group and"
                 f" no kernel clock: {reason}; {task_clock.HINT})"
+            )
+        if not LINUX:
+            lost.append(
+                "processes that outlive it after they have left their parent and every process group of its tree"
             )
         return lost
 

@@ -14,6 +14,8 @@ import os
 import platform
 import struct
 
+from a2perf.system import LINUX, usable_processors
+
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
@@ -145,13 +147,13 @@ _Line = tuple[int, str, str, int]
 
 
 def supported() -> bool:
-    """Returns whether there is a filter for this host's processor."""
-    return platform.machine() in _ARCHITECTURES
+    """Returns whether there is a filter for this host's system and processor."""
+    return LINUX and platform.machine() in _ARCHITECTURES
 
 
 def processors_are_restricted() -> bool:
     """Returns whether this process may run on only some of the processors."""
-    return len(os.sched_getaffinity(0)) < (os.cpu_count() or 1)
+    return usable_processors() < (os.cpu_count() or 1)
 
 
 def program(machine: str | None = None, *, pinned: bool = False) -> bytes:

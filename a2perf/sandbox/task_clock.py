@@ -16,6 +16,8 @@ import threading
 import time
 from functools import cache
 
+from a2perf.system import LINUX
+
 HINT = "sysctl kernel.perf_event_paranoid=2"
 
 _CALL = {"x86_64": 298, "aarch64": 241}
@@ -84,7 +86,7 @@ def _own_seconds(pid: int) -> float | None:
 
 
 def _open(pid: int) -> int:
-    number = _CALL.get(platform.machine())
+    number = _CALL.get(platform.machine()) if LINUX else None
     if number is None:
         raise OSError(38, "not known for this processor")
     attribute = bytearray(_ATTRIBUTE_BYTES)

@@ -257,7 +257,10 @@ def test_inotify_stays_for_others(participant, noted) -> None:
 @pytest.mark.parametrize("level", ["process", *CONFINED])
 def test_kernel_resources_have_bounds(level: str, participant, noted) -> None:
     process = participant(level)
-    bounds = ask(process, f"import resource\nresult = [resource.getrlimit(kind)[1] for kind in {[*RLIMITS]!r}]")
+    bounds = ask(
+        process,
+        f"import resource as r\nresult = [r.getrlimit(getattr(r, kind))[1] for kind in {[*RLIMITS]!r}]",
+    )
     assert all(0 <= bound <= most for bound, most in zip(bounds, RLIMITS.values(), strict=True))
     noted("use up descriptors, signals, timers and queues", "bounded per participant", [level])
 

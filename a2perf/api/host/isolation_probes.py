@@ -12,6 +12,7 @@ from a2perf.api.host.finding import Finding, output_of, version_of, versioned
 from a2perf.sandbox import get_sandbox, hint_of, limits, seccomp, strongest_level, task_clock, why_unavailable
 from a2perf.sandbox import levels as sandbox_levels
 from a2perf.sandbox import problems as sandbox_problems
+from a2perf.system import LINUX
 
 SECTION = "isolation"
 _LANDLOCK_CREATE_RULESET = 444
@@ -23,9 +24,6 @@ _OWN_GROUP = (
 
 def levels() -> Iterator[Finding]:
     """Each level: whether this host offers it, why not, and what it does not prevent."""
-    if platform.system() != "Linux":
-        yield Finding(SECTION, "sandbox levels", False, "Linux only", "confining submissions")
-        return
     default = strongest_level()
     for name in sandbox_levels():
         reason = why_unavailable(name)
@@ -55,7 +53,7 @@ def namespaces() -> Iterator[Finding]:
     detail = f"refuses {len(seccomp.REFUSED)} calls" if known else f"none for {platform.machine()}"
     purpose = "refusing tracing, mounts, namespaces, keys and kernel programs to submissions"
     yield Finding(SECTION, "system-call filter", known, detail, purpose)
-    landlock = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1) if platform.system() == "Linux" else -1
+    landlock = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1) if LINUX else -1
     detail = f"version {landlock} of its interface (not used)" if landlock > 0 else "not in this kernel (not used)"
     yield Finding(SECTION, "Landlock", landlock > 0, detail)
 
@@ -78,7 +76,7 @@ def groups() -> Iterator[Finding]:
 
 def accounts() -> Iterator[Finding]:
     """Limits on a whole process tree, and how its processor time is counted."""
-    if platform.system() != "Linux":
+    if not LINUX:
         return
     where = limits.place()
     bounded = "memory_bytes" in where.enforces
@@ -104,7 +102,7 @@ def accounts() -> Iterator[Finding]:
 
 def _no_user_namespaces() -> str | None:
     """Returns why user namespaces are not available, or None; tries to create one."""
-    if platform.system() != "Linux":
+    if not LINUX:
         return "Linux only"
     if not os.path.exists("/proc/self/ns/user"):
         return "not in this kernel"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
-import sys
 from typing import Protocol
 
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
 from a2perf.domains.quadruped_locomotion.robot import FloatArray, urdf_path
 from a2perf.domains.quadruped_locomotion.task import ImitationTask
 from a2perf.errors import MissingDependency
+from a2perf.system import LINUX
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def return_memory() -> None:
 
     Loading a backend leaves 5 MB unused, closing one 45 MB.
     """
-    if sys.platform.startswith("linux"):
+    if LINUX:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # the GNU C library has it, musl does not
         if trim is not None:
             trim(0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion.environment import build_imitation_env
 from a2perf.errors import ConfigError
+from a2perf.system import usable_processors
 
 T = TypeVar("T")
 _Step = tuple[Any, float, bool, bool, dict[str, Any], dict[str, Any] | None]
@@ -51,7 +51,7 @@ class ThreadedVectorEnv(SyncVectorEnv):
             raise ConfigError(f"threads is {threads!r}; it must be a positive integer")
         mode = AutoresetMode(autoreset_mode)
         super().__init__([functools.partial(make, **kwargs)] * num_envs, autoreset_mode=mode)
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        available = usable_processors()
         self.threads = min(threads or available, num_envs)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="quadruped")
         bounds = np.linspace(0, num_envs, self.threads + 1).astype(int)

@@ -11,7 +11,6 @@ import functools
 import itertools
 import mmap
 import multiprocessing
-import os
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -30,6 +29,7 @@ from a2perf.domains.web_navigation.episode import ActionMasks
 from a2perf.domains.web_navigation.observation import Frame, array_specs
 from a2perf.domains.web_navigation.page_model import PageModel
 from a2perf.errors import ConfigError, InfrastructureError
+from a2perf.system import usable_processors
 
 Arrays = dict[str, NDArray[Any]]
 _MEMBERS_PER_WORKER = 64  # fewer make the hand-over dearer than the work
@@ -166,7 +166,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self.single_action_space: Any = template.action_space
         self.observation_space = batch_space(template.observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processors = usable_processors()
         chosen = min(processors, self.num_envs // _MEMBERS_PER_WORKER) if workers is None else workers
         self.workers = min(
             integer_of_at_least(1, "workers", max(chosen, 1) if workers is None else chosen), self.num_envs

@@ -21,6 +21,7 @@ import msgspec
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick
 from a2perf.runs.tracking_record import HostConditions
+from a2perf.system import usable_processors
 
 CONTAINER_VARIABLE = "A2PERF_CONTAINER"
 """Set by a launcher of containers: JSON of what encloses the run."""
@@ -83,7 +84,7 @@ def describe_host() -> HostDescription:
         cpu_model=_field(cpuinfo, "model name") or platform.processor() or platform.machine(),
         cpu_family=(int(family), int(model)) if family.isdigit() and model.isdigit() else None,
         cpu_count=os.cpu_count() or 1,
-        cpu_usable=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cpu_usable=usable_processors(),
         cpu_physical=len(cores) or None,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         virtualization=_virtualization(cpuinfo),

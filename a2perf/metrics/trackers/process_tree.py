@@ -9,7 +9,6 @@ a control group or the kernel's inherited clock, that account is used; otherwise
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Protocol
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S, ProcessStat
+from a2perf.system import LINUX
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ def open_tree(
     running: bool = False,
 ) -> Tree:  # fmt: skip
     """Returns the reader of a process tree that fits this system."""
-    if sys.platform != "linux":
+    if not LINUX:
         return PsutilTree(root)
     return ProcTree(root, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=running)
 
 
 def started_ago_s(pid: int) -> float:
     """Seconds since a process started; 0 where that is not known."""
-    stat = procfs.read_stat(pid) if sys.platform == "linux" else None
+    stat = procfs.read_stat(pid) if LINUX else None
     if stat is None:
         return 0.0
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks / CLOCK_TICKS_PER_S)

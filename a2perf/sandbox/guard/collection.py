@@ -18,7 +18,7 @@ MOST_DEPTH = 160
 """Nested folders; deeper ones are deleted. More than ``folders`` allows a running tree."""
 
 BEAT_S = 1.0
-_PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _REACHES_OTHERS = ("system.", "security.", "trusted.")

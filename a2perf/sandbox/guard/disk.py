@@ -13,7 +13,7 @@ import time
 
 from .descriptors import Held, look
 from .folders import Walk
-from .tree import descendants, release, stop
+from .tree import LINUX, descendants, release, stop
 
 INTERVAL_S = 1.0
 STEP_BYTES = 4 * 1024 * 1024
@@ -99,7 +99,7 @@ class Disk:
         walk = Walk(self._folders, self._most_bytes, self._most_entries)
         verdict = walk.over()
         held = Held()
-        if verdict is None and guard:
+        if verdict is None and guard and LINUX:
             held = look(descendants(guard), walk.devices, buffers=False)
         used = walk.bytes + held.nameless_bytes(walk.devices)
         if verdict is None and used > self._most_bytes:

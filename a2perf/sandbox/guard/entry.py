@@ -25,12 +25,12 @@ SYSCTLS = {
 """Bounds of the user namespace, in ``/proc/sys/user``. bubblewrap itself needs a few user namespaces."""
 
 RLIMITS = {
-    resource.RLIMIT_NOFILE: 8192,
-    resource.RLIMIT_SIGPENDING: 4096,  # also bounds the POSIX timers
-    resource.RLIMIT_MSGQUEUE: 819200,
-    resource.RLIMIT_MEMLOCK: 64 * 1024 * 1024,
+    "RLIMIT_NOFILE": 8192,
+    "RLIMIT_SIGPENDING": 4096,  # also bounds the POSIX timers
+    "RLIMIT_MSGQUEUE": 819200,
+    "RLIMIT_MEMLOCK": 64 * 1024 * 1024,
 }
-"""Bounds at every level except 'none'; a lower bound of the evaluator stays."""
+"""Bounds at every level except 'none', as far as the system has them; a lower bound of the evaluator stays."""
 
 _PR_SET_DUMPABLE = 4
 _COUNTS_PER_NAMESPACE = (5, 14)
@@ -81,8 +81,9 @@ def enter(entry: dict[str, Any]) -> None:
 
 def bound_resources() -> None:
     """Lowers the limits in ``RLIMITS``."""
-    for kind, most in RLIMITS.items():
-        _lower(kind, most)
+    for name, most in RLIMITS.items():
+        if hasattr(resource, name):
+            _lower(getattr(resource, name), most)
 
 
 def _own_users(flags: int, uid: int, gid: int) -> None:

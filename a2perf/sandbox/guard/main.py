@@ -18,6 +18,7 @@ import marshal
 import os
 import resource
 import select
+import sys
 import time
 
 from .accounts import Accounts
@@ -25,7 +26,7 @@ from .collection import Collection
 from .entry import bound_resources, enter
 from .kernel import set_filter
 from .streams import Log
-from .tree import descendants, kill_descendants
+from .tree import LINUX, descendants, kill_descendants, resident_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,9 +51,12 @@ _RLIMITS = {
     "file_size_bytes": resource.RLIMIT_FSIZE,
 }
 _NEVER = float("inf")
+_PER_KIB = 1024 if sys.platform == "darwin" else 1  # ru_maxrss is in bytes there
 
 
 def _prctl(option: int, value: int) -> None:
+    if not LINUX:
+        return
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}) was refused")
 
@@ -76,7 +80,7 @@ class _Guard:
             most = (self.limits.get(name, _NEVER) for name in ("artifact_bytes", "artifact_entries"))
             self.disk = Disk(spec["written"], *most)
         self.memory: Memory | None = None
-        if "memory_bytes" in self.limits and "memory_bytes" not in self.grouped:
+        if LINUX and "memory_bytes" in self.limits and "memory_bytes" not in self.grouped:
             from .memory import Memory
 
             self.memory = Memory()
@@ -117,12 +121,13 @@ class _Guard:
         counted = f"{self.accounts.read('oom_kills')} {self.accounts.read('refused_forks')}"
         # After the last read: the counters disappear with the group.
         self.accounts.remove()
-        self.report(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss} {peak} {counted}")
+        self.report(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss // _PER_KIB} {peak} {counted}")
 
     def _collect(self) -> Collection:
         """Turns the content of the tree's folders into plain files of the evaluator; ``collecting`` is a heartbeat."""
         found = Collection(os.geteuid(), os.getegid(), lambda: self.report("collecting"))
-        found.collect(self.spec["collect"])
+        if LINUX:
+            found.collect(self.spec["collect"])
         return found
 
     def _start_child(self) -> None:
@@ -305,8 +310,8 @@ class _Guard:
                 return False
             used = self.accounts.read("memory_peak")
         else:
-            assert self.memory is not None
-            used = self.memory.held(descendants(os.getpid()), allowed)
+            tree = descendants(os.getpid())
+            used = self.memory.held(tree, allowed) if self.memory is not None else resident_bytes(tree)
             self.peak_tree_bytes = max(self.peak_tree_bytes, used)
             if used <= allowed:
                 return False
@@ -329,7 +334,7 @@ class _Guard:
                 return
             if pid == 0:
                 return
-            self._note(pid, status, used.ru_maxrss)
+            self._note(pid, status, used.ru_maxrss // _PER_KIB)
 
     def _reap_all(self) -> None:
         while True:
@@ -338,7 +343,7 @@ class _Guard:
             except ChildProcessError:
                 return
             if pid:
-                self._note(pid, status, used.ru_maxrss)
+                self._note(pid, status, used.ru_maxrss // _PER_KIB)
             else:
                 # A scan of /proc is not atomic: it can miss the child of a process that ends during the scan. This
                 # repeats until none is left.

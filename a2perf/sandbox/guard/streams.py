@@ -27,8 +27,8 @@ class Log:
             import fcntl
 
             fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        except OSError:
-            pass  # the user's limit on pipe memory is reached; the default size works, only slower
+        except (OSError, AttributeError):
+            pass  # the user's limit on pipe memory is reached, or not Linux; the default size works, only slower
         self.target = -1
         if isinstance(target, int):
             self.target = target

@@ -1,4 +1,4 @@
-"""Finds, stops and kills the processes of a tree, through ``/proc``."""
+"""Finds, stops and kills the processes of a tree, through ``/proc``, or else the program ``ps``."""
 # ruff: noqa: SIM105
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ else:
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
+LINUX = os.path.exists("/proc/self/stat")
+_groups: set[int] = set()
+
+
 def descendants(root: int) -> list[int]:
-    """Returns the process ids of every living or unreaped descendant of ``root``, parents before children."""
+    """Returns the process ids of every living or unreaped descendant of ``root``, parents before children.
+
+    Without ``/proc`` an orphan is found by its process group, if an earlier call has seen a process of that group.
+    """
     children: dict[int, list[int]] = {}
+    if not LINUX:
+        return _listed_descendants(root)
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -31,6 +40,35 @@ def descendants(root: int) -> list[int]:
     for pid in found:
         found.extend(children.get(pid, ()))
     return found
+
+
+def _listed_descendants(root: int) -> list[int]:
+    found, groups = [root], _groups
+    listed = _ps("pid", "ppid", "pgid")
+    own = os.getpgid(0)
+    while fresh := [
+        (pid, group)
+        for pid, parent, group in listed
+        if pid not in found and (parent in found or (group in groups and pid != root))
+    ]:
+        found.extend(pid for pid, _ in fresh)
+        groups.update(group for _, group in fresh if group != own)
+    return found[1:]
+
+
+def resident_bytes(pids: list[int]) -> int:
+    """Returns the sum of the resident sets of processes, from ``ps``."""
+    return sum(kib for pid, kib in _ps("pid", "rss") if pid in pids) * 1024
+
+
+def _ps(*columns: str) -> list[tuple[int, ...]]:
+    import subprocess
+
+    arguments = [word for name in columns for word in ("-o", f"{name}=")]
+    with subprocess.Popen(["/bin/ps", "-A", *arguments], stdout=subprocess.PIPE) as listing:
+        assert listing.stdout is not None
+        rows = [tuple(map(int, line.split())) for line in listing.stdout]
+    return [row for row in rows if row[0] != listing.pid]
 
 
 def kill_descendants(root: int) -> int:

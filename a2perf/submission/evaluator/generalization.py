@@ -6,7 +6,6 @@ in ``metrics/tasks/<task>/``, whatever happens to the other tasks.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import multiprocessing
 import multiprocessing.connection
@@ -46,8 +45,7 @@ from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.tracking import tracker_of
 from a2perf.submission.settings import Submission
-
-_PR_SET_PDEATHSIG = 1
+from a2perf.system import end_with_parent
 
 
 class TaskOutcome(Record, kw_only=True):
@@ -217,10 +215,10 @@ def _started(context: Any, item: _TaskRun, services: Sessions) -> Any:
 
 def _run_task(item: _TaskRun, parent: int) -> None:
     """Main of a task's process."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process with SIGTERM
     signal.signal(signal.SIGTERM, lambda number, frame: (_ for _ in ()).throw(KeyboardInterrupt()))
-    if os.getppid() != parent:  # the parent died before prctl above, so no signal will come
+    if os.getppid() != parent:  # the parent died before, so no signal will come
         return
     configuration.restore(item.config)
     failure: Failure | None = None

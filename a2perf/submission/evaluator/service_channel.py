@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 from a2perf.submission.evaluator.answers import BadAnswer
+from a2perf.system import MESSAGES
 
 
 class ServiceChannel:
@@ -16,7 +17,7 @@ class ServiceChannel:
     """
 
     def __init__(self) -> None:
-        self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours, self.theirs = socket.socketpair(socket.AF_UNIX, MESSAGES)
 
     def connect(self, serve: Callable[[socket.socket], None]) -> None:
         """Passes the participant's listening socket on; the participant has sent it before its first message.

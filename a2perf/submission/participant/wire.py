@@ -58,6 +58,7 @@ _SCALAR: Final = 3
 _UNCHECKED_BYTES: Final = 2048  # msgpack nests at most 1024 levels, so a body this small can claim at most 16 MiB
 _BUFFER_BYTES: Final = 1 << 16
 _SOCKET_BYTES: Final = 1 << 20
+_NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
 _SPIN_S: Final = 100e-6
 _EMPTY: Final = memoryview(b"")
 _LENGTHS = struct.Struct("<III")
@@ -329,7 +330,7 @@ class Connection:
             view = memoryview(part)
             while view:
                 try:
-                    view = view[self._socket.send(view, socket.MSG_NOSIGNAL) :]
+                    view = view[self._socket.send(view, _NO_SIGNAL) :]
                 except BlockingIOError:
                     if not self._wait(self._writable, deadline):
                         raise ConnectionClosed("the other process has ended") from None

@@ -15,6 +15,8 @@ from collections.abc import Collection
 from types import TracebackType
 from urllib.parse import unquote, urlsplit
 
+from a2perf.system import MESSAGES
+
 Address = tuple[str, int]
 
 RELAY = """
@@ -52,7 +54,7 @@ class IndexProxy:
     def __init__(self, allowed: Collection[Address], upstream: str | None = None) -> None:
         self._allowed = frozenset(allowed)
         self._upstream = urlsplit(upstream) if upstream else None
-        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, MESSAGES)
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self.channel = self._theirs.fileno()
         self.refused: list[str] = []
