@@ -86,7 +86,7 @@ def lines(
     series: list[ChartSeries] = []
     faint = 0.4 if len(algorithms) < 5 else 0.2
     for index, algorithm in enumerate(algorithms):
-        key, colour, style = series_key(index), colour_of(algorithm.place), _dashes_of(algorithm.place)
+        key, colour, style = series_key(index), colour_of(algorithm.place), dashes_of(algorithm.place)
         several = algorithm.mean is not None
         main: list[Any] = []
         members = []
@@ -264,7 +264,8 @@ def colour_of(place: int) -> str:
     return SERIES[place % len(SERIES)]
 
 
-def _dashes_of(place: int) -> Any:
+def dashes_of(place: int) -> Any:
+    """Returns the dashes of the algorithm at a place."""
     return DASHES[(place // len(SERIES)) % len(DASHES)]
 
 
@@ -302,7 +303,7 @@ def _legend(figure: Figure, axes: Axes, algorithms: Sequence[Lines], legend_in: 
     if not legend_in:
         return
     handles = [
-        Line2D([], [], color=INK[colour_of(a.place)], linestyle=_dashes_of(a.place), linewidth=1.9) for a in algorithms
+        Line2D([], [], color=INK[colour_of(a.place)], linestyle=dashes_of(a.place), linewidth=1.9) for a in algorithms
     ]
     names = [shortened(algorithm.name) for algorithm in algorithms]
     legend = axes.legend(

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from a2perf.report.numbers_text import Written
-from a2perf.report.score_tables import ScoreCell, ScoreRow, ScoreTable
+from a2perf.report.score_tables import ScoreCell, ScoreTable
 
 _SPECIAL = {
     "\\": r"$\backslash$", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
@@ -81,7 +81,9 @@ def score_table_latex(table: ScoreTable) -> str:
         )
         for row in section.valued():
             cells = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
-            lines.append(f"{_row_head(row)} & {' & '.join(cells)} \\\\")
+            arrow = {"max": "~$\\uparrow$", "min": "~$\\downarrow$"}.get(row.direction, "")
+            unit = f" ({latex_text(row.unit)})" if row.unit else ""
+            lines.append(f"{latex_text(row.label)}{unit}{arrow} & {' & '.join(cells)} \\\\")
         lines += [
             f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}p{{\\linewidth}}}}"
             f"{{\\footnotesize {latex_text(missing)}}} \\\\"
@@ -99,12 +101,6 @@ def number_latex(number: Written, *, bold: bool = False) -> str:
     if number.exponent is not None:
         bare = f"{f'({bare})' if number.spread else bare} \\times 10^{{{number.exponent}}}"
     return f"${bare}$"
-
-
-def _row_head(row: ScoreRow) -> str:
-    arrow = {"max": "~$\\uparrow$", "min": "~$\\downarrow$"}.get(row.direction, "")
-    unit = f" ({latex_text(row.unit)})" if row.unit else ""
-    return f"{latex_text(row.label)}{unit}{arrow}"
 
 
 def _cell(cell: ScoreCell, head: str) -> str:

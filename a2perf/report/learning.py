@@ -56,7 +56,7 @@ def pooled_over_runs(runs: list[tuple[Values, Values]]) -> tuple[Values, Values,
     edges = np.linspace(low, high, count + 1)
     middles = (edges[:-1] + edges[1:]) / 2
     matrix = np.stack([_windowed(x, y, edges, middles) for x, y in runs])
-    ends = np.array([_interval(column) for column in matrix.T])
+    ends = np.array([(row[0], row[0]) if np.ptp(row) == 0 else mean_interval(row) for row in matrix.T])
     return middles, matrix.mean(axis=0), ends[:, 0], ends[:, 1]
 
 
@@ -83,9 +83,3 @@ def _windowed(x: Values, y: Values, edges: Values, middles: Values) -> Values:
     held = counts > 0
     means[held] = sums[held] / counts[held]
     return means
-
-
-def _interval(values: Values) -> tuple[float, float]:
-    if np.ptp(values) == 0:
-        return float(values[0]), float(values[0])
-    return mean_interval(values)

@@ -8,7 +8,7 @@ from a2perf.report.content import Report
 from a2perf.report.drawing import Chart
 from a2perf.report.numbers_text import counted
 from a2perf.report.run_sections import RunSection
-from a2perf.report.score_tables import DOUBTFUL_MARK, ScoreCell, ScoreRow, ScoreTable
+from a2perf.report.score_tables import DOUBTFUL_MARK, ScoreCell, ScoreTable
 from a2perf.report.summary import FirstScreen, SummaryCell
 from a2perf.report.tables import markdown_text, to_markdown
 
@@ -62,15 +62,12 @@ def score_table_markdown(table: ScoreTable) -> str:
         lines.append(f"| **{markdown_text(section.title)}** |{'  |' * len(heads)}")
         for row in section.valued():
             cells = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
-            lines.append(f"| {_row_head(row)} | {' | '.join(cells)} |")
+            head = markdown_text(row.label + (f", {row.unit}" if row.unit else ""))
+            head += {"max": " ↑", "min": " ↓"}.get(row.direction, "")
+            head += f" ({markdown_text(row.remark)})" if row.remark else ""
+            lines.append(f"| {head} | {' | '.join(cells)} |")
         lines += [f"| {markdown_text(missing)} |{'  |' * len(heads)}" for missing in section.missing()]
     return "\n".join(lines) + "\n"
-
-
-def _row_head(row: ScoreRow) -> str:
-    arrow = {"max": " ↑", "min": " ↓"}.get(row.direction, "")
-    remark = f" ({markdown_text(row.remark)})" if row.remark else ""
-    return markdown_text(row.label + (f", {row.unit}" if row.unit else "")) + arrow + remark
 
 
 def _cell(cell: ScoreCell, head: str) -> str:

@@ -151,6 +151,7 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
         f"{attempt.started_at} to {attempt.finished_at or 'no end'} ({attempt.outcome or 'no outcome'})"
         for attempt in manifest.attempts
     ]
+    reason = f" ({manifest.exit_reason})" if manifest.exit_reason else ""
     return [
         ("Command", command(run, manifest), True),
         ("a2perf", manifest.a2perf_version, False),
@@ -165,11 +166,15 @@ def _record(run: Run, manifest: Manifest) -> list[tuple[str, str, bool]]:
         ("Seeds", _json(manifest.seeds), True),
         ("Sandbox", _sandbox(manifest), False),
         ("Python", " ".join(manifest.python.get(name, "") for name in ("implementation", "version")).strip(), False),
-        *(_host(manifest.host)),
+        *(
+            (f"Host, {name.replace('_bytes', '').replace('_', ' ')}", _text(value, name), False)
+            for name, value in manifest.host.items()
+            if value not in (None, "", [], {}) and name not in ("cpu_family", "python")
+        ),
         ("Noisy host", "yes" if noise(run) else "no", False),
         ("Attempts", "; ".join(attempts), False),
         ("Phases", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in manifest.timings_s.items()), False),
-        ("Exit", _exit(manifest), False),
+        ("Exit", "" if manifest.exit_code is None else f"{manifest.exit_code}{reason}", False),
     ]
 
 
@@ -201,14 +206,6 @@ def _sandbox(manifest: Manifest) -> str:
     return text
 
 
-def _host(host: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    return [
-        (f"Host, {name.replace('_bytes', '').replace('_', ' ')}", _text(value, name), False)
-        for name, value in host.items()
-        if value not in (None, "", [], {}) and name not in ("cpu_family", "python")
-    ]
-
-
 def _text(value: object, name: str) -> str:
     if name.endswith("_bytes") and isinstance(value, int):
         return quantity_text(Quantity(value=float(value), unit="bytes"))
@@ -221,9 +218,3 @@ def _text(value: object, name: str) -> str:
 
 def _json(value: dict[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, default=str) if value else ""
-
-
-def _exit(manifest: Manifest) -> str:
-    if manifest.exit_code is None:
-        return ""
-    return f"{manifest.exit_code} ({manifest.exit_reason})" if manifest.exit_reason else str(manifest.exit_code)

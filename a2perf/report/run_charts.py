@@ -85,7 +85,10 @@ def _system(run: Run) -> _Plan | None:
         return None
     energy = run.tracking.energy
     known = energy.quality not in ("", "none") and energy.method
-    how = f"Power: {energy.quality}, {_methods(energy.method)}. " if known else ""
+    # "cpu=rapl;gpu=none;ram=model" is written as "CPU by rapl, RAM by model"
+    parts = [part.partition("=") for part in plain_text(energy.method).split(";")]
+    methods = ", ".join(f"{name.upper()} by {by}" if by else name for name, _, by in parts if by != "none")
+    how = f"Power: {energy.quality}, {methods}. " if known else ""
     return (
         "system",
         "Power, memory and CPU by phase",
@@ -93,12 +96,6 @@ def _system(run: Run) -> _Plan | None:
         f"{seconds.size} samples over {quantity_text(Quantity(value=float(seconds[-1] - seconds[0]), unit='s'))}.",
         partial(charts.system_over_time, run.details.trace, seconds),
     )
-
-
-def _methods(method: str) -> str:
-    """Writes ``cpu=rapl;gpu=none;ram=model`` as ``CPU by rapl, RAM by model``."""
-    parts = [part.partition("=") for part in plain_text(method).split(";")]
-    return ", ".join(f"{name.upper()} by {how}" if how else name for name, _, how in parts if how != "none")
 
 
 def _plain(value: float) -> str:

@@ -183,7 +183,12 @@ def score_table(
             named = [metric for metric in metrics.values() if metric.category == category]
             if headlines:
                 named = sorted((m for m in named if m.name in HEADLINES), key=lambda m: HEADLINES.index(m.name))
-            rows = [row for metric in named if (row := _row(metric, setting.algorithms, held)) is not None]
+            noisy = [name for name, group in held.items() if any(noise(run) for run in group.runs)]
+            rows = []
+            for metric in named:
+                values = [held[name].scores.get(metric.name) if name in held else None for name in setting.algorithms]
+                if any(value is not None for value in values):
+                    rows.append(make_row(metric, values, setting.algorithms, noisy=noisy))
             if headlines:  # a row with a number, or with a reason that a user can act on
                 rows = [
                     row for row in rows if any(c.written or c.condition().startswith(_ACTIONABLE) for c in row.cells)
@@ -244,14 +249,6 @@ def make_row(
 def is_timing(metric: Metric) -> bool:
     """Returns whether other processes on the host distort the metric."""
     return metric.category == "system" and metric.unit == "s"
-
-
-def _row(metric: Metric, algorithms: Sequence[str], held: Mapping[str, SeedGroup]) -> ScoreRow | None:
-    values = [held[name].scores.get(metric.name) if name in held else None for name in algorithms]
-    if all(value is None for value in values):
-        return None
-    noisy = [name for name, group in held.items() if any(noise(run) for run in group.runs)]
-    return make_row(metric, values, algorithms, noisy=noisy)
 
 
 def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[ScoreRow]:

@@ -70,7 +70,8 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
         builds: dict[str, Callable[[], Drawing]] = {"linear": build}
         if _worth_a_log(drawn) and all(level.value > 0 for level in levels):
             builds["log"] = partial(build, log=True)
-        ends = [f"{lines.name}: {_plain(_last(lines))} at the end" for lines in drawn]
+        last = [float(np.mean([y[-1] for _, _, y in of.runs]) if of.mean is None else of.mean[-1]) for of in drawn]
+        ends = [f"{lines.name}: {_plain(value)} at the end" for lines, value in zip(drawn, last, strict=True)]
         several = (
             "Bold: mean over runs with its 95 % interval; thin: single runs. "
             if any(lines.mean is not None for lines in drawn)
@@ -294,12 +295,6 @@ def _readable_energy(drawn: Sequence[Lines]) -> tuple[list[Lines], str]:
         for lines in drawn
     ]
     return scaled, unit
-
-
-def _last(lines: Lines) -> float:
-    if lines.mean is not None:
-        return float(lines.mean[-1])
-    return float(np.mean([y[-1] for _, _, y in lines.runs]))
 
 
 def _plain(value: float) -> str:

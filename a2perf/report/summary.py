@@ -313,16 +313,15 @@ def _sentence(tasks: Sequence[TaskSummary], entries: Sequence[list[_Entry]], lab
         return "No run has a result."
     if len(stated) == 1:
         return f"{stated[0][0].title}: {stated[0][0].sentence}."
-    best = [f"{task.title}: {_best(held[0], labels)}" for task, held in stated[:MOST_TASKS_IN_SENTENCE]]
+    best = []
+    for task, held in stated[:MOST_TASKS_IN_SENTENCE]:
+        first = held[0]
+        number = _score_cell(first).text if first.score is None else _percent(first.score.value)
+        best.append(f"{task.title}: {labels[first.group.algorithm].title} {number}")
     more = len(stated) - len(best)
     rest = f"; {counted(more, 'more task')} below" if more else ""
     scale = " (100 % is the expert)" if any(held[0].score for _, held in stated[:MOST_TASKS_IN_SENTENCE]) else ""
     return f"Best per task{scale}. {'; '.join(best)}{rest}."
-
-
-def _best(entry: _Entry, labels: Mapping[str, Label]) -> str:
-    title = labels[entry.group.algorithm].title
-    return f"{title} {_score_cell(entry).text if entry.score is None else _percent(entry.score.value)}"
 
 
 def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:

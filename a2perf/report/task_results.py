@@ -127,8 +127,14 @@ def _task_results(task: tuple[str, str, str], held: Mapping[SeedKey, list[Run]],
         for mode in MODES:
             for key, members in held.items():
                 in_mode = [run for run in members if names[key] == algorithm and mode in run.modes()]
-                if in_mode:
-                    groups.append(_seed_group(algorithm, mode, in_mode, profile))
+                if not in_mode:
+                    continue
+                ordered = sorted(in_mode, key=lambda run: (run.identity.seed or 0, run.root))
+                data = scored_runs(ordered, mode)
+                scores = {name: value for name, value in registry.score(data, profile).items() if is_told(value, mode)}
+                by_task = application.per_task(data, profile) if mode == "generalization" else {}
+                conditions = tuple(conditions_of(ordered, data, mode))
+                groups.append(SeedGroup(algorithm, mode, tuple(ordered), data, scores, by_task, conditions))
     return TaskResults(*task, algorithms=tuple(algorithms), groups=tuple(groups))
 
 
@@ -160,15 +166,6 @@ def _column_names(keys: Sequence[SeedKey]) -> dict[SeedKey, str]:
         taken.add((column, key.mode))
         names[key] = column
     return names
-
-
-def _seed_group(algorithm: str, mode: str, runs: Sequence[Run], profile: Profile) -> SeedGroup:
-    ordered = sorted(runs, key=lambda run: (run.identity.seed or 0, run.root))
-    data = scored_runs(ordered, mode)
-    scores = {name: value for name, value in registry.score(data, profile).items() if is_told(value, mode)}
-    tasks = application.per_task(data, profile) if mode == "generalization" else {}
-    conditions = conditions_of(ordered, data, mode)
-    return SeedGroup(algorithm, mode, tuple(ordered), data, scores, tasks, tuple(conditions))
 
 
 @dataclasses.dataclass(frozen=True)

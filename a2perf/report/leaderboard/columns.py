@@ -15,7 +15,7 @@ from a2perf.records import Record
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.names import WITHOUT_MODEL
-from a2perf.report.numbers_text import Scale, power_of_ten, row_scale, written
+from a2perf.report.numbers_text import Scale, normalised_text, power_of_ten, row_scale, written
 from a2perf.report.ranks import ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
 
 MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
@@ -197,9 +197,9 @@ def score_cell(score: Score) -> Cell:
     elif score.low == score.high:
         interval, detail = None, f"the same in all {score.n} runs"
     else:
-        interval, detail = (score.low, score.high), f"[{_fixed(score.low)}, {_fixed(score.high)}]"
+        interval, detail = (score.low, score.high), f"[{normalised_text(score.low)}, {normalised_text(score.high)}]"
     if score.normalised:
-        return Cell(score.value, _fixed(score.value), "", detail)
+        return Cell(score.value, normalised_text(score.value), "", detail)
     spread = None if interval is None else (interval[1] - interval[0]) / 2 or None
     number = written(score.value, row_scale([score.value], ""), spread, interval)
     return Cell(score.value, number._replace(spread="").text(), "", detail if interval is None else number.interval())
@@ -254,8 +254,3 @@ def _column(key: str, metric: Metric, units: Collection[str] | None, *, title: s
         key=key, title=title, unit=", ".join(sorted(units or (metric.unit,))), direction=metric.direction,
         category=metric.category, formula=metric.formula, main=main,
     )  # fmt: skip
-
-
-def _fixed(value: float) -> str:
-    text = f"{abs(value):.3f}"
-    return f"−{text}" if value < 0 and float(text) else text

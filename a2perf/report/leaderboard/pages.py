@@ -79,6 +79,7 @@ def protocol_page(
     """
     entries = [row.by_task[task].entry for table in page.tables for row in table.rows for task in row.by_task]
     states = {line.signature.state for entry in entries for line in entry.runs}
+    linked = {id(board) for table in page.tables for board in table.boards.values()}
     return render(
         "leaderboard.html",
         title=title,
@@ -87,7 +88,8 @@ def protocol_page(
         page=page,
         tabs=[{"title": other.title, "file": other.file, "current": other is page} for other in pages],
         tables=[_domain_table(table, page) for table in page.tables],
-        other_tasks=_other_tasks(page),
+        # several tables hold them under the same terms, and no table links to them
+        other_tasks=[task for task in page.tasks if not any(id(board) in linked for board in task.boards)],
         protocol_summary=protocol_sentence(page.name),
         kinds=_kinds(entry.info for entry in entries),
         signatures=[(state.capitalize(), meaning) for state, meaning in _SIGNATURES.items() if state in states],
@@ -243,12 +245,6 @@ def _task_cell(row: DomainRow, task: str, file: str) -> dict[str, Any]:
         "unranked": found is not None and found.place is None,
         "title": task_title(row.by_task[task].entry.domain, task) if found is not None else "",
     }
-
-
-def _other_tasks(page: ProtocolPage) -> list[TaskPage]:
-    """Returns the tasks that no table of the page links to, because several tables hold them under the same terms."""
-    linked = {id(board) for table in page.tables for board in table.boards.values()}
-    return [task for task in page.tasks if not any(id(board) in linked for board in task.boards)]
 
 
 def _board(

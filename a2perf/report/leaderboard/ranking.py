@@ -76,7 +76,12 @@ def boards_of(entries: Sequence[Entry]) -> list[Board]:
     homes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for entry in sorted(entries, key=_was_evaluated, reverse=True):
         groups.setdefault(_home(entry, homes), []).append(entry)
-    _into_open(groups)
+    place = _IDENTITY.index("track")
+    for identity in [identity for identity in groups if identity[place] != OPEN]:
+        # entries of tracks with a budget are on the board of the open track, too, if it exists
+        target = (*identity[:place], OPEN, *identity[place + 1 :])
+        if target in groups:
+            groups[target] += groups[identity]
     boards = [
         Board(**dict(zip(_IDENTITY, identity, strict=True)), rows=_rows(groups[identity]))
         for identity in sorted(groups, key=lambda identity: tuple(map(str, identity)))
@@ -87,15 +92,6 @@ def boards_of(entries: Sequence[Entry]) -> list[Board]:
             words for name, words in _WORDS.items() if len({str(getattr(other, name)) for other in others}) > 1
         ]
     return boards
-
-
-def _into_open(groups: dict[tuple[Any, ...], list[Entry]]) -> None:
-    """Adds the entries of tracks with a budget to the board of the open track, if it exists."""
-    place = _IDENTITY.index("track")
-    for identity in [identity for identity in groups if identity[place] != OPEN]:
-        target = (*identity[:place], OPEN, *identity[place + 1 :])
-        if target in groups:
-            groups[target] += groups[identity]
 
 
 def pareto_front(

@@ -164,11 +164,12 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
     if reference is None:
         notes.append("no stored references for this task: the score is the return itself")
     score = _score(scores, reference)
+    kinds = [value.provenance for mode in scores.values() if (value := mode.get("energy_gross")) is not None]
     return Entry(
         name=entry.key.name, version=entry.key.version, domain=entry.key.domain, task=entry.key.task,
         env_id=entry.key.env_id, fingerprint=entry.key.fingerprint,
         env_kwargs=plain(" | ".join(sorted(entry.env_kwargs))), protocol=entry.key.terms.protocol,
-        track=entry.key.terms.track, provenance=_provenance(scores),
+        track=entry.key.terms.track, provenance=provenance_over_runs(kinds) if kinds else NOT_RECORDED,
         reference="" if reference is None else reference.protocol, rules=registry.RULES,
         view=entry.key.view, score=score, scores=scores, runs=entry.lines,
         not_ranked=_reasons(entry, score, reference), notes=notes, info=entry.info, recording=entry.recording,
@@ -202,12 +203,6 @@ def _score(scores: dict[str, dict[str, MetricValue]], reference: TaskReference |
         value=float(np.asarray(estimate.value)), low=estimate.low, high=estimate.high, per_run=per_run.tolist(),
         n=int(per_run.size), normalised=reference is not None,
     )  # fmt: skip
-
-
-def _provenance(scores: dict[str, dict[str, MetricValue]]) -> str:
-    """Returns whether the entry's energy was measured or estimated."""
-    kinds = [value.provenance for mode in scores.values() if (value := mode.get("energy_gross")) is not None]
-    return provenance_over_runs(kinds) if kinds else NOT_RECORDED
 
 
 def _reasons(entry: EntryRuns, score: Score, reference: TaskReference | None) -> list[str]:

@@ -130,7 +130,11 @@ def protocol_pages(boards: Sequence[Board], overall: Sequence[Overall]) -> list[
     for place, name in enumerate(names):
         members = [board for board in boards if board.protocol == name]
         file = INDEX if place == 0 else f"protocol-{slug(name or 'none', name)}.html"
-        pages.append(ProtocolPage(name, file, tuple(_tables(members, overall)), tuple(_task_pages(members))))
+        groups: dict[tuple[str, str, str], list[Board]] = {}
+        for board in members:
+            groups.setdefault((board.protocol, board.domain, board.task), []).append(board)
+        tasks = (TaskPage(*key, tuple(sorted(of, key=lambda one: one.track != OPEN))) for key, of in groups.items())
+        pages.append(ProtocolPage(name, file, tuple(_tables(members, overall)), tuple(tasks)))
     return pages
 
 
@@ -146,13 +150,6 @@ def leaders_of(rows: Sequence[Ranked]) -> set[Contestant]:
     ranked = [row for row in rows if row.place is not None]
     places = leaders([(row.entry.score.low, row.entry.score.high) for row in ranked])
     return {ranked[place].entry.contestant for place in places}
-
-
-def _task_pages(boards: Sequence[Board]) -> list[TaskPage]:
-    groups: dict[tuple[str, str, str], list[Board]] = {}
-    for board in boards:
-        groups.setdefault((board.protocol, board.domain, board.task), []).append(board)
-    return [TaskPage(*key, tuple(sorted(of, key=lambda board: board.track != OPEN))) for key, of in groups.items()]
 
 
 def _tables(boards: Sequence[Board], overall: Sequence[Overall]) -> list[DomainTable]:
@@ -172,20 +169,17 @@ def _tables(boards: Sequence[Board], overall: Sequence[Overall]) -> list[DomainT
         # a track with a budget is part of the open one; its own tables are on the pages of its tasks
         shown = sorted((key for key in keys if key[1] == OPEN or not has_open), key=ranked, reverse=True)
         for key in shown:
+            parts = (f"{key[1]} track", f"energy {key[2]}", f"normalised by {key[3]}" if key[3] else "plain returns",
+                     f"formulas {key[4]}")  # fmt: skip
+            # the terms in which a table differs from the others of its domain
+            note = ", ".join(part for place, part in enumerate(parts, 1) if len({other[place] for other in shown}) > 1)
             found = [one for one in overall if _terms(one) == _terms(groups[key][0])]
-            tables.append(_table(groups[key], found[0] if found else None, _note(key, shown)))
+            tables.append(_table(groups[key], found[0] if found else None, note))
     return tables
 
 
 def _terms(of: Board | Overall) -> tuple[object, ...]:
     return (of.domain, of.protocol, of.track, of.provenance, of.reference, of.rules)
-
-
-def _note(key: tuple[str, ...], shown: Sequence[tuple[str, ...]]) -> str:
-    """Returns in which terms a table differs from the other tables of its domain."""
-    parts = (f"{key[1]} track", f"energy {key[2]}", f"normalised by {key[3]}" if key[3] else "plain returns",
-             f"formulas {key[4]}")  # fmt: skip
-    return ", ".join(part for place, part in enumerate(parts, 1) if len({other[place] for other in shown}) > 1)
 
 
 def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainTable:
@@ -197,8 +191,9 @@ def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainT
         for row in board.rows:
             entered.setdefault(row.entry.contestant, {})[task] = row
     rows: list[DomainRow] = []
-    best = _best_overall(whole)
     ranks = {row.contestant: row for row in whole.rows} if whole is not None else {}
+    ranked = [row for row in ranks.values() if row.place is not None]
+    best = {ranked[place].contestant for place in leaders([(row.score.low, row.score.high) for row in ranked])}
     for key, by_task in entered.items():
         of_domain: Ranked | OverallRow | None = ranks.get(key)
         score = of_domain.score if isinstance(of_domain, OverallRow) else Score()
@@ -223,12 +218,6 @@ def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainT
         )
     rows.sort(key=_order)
     return DomainTable(boards[0].domain, single, note, tuple(rows))
-
-
-def _best_overall(whole: Overall | None) -> set[Contestant]:
-    ranked = [] if whole is None else [row for row in whole.rows if row.place is not None]
-    places = leaders([(row.score.low, row.score.high) for row in ranked])
-    return {ranked[place].contestant for place in places}
 
 
 def _reason(by_task: dict[str, Ranked], boards: dict[str, Board]) -> str:

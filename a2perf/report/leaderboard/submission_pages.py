@@ -49,6 +49,8 @@ def submission_page(
     found = [item["entry"] for item in entries]
     info = next((entry.info for entry in found if entry.info.title), SubmissionInfo())
     who = identity_of(name, version, info)
+    authors, dates = ", ".join(info.authors) or "Anonymous", _union(found, "dates")
+    year, link = f" ({dates[-1][:4]})" if dates else "", f" {info.link}" if info.link else ""
     present = [place for place in range(len(_COSTS)) if any(item["costs"][place].sort is not None for item in entries)]
     return render(
         "leaderboard_submission.html",
@@ -59,7 +61,8 @@ def submission_page(
         version=version,
         info=info,
         facts=_facts(found),
-        cite=_cite(who["title"], info, found, version),
+        # identifies the submission and its content, for papers
+        cite=f"{authors}{year}. {who['title']}. a2perf submission, content {version[:16]}.{link}",
         entries=entries,
         costs=[_COSTS[place][2] for place in present],
         present=present,
@@ -125,15 +128,6 @@ def _facts(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 
 def _union(entries: Sequence[Entry], field: str) -> list[str]:
     return sorted({value for entry in entries for value in getattr(entry.recording, field)})
-
-
-def _cite(title: str, info: SubmissionInfo, entries: Sequence[Entry], version: str) -> str:
-    """Returns a sentence that identifies the submission and its content, for papers."""
-    authors = ", ".join(info.authors) or "Anonymous"
-    dates = _union(entries, "dates")
-    year = f" ({dates[-1][:4]})" if dates else ""
-    link = f" {info.link}" if info.link else ""
-    return f"{authors}{year}. {title}. a2perf submission, content {version[:16]}.{link}"
 
 
 def _metric_tables(entry: Entry) -> list[dict[str, Any]]:

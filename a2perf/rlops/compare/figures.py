@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from a2perf.report.charts import plain_counts, shortened, thinned
-from a2perf.report.compared_charts import Lines, colour_of
-from a2perf.report.drawing import DASHES, INK, SERIES, new_figure
+from a2perf.report.compared_charts import Lines, colour_of, dashes_of
+from a2perf.report.drawing import INK, new_figure
 from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.selection import GroupRuns, Panel
@@ -70,11 +70,6 @@ def grid(comparison: ComparedGroups, lines: Curves, *, time: bool = False) -> Fi
     return figure
 
 
-def stroke(place: int) -> tuple[str, Any]:
-    """Returns colour and dashes of the group at a place."""
-    return INK[colour_of(place)], DASHES[(place // len(SERIES)) % len(DASHES)]
-
-
 def x_label(comparison: ComparedGroups, *, time: bool) -> str:
     """Returns the label of the horizontal axis."""
     return "time, min" if time else comparison.request.axis.replace("_", " ")
@@ -98,7 +93,7 @@ def _panel(axes: Axes, panel: Panel, lines: Sequence[Lines | None], label: str) 
     for line in lines:
         if line is None:
             continue
-        colour, dashes = stroke(line.place)
+        colour, dashes = INK[colour_of(line.place)], dashes_of(line.place)
         shown = line.runs if line.x is None or line.mean is None else [("", line.x, line.mean)]
         for _, x, y in shown:
             marker = "o" if x.size == 1 else None
@@ -115,8 +110,8 @@ def _panel(axes: Axes, panel: Panel, lines: Sequence[Lines | None], label: str) 
 def _legend(figure: Figure, names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = []
-    for place in range(len(names)):
-        colour, dashes = stroke(place)
-        handles.append(Line2D([], [], color=colour, linestyle=dashes, linewidth=1.9))
+    handles = [
+        Line2D([], [], color=INK[colour_of(place)], linestyle=dashes_of(place), linewidth=1.9)
+        for place in range(len(names))
+    ]
     figure.legend(handles, list(names), ncols=_COLUMNS, loc="lower center", borderaxespad=0.4, handlelength=1.8)
