@@ -6,6 +6,7 @@ nominal. The amplitudes of the noise are those of the Go1 joystick task of MuJoC
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -83,14 +84,14 @@ class ChangedDynamics(SeededWrapper):
         return {**(options or {}), "randomize": self._draw(self.random)}
 
 
-def late_sensors(env: gymnasium.Env[Any, Any]) -> ChangedDynamics:
-    """Delays all measurements by 20 to 40 ms instead of 2 ms."""
-    return ChangedDynamics(env, "sensor_delay", lambda random: {"latency": random.uniform(0.0, 1.0)})
-
-
-def other_friction(env: gymnasium.Env[Any, Any]) -> ChangedDynamics:
-    """Draws the lateral friction of the feet from 0.5 to 1.25."""
-    return ChangedDynamics(env, "friction", lambda random: {"lateral_friction": random.uniform(-1.0, 1.0)})
+late_sensors = functools.partial(
+    ChangedDynamics, name="sensor_delay", draw=lambda random: {"latency": random.uniform(0.0, 1.0)}
+)
+"""Delays all measurements by 20 to 40 ms instead of 2 ms."""
+other_friction = functools.partial(
+    ChangedDynamics, name="friction", draw=lambda random: {"lateral_friction": random.uniform(-1.0, 1.0)}
+)
+"""Draws the lateral friction of the feet from 0.5 to 1.25."""
 
 
 def other_masses(env: gymnasium.Env[Any, Any]) -> ChangedDynamics:

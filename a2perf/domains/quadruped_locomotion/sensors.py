@@ -21,8 +21,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
     IntArray,
 )
-from a2perf.domains.quadruped_locomotion.rotations import euler
-from a2perf.domains.quadruped_locomotion.single_precision import inverse_rotate_single, product_single
+from a2perf.domains.quadruped_locomotion.rotations import euler, inverse_rotate_single, product_single
 
 HISTORY_LENGTH = 100
 DEFAULT_LATENCY = 0.002  # s

@@ -30,8 +30,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
     link_frames,
     urdf_path,
 )
-from a2perf.domains.quadruped_locomotion.rotations import euler, heading
-from a2perf.domains.quadruped_locomotion.single_precision import inverse_rotate_single, product_single
+from a2perf.domains.quadruped_locomotion.rotations import euler, heading, inverse_rotate_single, product_single
 from a2perf.errors import ConfigError
 
 

@@ -31,21 +31,24 @@ def trace(env, seed, steps, scale):
     return np.concatenate(rows)
 
 
+DOUBLE = {"observation_dtype": np.float64}
+
+
 @pytest.mark.parametrize(
-    ("scale", "steps"),
-    [(0.3, 700), pytest.param(0.05, 700, marks=pytest.mark.slow), pytest.param(3.0, 700, marks=pytest.mark.slow)],
+    ("engine", "arguments", "steps", "scale"),
+    [
+        ("make", DOUBLE, 700, 0.3),
+        pytest.param("make", DOUBLE, 700, 0.05, marks=pytest.mark.slow),
+        pytest.param("make", DOUBLE, 700, 3.0, marks=pytest.mark.slow),
+        ("make", {"clip": "dog_trot", "mode": "train"}, 300, 0.2),
+        ("twin", {"mode": "train", **DOUBLE}, 60, 0.3),
+    ],
 )
-def test_native_and_python_loop_agree_bit_for_bit(make, scale, steps):
-    native = trace(make(physics_loop="native", observation_dtype=np.float64), 11, steps, scale)
-    python = trace(make(physics_loop="python", observation_dtype=np.float64), 11, steps, scale)
-    assert np.array_equal(native, python)
-
-
-def test_native_and_python_loop_agree_for_the_dogs_gait_in_training(make, dog_clip):
-    runs = [
-        trace(make(motion_files=[dog_clip("trot")], mode="train", physics_loop=loop), 5, 300, 0.2)
-        for loop in ("native", "python")
-    ]
+def test_compiled_and_python_loop_agree_bit_for_bit(request, dog_clip, engine, arguments, steps, scale):
+    if arguments.get("clip") == "dog_trot":
+        dog_clip("trot")  # skips if it is not here
+    build = request.getfixturevalue(engine)
+    runs = [trace(build(physics_loop=loop, **arguments), 11, steps, scale) for loop in ("native", "python")]
     assert np.array_equal(*runs)
 
 

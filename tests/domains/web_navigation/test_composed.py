@@ -9,8 +9,7 @@ import pytest
 
 from a2perf.domains.registry import register_environments
 from a2perf.domains.web_navigation import generator
-from a2perf.domains.web_navigation.composed import ComposedWebNavigationEnv, ComposedWebVectorEnv
-from a2perf.domains.web_navigation.held_out import held_out_compositions
+from a2perf.domains.web_navigation.composed import ComposedWebNavigationEnv
 from a2perf.domains.web_navigation.observation import NEW
 from a2perf.domains.web_navigation.solver import solution_length
 from a2perf.errors import ConfigError
@@ -174,16 +173,9 @@ def test_a_pickled_copy_keeps_order_and_websites():
     assert (copy.order, copy.subtasks, copy.designs, copy.step_limit) == ("reversed", 2, env.designs, 50)
 
 
-def test_gymnasium_makes_vectors_of_every_composition():
-    many = gymnasium.make_vec(IDS[0], num_envs=2, vectorization_mode="vector_entry_point")
-    assert isinstance(many.unwrapped, ComposedWebVectorEnv)
-    assert many.observation_space.contains(many.reset(seed=0)[0])
-    many.close()
-
-
 def test_held_out_compositions_follow_their_seed_and_have_the_spaces_of_their_task(monkeypatch):
     monkeypatch.setattr(generator, "EPISODES", 100)  # the difficulty is measured less exactly, and sooner
-    (task,), (again,), (other,) = (held_out_compositions(1, seed) for seed in (7, 7, 8))
+    (task,), (again,), (other,) = (generator.held_out_compositions(1, seed) for seed in (7, 7, 8))
     assert task == again != other
     kwargs = json.loads(json.dumps(dict(task.kwargs)))
     with gymnasium.make(task.env_id, **kwargs) as secret, gymnasium.make(task.env_id, **dict(task.told)) as public:

@@ -119,13 +119,6 @@ def test_an_ended_episode_takes_no_step(env):
         env.step(0)
 
 
-def test_the_step_limit_truncates():
-    env = WebNavigationEnv(num_websites=1, designs=[LOGIN], step_limit=4)
-    env.reset(seed=0)
-    ends = [env.step(0)[2:4] for _ in range(4)]
-    assert ends == [(False, False)] * 3 + [(False, True)]
-
-
 def test_a_closed_environment_says_so(env):
     env.reset(seed=0)
     env.close()

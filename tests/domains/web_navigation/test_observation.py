@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.observation import Sizes, observation_space, profile_rows
+from a2perf.domains.web_navigation.observation import Sizes, observation_space
 from a2perf.domains.web_navigation.vocabulary import tokenize
 from tests.domains.web_navigation.sample_sites import LOGIN, row_of
 
@@ -116,10 +116,6 @@ def test_long_pages_are_cut_and_other_sizes_hold():
     assert env.observation_space.contains(observation)
     assert observation["dom_elements_mask"].sum() == len(env.elements) == 70
     assert info["action_mask"].sum() == 2 * 70
-
-
-def test_a_profile_is_listed_in_order():
-    assert profile_rows({"b": "x", "a": True}) == [("_dummy", None), ("a", True), ("b", "x")]
 
 
 def test_the_space_follows_the_sizes():

@@ -59,14 +59,18 @@ def test_members_give_the_episodes_of_single_environments(kind, arguments):
     many.close()
 
 
-def test_gymnasium_makes_it():
-    many = gymnasium.make_vec("WebNavigation-Difficulty-01-v0", num_envs=3, vectorization_mode="vector_entry_point")
-    assert isinstance(many.unwrapped, WebVectorEnv)
+@pytest.mark.parametrize(
+    ("env_id", "kind"),
+    [("WebNavigation-Difficulty-01-v0", WebVectorEnv), ("WebNavigation-Composed-01-v0", ComposedWebVectorEnv)],
+)
+def test_gymnasium_makes_it(env_id, kind):
+    many = gymnasium.make_vec(env_id, num_envs=3, vectorization_mode="vector_entry_point")
+    assert type(many.unwrapped) is kind
     observations, info = many.reset(seed=[1, 2, 3])
     assert many.observation_space.contains(observations)
     assert info["action_mask"].shape == (3, 12500)
     many.close()
-    synchronous = gymnasium.make_vec("WebNavigation-Difficulty-01-v0", num_envs=2, vectorization_mode="sync")
+    synchronous = gymnasium.make_vec(env_id, num_envs=2, vectorization_mode="sync")
     assert synchronous.reset(seed=0)[0]["dom_elements"].shape == (2, 250, 5, 10)
     synchronous.close()
 

@@ -1,6 +1,5 @@
 """Token tables: fixed numbers, growth, sharing, saving, corrupt files."""
 
-import json
 import multiprocessing
 import pickle
 import subprocess
@@ -132,13 +131,3 @@ def test_a_corrupt_file_is_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         v.read_vocabulary(path)
-
-
-def test_a_saved_file_is_read_back(tmp_path):
-    words = v.UnlockedVocabulary()
-    words.add_to_vocabulary(["alpha"])
-    path = tmp_path / "vocabulary.json"
-    path.write_text(json.dumps(words.save()))
-    again = v.UnlockedVocabulary()
-    again.restore(v.read_vocabulary(path))
-    assert again.save() == words.save()

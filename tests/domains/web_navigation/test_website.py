@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.web_navigation.nodes import NodeRole
-from a2perf.domains.web_navigation.website import build_site, checked_design
+from a2perf.domains.web_navigation.website import checked_design
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import SHOP, site_of
 
@@ -99,9 +99,3 @@ def test_drawn_profiles_and_prices_keep_their_ranges():
     assert seen["rememberme"] == {True, False}
     assert seen["state"] == {"CA", "NY"}
     assert seen["username"] == {"john@email.com"}
-
-
-def test_the_older_rules_keep_only_the_first_of_equal_ids_and_no_card_type():
-    site = build_site(checked_design({"action": ["city", "city", "cc"], "action_page": [0, 1, 1]}), compat=True)
-    assert [node.role for node in site.nodes if node.id == "actionable_city"] == [NodeRole.TEXT, NodeRole.NONE]
-    assert all(node.role is not NodeRole.RADIO for node in site.nodes)
