@@ -44,7 +44,8 @@ def wrap(
     evaluated on test episodes, and some of them are filmed. The variables BENCH_SCRIPT, BENCH_ENV and BENCH_SEED
     replace SCRIPT, --env and --seed; all other arguments then belong to the script.
     """  # noqa: D301
-    from a2perf.experiments.script_wrapper.run import Wrapping, new_run_folder, run
+    from a2perf.experiments.script_wrapper.order import ScriptOrder
+    from a2perf.experiments.script_wrapper.run import new_run_folder, run
     from a2perf.submission.evaluator.progress import RunProgress
 
     script = os.environ.get("BENCH_SCRIPT")
@@ -53,11 +54,11 @@ def wrap(
             raise ConfigError("no script was given", hint="a2perf wrap SCRIPT --env NAME --seed N, or set BENCH_SCRIPT")
         script, words = words[0], words[1:]
     launch = LaunchOptions.taken_from(given)
-    wanted = Wrapping(
-        script=Path(script).expanduser(),
+    wanted = ScriptOrder(
+        script=str(Path(script).expanduser()),
         env=_needed("--env", "BENCH_ENV", env),
         seed=_number(_needed("--seed", "BENCH_SEED", None if seed is None else str(seed))),
-        arguments=words,
+        arguments=list(words),
         time_limit_s=launch.resources().wall_s,
         **given,
     )

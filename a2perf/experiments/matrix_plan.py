@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import shlex
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from a2perf.records import SCHEMA, Record, SubmissionIdentity
+from a2perf.runs.bundle import now
 from a2perf.runs.conditions import packages_of
 from a2perf.runs.run_record import AutotagRecord, ExperimentRun, config_of, folder_name, user_name
 
@@ -80,7 +80,7 @@ class MatrixPlan(Record, kw_only=True):
             command=list(words),
             version=self.autotag.tag if self.autotag is not None else self.version(),
             autotag=self.autotag,
-            created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+            created_at=now(),
             packages=packages_of(words) if self.source == "command" else {},
         )
 

@@ -1,7 +1,8 @@
-"""The order of the wrapper to its child process, and the report that comes back."""
+"""The request to run a script, which its child process reads, and the report that comes back."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,13 +14,15 @@ REPORT = "wrap.json"
 
 
 class ScriptOrder(Record, kw_only=True):
-    """The order.
+    """The request; the child process gets absolute paths.
 
     Attributes:
-        script: absolute path of the script.
+        script: its path.
         env: name of the environment for ``main``.
+        folder: output folder of the child process.
         test_episodes: episodes after the training.
         videos: rollout videos after the training.
+        time_limit_s: wall time of the child; None for no limit.
         mirror: project of Weights & Biases to mirror the values to; empty for none.
     """
 
@@ -27,11 +30,27 @@ class ScriptOrder(Record, kw_only=True):
     env: str
     seed: int
     arguments: list[str] = msgspec.field(default_factory=list)
-    folder: str
+    folder: str = ""
+    sandbox: str = "process"
     test_episodes: int = 25
     videos: int = 5
+    time_limit_s: float | None = None
     mirror: str = ""
     mirror_entity: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Path of the script."""
+        return Path(self.script)
+
+    def command(self) -> list[str]:
+        """Returns a command that repeats the run."""
+        limit = [] if self.time_limit_s is None else ["--run-time-limit-s", f"{self.time_limit_s:g}"]
+        return [
+            "a2perf", "wrap", self.script, "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox,
+            "--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit,
+            *(["--", *self.arguments] if self.arguments else []),
+        ]  # fmt: skip
 
 
 class ScriptReport(Record, kw_only=True):

@@ -10,7 +10,6 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -44,40 +43,7 @@ _OWN_ENVIRONMENT = ("none", "process")
 """Levels for trusted scripts, which get the user's environment variables."""
 
 
-@dataclass(frozen=True)
-class Wrapping:
-    """The request to run a script.
-
-    Attributes:
-        env: name of the environment for its ``main``.
-        test_episodes: episodes after the training.
-        videos: rollout videos after the training.
-        time_limit_s: wall time of the child; None for no limit.
-        mirror: project of Weights & Biases to mirror to; empty for none.
-    """
-
-    script: Path
-    env: str
-    seed: int
-    arguments: tuple[str, ...] = ()
-    sandbox: str = "process"
-    test_episodes: int = 25
-    videos: int = 5
-    time_limit_s: float | None = None
-    mirror: str = ""
-    mirror_entity: str = ""
-
-    def command(self) -> list[str]:
-        """Returns a command that repeats the run."""
-        limit = [] if self.time_limit_s is None else ["--run-time-limit-s", f"{self.time_limit_s:g}"]
-        return [
-            "a2perf", "wrap", str(self.script), "--env", self.env, "--seed", str(self.seed), "--sandbox", self.sandbox,
-            "--test-episodes", str(self.test_episodes), "--videos", str(self.videos), *limit,
-            *(["--", *self.arguments] if self.arguments else []),
-        ]  # fmt: skip
-
-
-def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
+def new_run_folder(wanted: ScriptOrder, store: str | None) -> Path:
     """Returns the folder of the store for a run with these arguments, always the same, and writes its record there.
 
     The version is that of the script's repository; the six digits after it distinguish scripts and arguments within
@@ -86,16 +52,16 @@ def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
     Raises:
         UserError: the script does not exist, or the folder cannot be written.
     """
-    instrument(wanted.script)
-    tagged = autotag(wanted.script.resolve().parent, os.environ)
-    words = "\0".join([sha256_of(wanted.script), *wanted.arguments])
+    instrument(wanted.path)
+    tagged = autotag(wanted.path.resolve().parent, os.environ)
+    words = "\0".join([sha256_of(wanted.path), *wanted.arguments])
     version = f"{folder_name(tagged.tag)}-{hashlib.sha256(words.encode()).hexdigest()[:6]}"
-    names = (folder_name(wanted.script.stem), folder_name(wanted.env), version, f"seed_{wanted.seed}")
+    names = (folder_name(wanted.path.stem), folder_name(wanted.env), version, f"seed_{wanted.seed}")
     root = store_folder(store).joinpath(*names)
     if not (root / RUN_FILE).exists():
         root.mkdir(parents=True, exist_ok=True)
         record = ExperimentRun(
-            experiment=wanted.script.stem,
+            experiment=wanted.path.stem,
             env_id=wanted.env,
             seed=wanted.seed,
             tags=[tagged.tag, *([tagged.pull_request] if tagged.pull_request else [])],
@@ -112,7 +78,9 @@ def new_run_folder(wanted: Wrapping, store: str | None) -> Path:
     return root
 
 
-def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = False, echo: TextIO | None = None) -> int:
+def run(
+    wanted: ScriptOrder, root: Path, progress: RunProgress, *, force: bool = False, echo: TextIO | None = None
+) -> int:
     """Runs the script into its bundle.
 
     Args:
@@ -125,7 +93,7 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
     Raises:
         UserError: the script cannot be wrapped, the sandbox is not available, or the folder holds another run.
     """
-    instrument(wanted.script)  # raises for a wrong script before any file is created
+    instrument(wanted.path)  # raises for a wrong script before any file is created
     sandbox = get_sandbox(wanted.sandbox)
     opened = open_bundle(root / COMMAND_MODE, _manifest(wanted, sandbox), _settings(wanted), force=force)
     if isinstance(opened, Finished):
@@ -137,26 +105,16 @@ def run(wanted: Wrapping, root: Path, progress: RunProgress, *, force: bool = Fa
     return status
 
 
-def _run(wanted: Wrapping, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None) -> str:
-    shutil.copyfile(wanted.script, bundle.artifacts / "script.py")
-    order = ScriptOrder(
-        script=str(wanted.script.resolve()),
-        env=wanted.env,
-        seed=wanted.seed,
-        arguments=list(wanted.arguments),
-        folder=str(bundle.artifacts.resolve()),
-        test_episodes=wanted.test_episodes,
-        videos=wanted.videos,
-        mirror=wanted.mirror,
-        mirror_entity=wanted.mirror_entity,
-    )
+def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None) -> str:
+    shutil.copyfile(wanted.path, bundle.artifacts / "script.py")
+    order = msgspec.structs.replace(wanted, script=str(wanted.path.resolve()), folder=str(bundle.artifacts.resolve()))
     write_record(bundle.artifacts / ORDER, order)
     limits = Limits(wall_s=wanted.time_limit_s)
     spec = SandboxSpec(
         argv=(sys.executable, "-P", "-m", _CHILD, str(bundle.artifacts.resolve() / ORDER)),
         cwd=Path.cwd(),
         env=_environment(wanted),
-        readable=[wanted.script.resolve().parent, Path.cwd()],
+        readable=[wanted.path.resolve().parent, Path.cwd()],
         writable=[bundle.artifacts.resolve()],
         limits=limits,
         stdout=bundle.logs / "stdout.log",
@@ -246,7 +204,7 @@ def _rescue_curve(bundle: Bundle) -> None:
         bundle.manifest.warnings += [f"episodes: {line}" for line in lines]
 
 
-def _environment(wanted: Wrapping) -> dict[str, str]:
+def _environment(wanted: ScriptOrder) -> dict[str, str]:
     own = dict(os.environ) if wanted.sandbox in _OWN_ENVIRONMENT else {"PATH": os.environ.get("PATH", os.defpath)}
     own.setdefault("LANG", "C.UTF-8")
     for name in THREAD_VARIABLES:
@@ -255,20 +213,20 @@ def _environment(wanted: Wrapping) -> dict[str, str]:
         # Otherwise sets of strings would have another order in every run of a seed.
         "PYTHONHASHSEED": str(wanted.seed % 2**32),
         "PYTHONUNBUFFERED": "1",
-        "BENCH_SCRIPT": str(wanted.script),
+        "BENCH_SCRIPT": wanted.script,
         "BENCH_ENV": wanted.env,
         "BENCH_SEED": str(wanted.seed),
         "SEED": str(wanted.seed),
     }
 
 
-def _settings(wanted: Wrapping) -> str:
+def _settings(wanted: ScriptOrder) -> str:
     """Returns the settings of the run as the text of the configuration."""
     lines = {
-        "script": wanted.script.name,
+        "script": wanted.path.name,
         "env": wanted.env,
         "seed": wanted.seed,
-        "arguments": list(wanted.arguments),
+        "arguments": wanted.arguments,
         "test_episodes": wanted.test_episodes,
         "videos": wanted.videos,
     }
@@ -277,8 +235,8 @@ def _settings(wanted: Wrapping) -> str:
     )
 
 
-def _manifest(wanted: Wrapping, sandbox: Sandbox) -> Manifest:
-    script = wanted.script
+def _manifest(wanted: ScriptOrder, sandbox: Sandbox) -> Manifest:
+    script = wanted.path
     code = autotag(script.resolve().parent, {})  # may run git here: the user is about to run the script anyway
     config = hashlib.sha256(_settings(wanted).encode()).hexdigest()
     return command_manifest(
