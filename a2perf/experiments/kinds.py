@@ -12,7 +12,7 @@ The function takes the folder of the experiment and, by keyword, its options as 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from a2perf.errors import ConfigError, did_you_mean
@@ -22,22 +22,10 @@ from a2perf.plugins import load_plugin, plugin_names
 GROUP = "a2perf.experiments"
 """Group of the entry points with which installed packages add kinds."""
 
-ExperimentKind = Callable[..., Sequence[RunSpec]]
-
 
 def kind_names() -> list[str]:
     """Returns the names of the kinds of installed packages."""
     return plugin_names(GROUP)
-
-
-def get_kind(name: str) -> ExperimentKind:
-    """Returns a kind by its name.
-
-    Raises:
-        ConfigError: the name is unknown, or the package of the kind is broken.
-    """
-    kind: ExperimentKind = load_plugin(GROUP, name, "kind of experiment", gives="run specifications")
-    return kind
 
 
 def plan_kind(name: str, root: Path, options: Mapping[str, str]) -> list[RunSpec]:
@@ -47,9 +35,10 @@ def plan_kind(name: str, root: Path, options: Mapping[str, str]) -> list[RunSpec
         root: folder of the experiment, absolute.
 
     Raises:
-        ConfigError: the kind or an option is unknown, an option is missing, or two runs have the same key.
+        ConfigError: the kind or an option is unknown, its package is broken, an option is missing, or two runs have
+            the same key.
     """
-    kind = get_kind(name)
+    kind = load_plugin(GROUP, name, "kind of experiment", gives="run specifications")
     parameters = list(inspect.signature(kind).parameters.values())[1:]  # the first one is the folder
     known = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
     takes_any = len(known) < len(parameters)

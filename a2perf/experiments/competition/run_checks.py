@@ -104,15 +104,6 @@ def check_run(
     return found
 
 
-def returns_of(bundle: Path) -> list[float]:
-    """Returns the episode returns of a finished evaluation.
-
-    Raises:
-        UserError: they cannot be read.
-    """
-    return [episode.episode_return for episode in _rollouts(bundle)]
-
-
 def _fields(manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Promise) -> list[str]:
     terms, code = promise.terms, promise.evaluator
     env_id, kwargs = promise.task_of(run)
@@ -221,7 +212,7 @@ def _path(name: str, actual: Any, expected: Any) -> list[str]:
 
 
 def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
-    episodes, seeds = _rollouts(bundle), promise.seeds_of(run)["episodes"]
+    episodes, seeds = read_episodes(bundle), promise.seeds_of(run)["episodes"]
     found = []
     if [episode.seed for episode in episodes] != seeds:
         found.append("the episodes of rollouts.json were not played with the committed seeds")
@@ -238,7 +229,12 @@ def _sealed_file(run: RequiredRun) -> str:
     return f"tasks/{run.task}.seeds" if run.is_secret else "public.seeds"
 
 
-def _rollouts(bundle: Path) -> list[Episode]:
+def read_episodes(bundle: Path) -> list[Episode]:
+    """Returns the episodes of a finished evaluation.
+
+    Raises:
+        UserError: they cannot be read.
+    """
     return parse_record(files_of(bundle).read(ROLLOUTS, _MAX_BYTES), RolloutResults, ROLLOUTS).episodes
 
 

@@ -33,7 +33,7 @@ from a2perf.experiments.competition.records import (
     gin_hashes,
 )
 from a2perf.experiments.competition.required_runs import RequiredRun, required_runs
-from a2perf.experiments.competition.run_checks import Promise, check_run, returns_of
+from a2perf.experiments.competition.run_checks import Promise, check_run, read_episodes
 from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
@@ -227,7 +227,7 @@ def _enter_result(
     if manifest.state is RunState.FINISHED:
         if run.mode == "inference":
             try:
-                returns = returns_of(bundle)
+                returns = [episode.episode_return for episode in read_episodes(bundle)]
                 task.returns.append(sum(returns) / len(returns) if returns else 0.0)
             except UserError as error:
                 problems.append(error.message)

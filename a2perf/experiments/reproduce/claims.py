@@ -48,7 +48,7 @@ class ClaimQuantity:
     comparison: Comparison = "<="
 
 
-def _over_tasks(by_task: Mapping[str, Values]) -> Values:
+def mean_over_tasks(by_task: Mapping[str, Values]) -> Values:
     """Returns the mean over the tasks of each episode; of all episodes that every task has."""
     count = min((len(values) for values in by_task.values()), default=0)
     return np.mean([values[:count] for values in by_task.values()], axis=0) if count else np.empty(0)
@@ -66,10 +66,10 @@ def _latency(run: Run) -> Values:
 QUANTITIES: Mapping[str, ClaimQuantity] = {
     one.name: one
     for one in (
-        ClaimQuantity("return", "", {"": 1.0}, lambda run: _over_tasks(run.returns.get(run.mode, {})), True, "=="),
+        ClaimQuantity("return", "", {"": 1.0}, lambda run: mean_over_tasks(run.returns.get(run.mode, {})), True, "=="),
         ClaimQuantity(
             "success", "share", {"": 1.0, "%": 0.01},
-            lambda run: _over_tasks(run.successes.get(run.mode, {})), True, "==",
+            lambda run: mean_over_tasks(run.successes.get(run.mode, {})), True, "==",
         ),
         ClaimQuantity("latency", "s", _SECONDS, _latency),
         ClaimQuantity("peak_memory", "B", _BYTES, lambda run: _single(run.tracking.rss_peak_bytes)),

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from a2perf.domains.registry import find_environment
 from a2perf.errors import ConfigError
+from a2perf.experiments.reproduce.claims import mean_over_tasks
 from a2perf.experiments.reproduce.selection import RecordedBundle
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode, Manifest
 from a2perf.runs import layout
 from a2perf.runs.bundle_reading import read_arrays
-from a2perf.runs.files import BundleFiles, files_of
+from a2perf.runs.files import files_of
 from a2perf.runs.reproduction import ChangedCondition, FirstDifference
 from a2perf.runs.run import Run
 from a2perf.storage import MAX_RECORD_BYTES, parse_json
@@ -84,13 +85,12 @@ def paired_differences(recorded: Run, repeated: Run, quantity: str) -> NDArray[n
     Args:
         quantity: ``"return"`` or ``"success"``.
     """
-    by_task = []
+    by_task = {}
     for task, episodes in recorded.episodes.items():
         found = {episode.seed: episode for episode in repeated.episodes.get(task, [])}
         pairs = [(episode, found[episode.seed]) for episode in episodes if episode.seed in found]
-        by_task.append([_value(after, quantity) - _value(before, quantity) for before, after in pairs])
-    most = min((len(values) for values in by_task), default=0)
-    return np.mean([values[:most] for values in by_task], axis=0) if most else np.empty(0)
+        by_task[task] = np.array([_value(after, quantity) - _value(before, quantity) for before, after in pairs])
+    return mean_over_tasks(by_task)
 
 
 def changed_conditions(
@@ -208,28 +208,32 @@ def _step_difference(
 
 def _steps_of(run: Run, task: str) -> dict[str, NDArray[Any]]:
     """Returns the recorded steps of a task; empty if the bundle has none."""
-    files: BundleFiles = files_of(run.folder.path)
-    for name in (layout.STEPS, f"{layout.TASKS}/{task}/{layout.STEPS_FILE}"):
-        if files.status(name) is not None:
-            try:
-                arrays = read_arrays(files, name, ("episode", *_STEP_ARRAYS))
-            except (OSError, ValueError, KeyError):
-                return {}
-            sizes = {array.size for array in arrays.values()}
-            complete = {"episode", "reward"} <= set(arrays) and len(sizes) == 1
-            wide = complete and all(array.dtype.itemsize == 8 for array in arrays.values())
-            return arrays if wide else {}
-    return {}
+    name = _file_of(run, task, layout.STEPS, layout.STEPS_FILE)
+    if name is None:
+        return {}
+    try:
+        arrays = read_arrays(files_of(run.folder.path), name, ("episode", *_STEP_ARRAYS))
+    except (OSError, ValueError, KeyError):
+        return {}
+    sizes = {array.size for array in arrays.values()}
+    complete = {"episode", "reward"} <= set(arrays) and len(sizes) == 1
+    wide = complete and all(array.dtype.itemsize == 8 for array in arrays.values())
+    return arrays if wide else {}
 
 
 def _recorded_names(run: Run, task: str) -> set[str]:
     """Returns the names of the fields that any recorded episode of a task contains."""
-    files = files_of(run.folder.path)
-    for name in (layout.ROLLOUTS, f"{layout.TASKS}/{task}/{layout.ROLLOUTS_FILE}"):
-        if files.status(name) is not None:
-            episodes = parse_json(files.read(name, MAX_RECORD_BYTES), name).get("episodes", [])
-            return {key for episode in episodes for key in episode}
-    return set(msgspec.to_builtins(next(iter(run.episodes[task]))))
+    name = _file_of(run, task, layout.ROLLOUTS, layout.ROLLOUTS_FILE)
+    if name is None:
+        return set(msgspec.to_builtins(next(iter(run.episodes[task]))))
+    episodes = parse_json(files_of(run.folder.path).read(name, MAX_RECORD_BYTES), name).get("episodes", [])
+    return {key for episode in episodes for key in episode}
+
+
+def _file_of(run: Run, task: str, single: str, of_task: str) -> str | None:
+    """Returns the file of a run's only task, or that of one task among several; None without either."""
+    files, names = files_of(run.folder.path), (single, f"{layout.TASKS}/{task}/{of_task}")
+    return next((name for name in names if files.status(name) is not None), None)
 
 
 def _named_values(episode: Episode, known: set[str]) -> dict[str, Any]:

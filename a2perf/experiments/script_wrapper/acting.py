@@ -47,8 +47,10 @@ def find_acting(names: dict[str, Any]) -> Acting | str:
     """
     if callable(names.get("get_action")):
         return Acting("get_action", names["get_action"], names["get_action"])
-    if _is_plain_callable(names.get("agent")):
-        return Acting("agent", names["agent"], names["agent"])
+    agent = names.get("agent")
+    has_method = any(callable(getattr(agent, method, None)) for method in _METHODS)
+    if callable(agent) and not isinstance(agent, type) and not has_method:
+        return Acting("agent", agent, agent)
     for name in ("agent", "policy", "model"):
         holder = names.get(name)
         for method in _METHODS:
@@ -59,13 +61,6 @@ def find_acting(names: dict[str, Any]) -> Acting | str:
         if callable(names.get(name)) and not isinstance(names[name], type):
             return Acting(name, names[name], names[name], name == "model")
     return f"no acting function ({_LOOKED_FOR})"
-
-
-def _is_plain_callable(value: Any) -> bool:
-    """Returns whether an agent is called itself, instead of one of its methods."""
-    if value is None or isinstance(value, type) or not callable(value):
-        return False
-    return not any(callable(getattr(value, method, None)) for method in _METHODS)
 
 
 def _deterministic(function: Callable[..., Any]) -> Act:

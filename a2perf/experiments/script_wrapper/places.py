@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -85,10 +86,8 @@ def _role(frames: list[FrameType]) -> str:
 
 def _column(frame: FrameType) -> int | None:
     """Returns the column of the call that a frame executes; None if the code does not contain it."""
-    for index, position in enumerate(frame.f_code.co_positions()):
-        if 2 * index == frame.f_lasti:
-            return position[2]
-    return None
+    positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+    return next((position[2] for position in positions), None)
 
 
 @functools.lru_cache(maxsize=64)
