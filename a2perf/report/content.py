@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from a2perf.metrics import registry
 from a2perf.metrics.values import Profile
@@ -24,7 +24,7 @@ from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
-from a2perf.report.task_results import Label, TaskResults, labels_of, results_by_task, title_of
+from a2perf.report.task_results import TaskResults, labels_of, results_by_task, title_of
 from a2perf.runs.run import Run
 from a2perf.runs.seed_groups import is_environment_known
 
@@ -114,8 +114,12 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
     own, problems = added_sections(results, names.new)
+    algorithms = sorted({run.algorithm for run in runs if run.state != "unreadable"} - {""})
+    made_title = ", ".join(title_of(labels, name) for name in algorithms) or "a2perf report"
+    if len(algorithms) > 3:
+        made_title = f"{len(algorithms)} submissions on {counted(len(results), 'task')}"
     return Report(
-        title=plain_text(title) if title else _title(runs, labels, len(results)),
+        title=plain_text(title) if title else made_title,
         overview=_overview(runs),
         summary=summary_of(results, [part.anchor for part in settings], labels, runs, anchors),
         profile=profile,
@@ -149,14 +153,6 @@ class _Names:
             name = f"{base}-{count}"
         self._given.add(name)
         return name
-
-
-def _title(runs: Sequence[Run], labels: Mapping[str, Label], tasks: int) -> str:
-    names = sorted({run.algorithm for run in runs if run.state != "unreadable"} - {""})
-    if not names:
-        return "a2perf report"
-    titles = [title_of(labels, name) for name in names]
-    return ", ".join(titles) if len(names) <= 3 else f"{len(names)} submissions on {counted(tasks, 'task')}"
 
 
 def _overview(runs: Sequence[Run]) -> str:

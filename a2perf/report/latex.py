@@ -59,13 +59,17 @@ def score_table_latex(table: ScoreTable) -> str:
     columns = "@{}>{\\raggedright\\arraybackslash\\hangindent=1em}p{5cm}" + "r" * len(table.algorithms) + "@{}"
     heads = " & ".join(["Metric", *(f"\\textbf{{{latex_text(name)}}}" for name in table.heads())])
     details = " & ".join(["", *(f"{{\\footnotesize {latex_text(detail)}}}" for detail in table.details)])
+    cells = [cell for row in table.rows() for cell in row.cells]
+    legend = ["$\\approx$ estimated by a model"] if any(cell.mark for cell in cells) else []
+    legend += ["* measured on a noisy host"] if any(cell.doubtful for cell in cells) else []
+    legend.append("$\\uparrow$ higher is better, $\\downarrow$ lower is better")
     lines = [
         "% needs \\usepackage{array,booktabs,graphicx}",
         "\\begin{table}[htbp]",
         "\\centering",
         "\\setlength{\\belowcaptionskip}{6pt}",
         "\\setlength{\\tabcolsep}{5pt}",
-        f"\\caption{{{latex_text(table.caption)} {_legend(table)}}}",
+        f"\\caption{{{latex_text(table.caption)} {'; '.join(legend)}.}}",
         f"\\label{{tab:{table.name}}}",
         "\\small",
         "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
@@ -80,10 +84,10 @@ def score_table_latex(table: ScoreTable) -> str:
             f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}l}}{{\\emph{{{latex_text(section.title)}}}}} \\\\"
         )
         for row in section.valued():
-            cells = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
+            texts = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
             arrow = {"max": "~$\\uparrow$", "min": "~$\\downarrow$"}.get(row.direction, "")
             unit = f" ({latex_text(row.unit)})" if row.unit else ""
-            lines.append(f"{latex_text(row.label)}{unit}{arrow} & {' & '.join(cells)} \\\\")
+            lines.append(f"{latex_text(row.label)}{unit}{arrow} & {' & '.join(texts)} \\\\")
         lines += [
             f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}p{{\\linewidth}}}}"
             f"{{\\footnotesize {latex_text(missing)}}} \\\\"
@@ -129,13 +133,6 @@ def _digits(text: str) -> str:
     if text[-1:].isalpha():
         return f"\\mbox{{{latex_text(text)}}}"
     return text.replace("−", "-").replace("\u202f", "\\,").replace("∞", "\\infty")
-
-
-def _legend(table: ScoreTable) -> str:
-    cells = [cell for row in table.rows() for cell in row.cells]
-    notes = ["$\\approx$ estimated by a model"] if any(cell.mark for cell in cells) else []
-    notes += ["* measured on a noisy host"] if any(cell.doubtful for cell in cells) else []
-    return "; ".join([*notes, "$\\uparrow$ higher is better, $\\downarrow$ lower is better"]) + "."
 
 
 def _latex_character(sign: str) -> str:

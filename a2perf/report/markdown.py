@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from a2perf.plain_text import markdown_block
-from a2perf.report.conditions import SharedCondition, shared
+from a2perf.report.conditions import shared
 from a2perf.report.content import Report
 from a2perf.report.drawing import Chart
 from a2perf.report.numbers_text import counted
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import DOUBTFUL_MARK, ScoreCell, ScoreTable
-from a2perf.report.summary import FirstScreen, SummaryCell
+from a2perf.report.summary import FirstScreen
 from a2perf.report.tables import markdown_text, to_markdown
 
 FIGURES = "figures"
@@ -40,7 +40,11 @@ def to_markdown_report(report: Report) -> str:
     parts += ["## Runs", to_markdown(report.run_table)]
     parts.append("≈: estimated by a model; all other numbers were measured or recorded. ±: standard deviation.")
     parts.append("## Conditions")
-    listed = [_condition(condition) for condition in shared(report.conditions)]
+    listed = []
+    for condition in shared(report.conditions):
+        text, places = markdown_text(condition.text), [markdown_text(where) for where, _ in condition.places]
+        several = f"- {text} ({len(places)}: {', '.join(places)})"
+        listed.append(f"- {places[0]}: {text}" if len(places) == 1 else several)
     parts.append("\n".join(listed) if listed else "None: all files could be read completely.")
     parts += [
         "## Provenance",
@@ -119,25 +123,15 @@ def _summary(summary: FirstScreen) -> list[str]:
     for task in summary.tasks:
         for row in task.rows:
             kind = f" ({row.label.kind})" if row.label.kind else ""
-            cells = [_summary_cell(cell) for cell in (row.score, row.worst, row.energy, row.latency)]
+            cells = []
+            for cell in (row.score, row.worst, row.energy, row.latency):
+                number = markdown_text(f"{cell.mark} {cell.text} {cell.unit}".strip())
+                cells.append(number + (f"<br>{markdown_text(cell.detail)}" if cell.detail else ""))
             chips = ", ".join(chip.text for chip in row.chips)
             name = markdown_text(row.label.title + kind)
             lines.append(f"| {markdown_text(task.title)} | {name} | {' | '.join(cells)} | {markdown_text(chips)} |")
     note = "Score: 0 is the floor, 1 the expert; without reference scores the mean return."
     return [*parts, "\n".join(lines), note]
-
-
-def _summary_cell(cell: SummaryCell) -> str:
-    mark = f"{cell.mark} " if cell.mark else ""
-    number = markdown_text(f"{mark}{cell.text} {cell.unit}".rstrip())
-    return number + (f"<br>{markdown_text(cell.detail)}" if cell.detail else "")
-
-
-def _condition(condition: SharedCondition) -> str:
-    places = [markdown_text(where) for where, _ in condition.places]
-    if len(places) == 1:
-        return f"- {places[0]}: {markdown_text(condition.text)}"
-    return f"- {markdown_text(condition.text)} ({len(places)}: {', '.join(places)})"
 
 
 def _figure(chart: Chart) -> str:

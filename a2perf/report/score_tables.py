@@ -199,6 +199,12 @@ def score_table(
                 rows += _task_rows(setting, held, metrics)
             if rows:
                 sections.append(ScoreSection(category, mode, tuple(rows)))
+    details = []
+    for algorithm in setting.algorithms:
+        by_mode = {mode: len(group.runs) for mode in MODES if (group := setting.of(algorithm, mode)) is not None}
+        counts = set(by_mode.values())
+        several = ", ".join(f"{count} {MODE_WORDS[mode]}" for mode, count in by_mode.items())
+        details.append(counted(counts.pop(), "run") if len(counts) == 1 else several)
     return ScoreTable(
         name=name,
         title=setting.title,
@@ -206,7 +212,7 @@ def score_table(
         "brackets; values that may be the best of a row are bold. "
         f"Formulas: profile {profile}, rules {registry.RULES}.",
         algorithms=setting.algorithms,
-        details=tuple(_detail(setting, algorithm) for algorithm in setting.algorithms),
+        details=tuple(details),
         sections=tuple(sections),
         titles=tuple(title_of(labels, algorithm) for algorithm in setting.algorithms),
     )
@@ -296,11 +302,3 @@ def _best(values: Mapping[str, MetricValue]) -> tuple[set[str], str]:
     found = leaders([ordering_interval(known[name]) for name in names], "min" if direction == "min" else "max")
     unknown = any(lacks_uncertainty(value) for value in known.values())
     return {names[index] for index in found}, "not ranked: uncertainty not recorded" if unknown else ""
-
-
-def _detail(setting: TaskResults, algorithm: str) -> str:
-    held = [(mode, group) for mode in MODES if (group := setting.of(algorithm, mode)) is not None]
-    counts = {len(group.runs) for _, group in held}
-    if len(counts) == 1:
-        return counted(counts.pop(), "run")
-    return ", ".join(f"{len(group.runs)} {MODE_WORDS[mode]}" for mode, group in held)

@@ -59,7 +59,6 @@ class Text(msgspec.Struct, kw_only=True, frozen=True):
     """Text in a cell.
 
     Attributes:
-        text: the text.
         detail: a second, quieter line.
         state: a run's state, shown as a mark beside the text.
         href: a target inside the same page.
@@ -96,7 +95,6 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         name: file-name-like identity.
         caption: one line that describes the rows.
-        columns: from left to right.
         rows: cells by column, each row as long as ``columns``.
         cards: rows become cards on a narrow screen.
     """

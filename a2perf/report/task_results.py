@@ -195,7 +195,12 @@ def labels_of(settings: Sequence[TaskResults]) -> dict[str, Label]:
     for setting in settings:
         for group in setting.groups:
             groups.setdefault(group.algorithm, group)
-    titles = {name: _label_title(group) for name, group in groups.items()}
+    titles = {}
+    for name, group in groups.items():
+        run = group.runs[0]
+        # the suffix by which ``TaskResults`` tells versions and layouts of one name apart
+        suffix = name.removeprefix(run.algorithm) if name.startswith(run.algorithm) else ""
+        titles[name] = f"{submission_title(run.algorithm, run.info)}{suffix}" or name
     several = {title for title in titles.values() if list(titles.values()).count(title) > 1}
     ordered = sorted(groups, key=lambda name: (name.lower(), name))
     found = {}
@@ -209,11 +214,3 @@ def labels_of(settings: Sequence[TaskResults]) -> dict[str, Label]:
 def title_of(labels: Mapping[str, Label], name: str) -> str:
     """Returns the title of an algorithm, its name if the page has no label for it."""
     return labels[name].title if name in labels else name
-
-
-def _label_title(group: SeedGroup) -> str:
-    run = group.runs[0]
-    title = submission_title(run.algorithm, run.info)
-    # ``TaskResults`` tells versions and layouts of one name apart by a suffix, which the title needs as well
-    suffix = group.algorithm.removeprefix(run.algorithm) if group.algorithm.startswith(run.algorithm) else ""
-    return f"{title}{suffix}" or group.algorithm

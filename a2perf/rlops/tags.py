@@ -32,7 +32,6 @@ class TagChange:
 
     Attributes:
         time: when it was made, with time zone.
-        action: ``"add"`` or ``"remove"``.
     """
 
     time: datetime.datetime
@@ -64,9 +63,6 @@ class TagJournal:
         source_tag: str | None = None,
     ) -> TagChange:
         """Adds a tag to runs or removes it; on disk, as a whole, when the call returns.
-
-        Args:
-            action: ``"add"`` or ``"remove"``.
 
         Returns:
             The recorded change.

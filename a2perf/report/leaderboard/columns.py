@@ -154,13 +154,7 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
 
 
 def entry_cell(entry: Entry, key: str, scale: Scale | None = None) -> Cell:
-    """Returns the cell of an entry; an energy without that of the entry's language model states this.
-
-    Args:
-        entry: of a board.
-        key: ``"<mode>.<metric>"``.
-        scale: of the column.
-    """
+    """Returns the cell of an entry; an energy without that of the entry's language model states this."""
     mode, _, metric = key.partition(".")
     value = entry.value(mode, metric)
     return metric_cell(value, scale).noted(WITHOUT_MODEL if is_partial(value, mode, entry) else "")

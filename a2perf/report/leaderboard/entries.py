@@ -65,7 +65,6 @@ class RunLine(Record, kw_only=True):
         run: path below the folder that was given.
         mode: ``"train"``, ``"inference"`` or ``"generalization"``.
         state: a ``RunState``, ``"unfinished"`` if its writer is gone.
-        failure: why it failed.
         changed: what the integrity check found; None if it was not checked.
         reproduction: the verdict of repeating it; None without one that counts.
         conditions: warnings raised while reading the run.
@@ -99,7 +98,6 @@ class RecordingFacts(Record, kw_only=True):
     Attributes:
         dates: days on which runs started, ISO 8601.
         hosts: processor and number of cores.
-        versions: of a2perf.
         confinement: sandbox levels.
         interpreters: implementation and version of Python.
     """
@@ -144,7 +142,6 @@ class EntryKey:
     a participant could drop the unfavourable ones.
 
     Attributes:
-        name: of the submission.
         version: hash of the submission's files.
         fingerprint: of the environment's behaviour; ``""`` when unknown.
         view: what the submission observed, ``"text"``; ``""`` for the default of the domain.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from a2perf.metrics.values import MetricValue
 from a2perf.report.drawing import INK, Chart, inline_svg, new_figure, single
 from a2perf.report.leaderboard.columns import is_partial, metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
@@ -139,7 +138,11 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
     costs = [value.value or 0.0 for _, value in known]
     chance = _no_better_than_random([entry for entry, _ in known], intervals, normalised=bool(board.reference))
     above = [index for index in range(len(known)) if index not in chance]
-    cost_ends = [_cost_interval(value) for _, value in known]
+    cost_ends = [  # only energies of known uncertainty have an interval
+        (cost, cost) if value.uncertainty is None or value.interval is None
+        else (max(0.0, value.interval[0]), value.interval[1])
+        for cost, (_, value) in zip(costs, known, strict=True)
+    ]  # fmt: skip
     points = [(costs[index], *intervals[index]) for index in above]
     front = [above[place] for place in pareto_front(points, [cost_ends[index] for index in above])]
     order = front + sorted(set(range(len(known))) - set(front), key=lambda index: (costs[index], index))
@@ -152,14 +155,6 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
         for index in order
         for entry, value in [known[index]]
     ]  # fmt: skip
-
-
-def _cost_interval(value: MetricValue) -> tuple[float, float]:
-    """Returns the interval of an energy of known uncertainty; any other cost is compared as it is."""
-    cost = value.value or 0.0
-    if value.uncertainty is None or value.interval is None:
-        return cost, cost
-    return max(0.0, value.interval[0]), value.interval[1]
 
 
 def _interval(entry: Entry) -> tuple[float, float]:

@@ -75,9 +75,6 @@ class Score(Record, kw_only=True):
     Attributes:
         value: interquartile mean over runs.
         low: lower end of its 95 % interval; None with one run.
-        high: upper end.
-        per_run: one number per run.
-        n: number of runs.
         normalised: whether 0 is the floor and 1 the expert; else the unit is that of the reward.
     """
 

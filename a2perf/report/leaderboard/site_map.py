@@ -216,7 +216,14 @@ def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainT
                 leads_on=frozenset(task for task in by_task if key in leading[task]),
             )
         )
-    rows.sort(key=_order)
+
+    def order(row: DomainRow) -> tuple[object, ...]:
+        known = [found.entry.score.value for found in row.by_task.values() if found.entry.score.value is not None]
+        mean = sum(known) / len(known) if known else 0.0
+        value = row.score.value
+        return (not row.rank, value is None, -(value or 0.0), -len(known), -mean, row.name, row.version, row.view)
+
+    rows.sort(key=order)
     return DomainTable(boards[0].domain, single, note, tuple(rows))
 
 
@@ -232,13 +239,6 @@ def _reason(by_task: dict[str, Ranked], boards: dict[str, Board]) -> str:
         more = f": {first[0].split(': ')[0]}" if first else ""
         reasons.append(f"no rank on {len(unranked)} of {len(boards)} tasks{more}" if len(boards) > 1 else more[2:])
     return "; ".join(reason for reason in reasons if reason)
-
-
-def _order(row: DomainRow) -> tuple[object, ...]:
-    known = [found.entry.score.value for found in row.by_task.values() if found.entry.score.value is not None]
-    mean = sum(known) / len(known) if known else 0.0
-    value = row.score.value
-    return (not row.rank, value is None, -(value or 0.0), -len(known), -mean, row.name, row.version, row.view)
 
 
 def result_sentence(table: DomainTable) -> str:

@@ -95,7 +95,6 @@ class Judgement:
     Attributes:
         difference: mean of the candidate's scores less that of the baseline's; positive is better.
         low: lower end of its confidence interval; None with fewer than two seeds on a side.
-        high: upper end.
         tolerance: in units of the score.
         p_regression: chance of so low a difference if the true one were just at the tolerance, or, where neither side
             has a spread, if there were none; None as for ``low``.
@@ -154,7 +153,6 @@ def judge(
         candidate: one score per seed. One that is not finite is a lost run: the others may be the lucky part, and the
             candidate does not pass.
         baseline: the same of the baseline, where lost runs are left out.
-        higher_is_better: whether more of the score is better.
         failed: further runs of the candidate that ended without a score. With lost runs a side is never the better one.
         baseline_failed: the same of the baseline.
         identical: the runs of both sides are equal bit for bit, seed by seed, and differ between seeds.
