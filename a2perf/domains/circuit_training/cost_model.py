@@ -138,31 +138,19 @@ def create_placement_cost(
         settings.macro_horizontal_routing_allocation, settings.macro_vertical_routing_allocation
     )
     plc.set_congestion_smooth_range(settings.congestion_smooth_range)
-    plc.set_congestion_grid(*_congestion_grid(plc, settings))
+    columns, rows = plc.get_grid_num_columns_rows()
+    if not settings.legacy_congestion_grid:
+        cell = 2.0 * settings.routes_per_congestion_grid / (horizontal + vertical)
+        columns, rows = (max(1, int(side / cell)) for side in plc.get_canvas_width_height())
+    plc.set_congestion_grid(columns, rows)
     plc.set_overlap_threshold(settings.overlap_threshold)
     plc.set_canvas_boundary_check(settings.boundary_check)
     if init_placement:
         plc.restore_placement(str(init_placement))
     # After restore_placement, which overwrites the fixed marks with those of the file.
-    _fix(plc, settings.fixed_macro_names_regex or ())
-    return plc
-
-
-def _congestion_grid(plc: PlacementCost, settings: EngineSettings) -> tuple[int, int]:
-    if settings.legacy_congestion_grid:
-        columns, rows = plc.get_grid_num_columns_rows()
-        return int(columns), int(rows)
-    routes = settings.horizontal_routes_per_micron + settings.vertical_routes_per_micron
-    cell = 2.0 * settings.routes_per_congestion_grid / routes
-    width, height = plc.get_canvas_width_height()
-    return max(1, int(width / cell)), max(1, int(height / cell))
-
-
-def _fix(plc: PlacementCost, macro_patterns: Sequence[str]) -> None:
-    """Fixes all ports, and each hard macro if its whole name matches a pattern."""
     for port in plc.state.ports.tolist():
         plc.fix_node_coord(port)
-    for pattern in macro_patterns:
-        for macro in plc.hard_macro_indices.tolist():
-            if re.fullmatch(pattern, plc.get_node_name(macro)):
-                plc.fix_node_coord(macro)
+    for macro in plc.hard_macro_indices.tolist():
+        if any(re.fullmatch(pattern, plc.get_node_name(macro)) for pattern in settings.fixed_macro_names_regex or ()):
+            plc.fix_node_coord(macro)
+    return plc

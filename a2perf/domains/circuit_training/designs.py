@@ -43,7 +43,11 @@ def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
             hint="use CircuitTraining-Generated-v0 for these arguments",
         )
     if design == "ariane":
-        return _ariane()
+        try:
+            return assets.fetch(ARIANE[NETLIST_NAME]), assets.fetch(ARIANE[PLACEMENT_NAME])
+        except AssetUnavailable as error:
+            twin = "CircuitTraining-ArianeTwin-v0 needs no data: a generated design with its statistics"
+            raise AssetUnavailable(error.message, hint=f"{error.hint}; {twin}") from error
     if design == "generated":
         wanted = DesignSpec(**spec)
         return _kept(wanted.name, lambda: generator.generate(wanted))
@@ -70,16 +74,6 @@ def folder_files(folder: Path, init_placement: str | Path = "") -> tuple[Path, P
             hint="name a folder that `a2perf data netlist` of a2perf-placement wrote",
         )
     return netlist, placement
-
-
-def _ariane() -> tuple[Path, Path]:
-    try:
-        return assets.fetch(ARIANE[NETLIST_NAME]), assets.fetch(ARIANE[PLACEMENT_NAME])
-    except AssetUnavailable as error:
-        raise AssetUnavailable(
-            error.message,
-            hint=f"{error.hint}; CircuitTraining-ArianeTwin-v0 needs no data: a generated design with its statistics",
-        ) from error
 
 
 def _kept(name: str, make: Callable[[], Design]) -> tuple[Path, Path]:

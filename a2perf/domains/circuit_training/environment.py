@@ -134,7 +134,10 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._order_kind, self._overlays = node_order, tuple(overlays)
         self._legacy_reset, self._legacy_step = use_legacy_reset, use_legacy_step
         self._saves_partial = save_partial_placement
-        self._cost_info = self._cost_function(cost_info_fn)
+        self._cost_info = cost_info_fn
+        if cost_info_fn is cost_model.cost_info_function:
+            # gin is asked once, not at every step
+            self._cost_info = functools.partial(cost_info_fn, weights=cost_model.cost_weights())
         refined = Path(cd_plc_file) if cd_finetune else None
         self._saver = (
             _Saver(_output_file(output_plc_file), save_best_cost, save_snapshot, refined, train_step)
@@ -147,9 +150,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         self._order_generator = np.random.default_rng(global_seed)
         self._set_order()
         start = starting_point.starting_point(plc, fixed_macros_stay=self.rules.fixed_macros_stay)
-        self._features = ObservationExtractor(
-            plc, self.observation_config, start.locations, start.adjacency, netlist_index, self.rules
-        )
+        self._features = ObservationExtractor(plc, self.observation_config, *start, netlist_index, self.rules)
         self._static = self._features.static_features() if output_all_features else {}
         self.observation_space = self.observation_config.space(  # type: ignore[assignment]
             all_features=output_all_features, netlist_index_bound=self.rules.netlist_index_bound(netlist_index)
@@ -374,12 +375,6 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
 
         CoordinateDescentPlacer(self._engine(), self._cost_info, stdcell_placer="fd").place()
         return self._cost_info(self._engine(), True)[0]
-
-    def _cost_function(self, given: CostFunction) -> CostFunction:
-        if given is not cost_model.cost_info_function:
-            return given
-        # gin is asked once, not at every step
-        return functools.partial(cost_model.cost_info_function, weights=cost_model.cost_weights())
 
     def _draw(self) -> NDArray[np.uint8]:
         if self._picture is None:

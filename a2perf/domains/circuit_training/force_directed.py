@@ -78,7 +78,7 @@ class _Edges:
         self.at_port = (netlist.kind[driver] == KIND_PORT) | (netlist.kind[sink] == KIND_PORT)
 
 
-def half_sizes(placement: Placement) -> Floats:
+def _half_sizes(placement: Placement) -> Floats:
     """Returns the half sizes of nodes for repulsion and for the canvas border, um, shape (nodes, 2)."""
     netlist = placement.netlist
     half = np.zeros((netlist.num_nodes, 2))
@@ -86,25 +86,6 @@ def half_sizes(placement: Placement) -> Floats:
     half[placement.hard, 1] = placement.height[placement.hard] / 2
     half[placement.soft] = (np.sqrt(placement.width[placement.soft] * placement.height[placement.soft]) / 2)[:, None]
     return half
-
-
-def movable_nodes(
-    placement: Placement, move_standard_cells: bool, move_macros: bool, skip_fixed: bool
-) -> NDArray[np.int64]:
-    """Returns the nodes that the placer moves, ascending.
-
-    Raises:
-        PlacementError: one of them is fixed and ``skip_fixed`` is not set.
-    """
-    groups = [placement.soft, placement.standard_cells] if move_standard_cells else []
-    groups += [placement.hard] if move_macros else []
-    nodes = np.sort(np.concatenate([*groups, np.zeros(0, dtype=np.int64)]).astype(np.int64))
-    fixed = placement.fixed[nodes] == 1
-    if fixed.any() and not skip_fixed:
-        name = placement.netlist.names[int(nodes[np.argmax(fixed)])]
-        raise PlacementError(f"cannot place fixed node {name!r}", hint="unfix it, or do not move macros")
-    free: NDArray[np.int64] = nodes[~fixed]
-    return free
 
 
 def place_by_forces(
@@ -131,7 +112,14 @@ def place_by_forces(
             is negative or not finite.
     """
     phases = _phases(schedule)
-    movable = movable_nodes(placement, move_standard_cells, move_macros, skip_fixed)
+    groups = [placement.soft, placement.standard_cells] if move_standard_cells else []
+    groups += [placement.hard] if move_macros else []
+    nodes = np.sort(np.concatenate([*groups, np.zeros(0, dtype=np.int64)]).astype(np.int64))
+    fixed = placement.fixed[nodes] == 1
+    if fixed.any() and not skip_fixed:
+        name = placement.netlist.names[int(nodes[np.argmax(fixed)])]
+        raise PlacementError(f"cannot place fixed node {name!r}", hint="unfix it, or do not move macros")
+    movable = nodes[~fixed]
     if len(movable) == 0:
         return
     start_here = placement.placed[movable] == 1 if use_current_location else np.zeros(len(movable), dtype=bool)
@@ -143,7 +131,7 @@ def place_by_forces(
     standing = placement.macros[~moves[placement.macros] & (placement.placed[placement.macros] == 1)]
     nodes = np.concatenate((edges.slot_node, standing))
     position = np.ascontiguousarray(np.stack((placement.x[nodes], placement.y[nodes]), axis=1))
-    half = half_sizes(placement)[nodes]
+    half = _half_sizes(placement)[nodes]
     moving_macros = np.flatnonzero(placement.netlist.kind[movable] == KIND_MACRO)
     slots = np.concatenate((moving_macros, len(edges.slot_node) + np.arange(len(standing))))
     # In the order of nodes, not slots: the pushes are added in this order, which the result depends on.

@@ -137,8 +137,17 @@ def _build(
     _add_ports(design, plan, sinks)
     _add_macros(design, plan, builder, leaf_of, macro_drivers, sinks[len(plan.port_nets) : first_of_clusters])
     centres = builder.leaf_centres[leaf_of[macros:]]
-    add = _add_cells if flat else _add_clusters
-    add(design, plan, generator, cluster_drivers - macros, sinks[first_of_clusters:], centres)
+    starts = np.searchsorted(cluster_drivers - macros, np.arange(clusters + 1))
+    sizes = zip(_rounded(plan.cluster_sizes), _rounded(centres), strict=True)
+    for k, ((width, height), (x, y)) in enumerate(sizes):
+        nets = sinks[first_of_clusters + starts[k] : first_of_clusters + starts[k + 1]]
+        if flat:
+            # a cell has one output: what it drives are the sinks of all nets that fell to it
+            drives = list(dict.fromkeys(sink for net in nets for sink in net))
+            index = design.add(f"C{k}", "STDCELL", drives, width=width, height=height, x=x, y=y)
+            design.placement.append(Placed(index, x, y, "-", False))
+        else:
+            _add_cluster(design, plan, generator, f"Grp_{k + 1}", nets, (width, height), (x, y))
     return design
 
 
@@ -191,45 +200,27 @@ def _add_macros(
             )
 
 
-def _add_clusters(
+def _add_cluster(
     design: Design,
     plan: DesignPlan,
     generator: np.random.Generator,
-    owners: NDArray[np.int64],
-    sinks: list[list[str]],
-    centres: NDArray[np.float64],
+    name: str,
+    nets: list[list[str]],
+    size: tuple[float, float],
+    centre: tuple[float, float],
 ) -> None:
-    starts = np.searchsorted(owners, np.arange(len(plan.cluster_sizes) + 1))
-    for k, ((width, height), (x, y)) in enumerate(zip(_rounded(plan.cluster_sizes), _rounded(centres), strict=True)):
-        name = f"Grp_{k + 1}"
-        x = round(float(np.clip(x, width / 2.0, plan.canvas[0] - width / 2.0)), _DECIMALS)
-        y = round(float(np.clip(y, height / 2.0, plan.canvas[1] - height / 2.0)), _DECIMALS)
-        index = design.add(name, "MACRO", width=width, height=height, x=x, y=y)
-        design.placement.append(Placed(index, x, y, "N", False))
-        design.add(f"{name}/Pinput", "MACRO_PIN", macro_name=name, x_offset=0.0, y_offset=0.0)
-        counts = {"single": 0, "multi": 0}
-        for drives in sinks[starts[k] : starts[k + 1]]:
-            sort = "single" if len(drives) == 1 else "multi"
-            attributes: dict[str, float | str] = {"macro_name": name, "x_offset": 0.0, "y_offset": 0.0}
-            if sort == "single" and generator.random() < plan.weighted_share:
-                # several nets to one place are pooled into one with their number as weight; few are pooled often
-                attributes["weight"] = float(min(47, int(2.0 * (1.0 - generator.random()) ** (-1.0 / 1.15))))
-            design.add(f"{name}/Poutput_{sort}_{counts[sort]}", "MACRO_PIN", drives, **attributes)
-            counts[sort] += 1
-
-
-def _add_cells(
-    design: Design,
-    plan: DesignPlan,
-    generator: np.random.Generator,
-    owners: NDArray[np.int64],
-    sinks: list[list[str]],
-    centres: NDArray[np.float64],
-) -> None:
-    del generator
-    starts = np.searchsorted(owners, np.arange(len(plan.cluster_sizes) + 1))
-    for k, ((width, height), (x, y)) in enumerate(zip(_rounded(plan.cluster_sizes), _rounded(centres), strict=True)):
-        # a cell has one output: what it drives are the sinks of all nets that fell to it
-        drives = list(dict.fromkeys(sink for net in sinks[starts[k] : starts[k + 1]] for sink in net))
-        index = design.add(f"C{k}", "STDCELL", drives, width=width, height=height, x=x, y=y)
-        design.placement.append(Placed(index, x, y, "-", False))
+    (width, height), (x, y) = size, centre
+    x = round(float(np.clip(x, width / 2.0, plan.canvas[0] - width / 2.0)), _DECIMALS)
+    y = round(float(np.clip(y, height / 2.0, plan.canvas[1] - height / 2.0)), _DECIMALS)
+    index = design.add(name, "MACRO", width=width, height=height, x=x, y=y)
+    design.placement.append(Placed(index, x, y, "N", False))
+    design.add(f"{name}/Pinput", "MACRO_PIN", macro_name=name, x_offset=0.0, y_offset=0.0)
+    counts = {"single": 0, "multi": 0}
+    for drives in nets:
+        sort = "single" if len(drives) == 1 else "multi"
+        attributes: dict[str, float | str] = {"macro_name": name, "x_offset": 0.0, "y_offset": 0.0}
+        if sort == "single" and generator.random() < plan.weighted_share:
+            # several nets to one place are pooled into one with their number as weight; few are pooled often
+            attributes["weight"] = float(min(47, int(2.0 * (1.0 - generator.random()) ** (-1.0 / 1.15))))
+        design.add(f"{name}/Poutput_{sort}_{counts[sort]}", "MACRO_PIN", drives, **attributes)
+        counts[sort] += 1

@@ -39,18 +39,6 @@ NETLIST_METADATA = (
     "canvas_width",
     "canvas_height",
 )
-GRAPH = ("sparse_adj_i", "sparse_adj_j", "sparse_adj_weight", "edge_counts")
-NODE_STATIC = ("macros_w", "macros_h", "node_types")
-STATIC = (*NETLIST_METADATA, *GRAPH, *NODE_STATIC)
-DYNAMIC = (
-    "locations_x",
-    "locations_y",
-    "is_node_placed",
-    "current_node",
-    "fake_net_heatmap",
-    "mask",
-    "netlist_index",
-)
 
 
 @gin.configurable(module="a2perf.circuit_training")

@@ -38,13 +38,6 @@ class SparseAdjacency(NamedTuple):
     clusters: NDArray[np.int64]
 
 
-class StartingPoint(NamedTuple):
-    """Start positions of all macros, um, shape (macros, 2), and their connections."""
-
-    locations: NDArray[np.float64]
-    adjacency: SparseAdjacency
-
-
 def place_soft_macros(plc: PlacementCost, *, use_current_loc: bool = False) -> None:
     """Places soft macros and standard cells by forces and keeps hard macros in place.
 
@@ -66,8 +59,10 @@ def place_everything(plc: PlacementCost, *, fixed_macros_stay: bool = True) -> N
     _run(plc, _MIXED_SIZE, move_macros=True, skip_fixed=fixed_macros_stay)
 
 
-def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> StartingPoint:
-    """Returns the start positions and connections of a design, and leaves every node where the forces put it.
+def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> tuple[NDArray[np.float64], SparseAdjacency]:
+    """Returns the start positions of all macros, um, shape (macros, 2), and the connections of a design.
+
+    Every node stays where the forces put it.
 
     The engine is in the same state whether the result was in the cache or not: a policy may read positions of standard
     cells from it.
@@ -77,28 +72,30 @@ def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> StartingPo
     """
 
     def make() -> dict[str, NDArray[np.float64]]:
-        adjacency = sparse_adjacency(plc)
+        flat, clusters = plc.get_macro_and_clustered_port_adjacency()
+        nodes = len(plc.get_macro_indices()) + len(clusters)
+        dense = np.asarray(flat, dtype=np.float64).reshape(nodes, nodes)
+        i, j = np.nonzero(np.triu(dense, 1) > 0.0)
         place_everything(plc, fixed_macros_stay=fixed_macros_stay)
-        nodes = {name: getattr(plc.state, name) for name in _MOVED}
-        return {**nodes, **{name: np.asarray(value) for name, value in adjacency._asdict().items()}}
+        moved = {name: getattr(state, name) for name in _MOVED}
+        return {**moved, "i": i, "j": j, "weight": dense[i, j], "clusters": np.asarray(clusters, dtype=np.int64)}
 
+    state = plc.state
     # The key is made from the state before `make` moves the nodes.
-    found = cached_arrays(_key(plc, fixed_macros_stay), make)
+    key = digest(
+        "starting point with all nodes",
+        (_MIXED_SIZE, FORCE_DIRECTED_STEPS, fixed_macros_stay),
+        (plc.get_canvas_width_height(), plc.get_grid_num_columns_rows()),
+        plc.netlist,
+        *(state.width, state.height, state.x, state.y, state.placed, state.fixed, state.orientation),
+    )
+    found = cached_arrays(key, make)
     for name in _MOVED:
-        getattr(plc.state, name)[:] = found[name]
-    plc.state.everything_changed()
+        getattr(state, name)[:] = found[name]
+    state.everything_changed()
     macros = np.asarray(plc.get_macro_indices(), dtype=np.int64)
     adjacency = SparseAdjacency(found["i"], found["j"], found["weight"], found["clusters"])
-    return StartingPoint(np.stack([plc.state.x[macros], plc.state.y[macros]], axis=1), adjacency)
-
-
-def sparse_adjacency(plc: PlacementCost) -> SparseAdjacency:
-    """Returns the connections between macros and port clusters."""
-    flat, clusters = plc.get_macro_and_clustered_port_adjacency()
-    nodes = len(plc.get_macro_indices()) + len(clusters)
-    dense = np.asarray(flat, dtype=np.float64).reshape(nodes, nodes)
-    i, j = np.nonzero(np.triu(dense, 1) > 0.0)
-    return SparseAdjacency(i, j, dense[i, j], np.asarray(clusters, dtype=np.int64))
+    return np.stack([state.x[macros], state.y[macros]], axis=1), adjacency
 
 
 def _run(
@@ -124,15 +121,4 @@ def _run(
         attract_factor=list(schedule["attract"]),
         repel_factor=list(schedule["repel"]),
         skip_fixed=skip_fixed,
-    )
-
-
-def _key(plc: PlacementCost, fixed_macros_stay: bool) -> str:
-    state = plc.state
-    return digest(
-        "starting point with all nodes",
-        (_MIXED_SIZE, FORCE_DIRECTED_STEPS, fixed_macros_stay),
-        (plc.get_canvas_width_height(), plc.get_grid_num_columns_rows()),
-        plc.netlist,
-        *(state.width, state.height, state.x, state.y, state.placed, state.fixed, state.orientation),
     )
