@@ -11,7 +11,6 @@ from typing import Any
 
 import gin
 import numpy as np
-from numpy.typing import NDArray
 
 from a2perf.domains.circuit_training import starting_point
 from a2perf.domains.circuit_training.errors import ArgumentError
@@ -116,34 +115,28 @@ class CoordinateDescentPlacer:
         # A node need not be at the middle of its cell; in its present cell it keeps its exact position.
         places = [at if cell == here else plc.cell_centre(cell) for cell in cells]
         plc.update_node_coords(node, *at)
-        tried = [(x, y, orientation) for x, y in places for orientation in facing]
-        costs = self._costs_at(node, tried)
-        # The first of equals: the present cell comes first, so a node stays if nothing is gained.
-        best = int(np.argmin(costs))
-        self._put(node, *tried[best])
-        return float(costs[best])
+        return self._put_at_best(node, [(x, y, orientation) for x, y in places for orientation in facing])
 
-    def _costs_at(self, node: int, tried: list[tuple[float, float, str]]) -> NDArray[np.float64]:
-        """Returns the cost with a node at each of some places; where the node is afterwards is not defined."""
+    def _turn(self, node: int) -> float:
+        """Turns a macro in place to the best orientation of its family; returns the cost with it."""
+        at = self._plc.get_node_location(node)
+        return self._put_at_best(node, [(*at, orientation) for orientation in self._orientations(node)])
+
+    def _put_at_best(self, node: int, tried: list[tuple[float, float, str]]) -> float:
+        """Puts a node at the cheapest of some places; returns the cost there."""
         costs = []
         for place in tried:
             self._put(node, *place)
             costs.append(self._cost())
-        return np.array(costs)
+        # The first of equals: the present cell comes first, so a node stays if nothing is gained.
+        best = int(np.argmin(costs))
+        self._put(node, *tried[best])
+        return costs[best]
 
     def _put(self, node: int, x: float, y: float, orientation: str) -> None:
         if orientation:
             self._plc.update_macro_orientation(node, orientation)
         self._plc.update_node_coords(node, x, y)
-
-    def _turn(self, node: int) -> float:
-        """Turns a macro in place to the best orientation of its family; returns the cost with it."""
-        at = self._plc.get_node_location(node)
-        tried = [(*at, orientation) for orientation in self._orientations(node)]
-        costs = self._costs_at(node, tried)
-        best = int(np.argmin(costs))
-        self._put(node, *tried[best])
-        return float(costs[best])
 
     def _orientations(self, node: int) -> tuple[str, ...]:
         """The family of the present orientation, the present one first; one empty word for soft macros."""

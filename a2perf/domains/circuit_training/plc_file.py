@@ -10,20 +10,23 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from a2perf.domains.circuit_training.netlist import ORIENTATIONS, netlist_paths, open_netlist
 from a2perf.errors import UserError
 
 _NUMBER = r"([-+0-9.eE]+)"
-_SIZE = re.compile(rf"Width : {_NUMBER}\s+Height : {_NUMBER}")
-_BOX = re.compile(rf"FP bbox: \{{{_NUMBER} {_NUMBER}\}} \{{{_NUMBER} {_NUMBER}\}}")
-_GRID = re.compile(r"Columns : (\d+)\s+Rows : (\d+)")
-_ROUTES = re.compile(rf"Routes per micron, hor : {_NUMBER}\s+ver : {_NUMBER}")
-_TAKEN = re.compile(rf"Routes used by macros, hor : {_NUMBER}\s+ver : {_NUMBER}")
-_SMOOTHING = re.compile(r"Smoothing factor : (\d+)")
-_BLOCK = re.compile(r"Block : (\S+)")
-_BLOCKAGE = re.compile(rf"^#\s*Blockage : {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}")
+# What a leading comment gives; its last numbers count. The first pattern that fits decides.
+_KEYS = {
+    re.compile(rf"Width : {_NUMBER}\s+Height : {_NUMBER}"): "size",
+    re.compile(rf"FP bbox: \{{{_NUMBER} {_NUMBER}\}} \{{{_NUMBER} {_NUMBER}\}}"): "size",
+    re.compile(r"Columns : (\d+)\s+Rows : (\d+)"): "grid",
+    re.compile(rf"Routes per micron, hor : {_NUMBER}\s+ver : {_NUMBER}"): "routes",
+    re.compile(rf"Routes used by macros, hor : {_NUMBER}\s+ver : {_NUMBER}"): "macro_routes",
+    re.compile(r"Smoothing factor : (\d+)"): "smooth_range",
+    re.compile(rf"^#\s*Blockage : {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}"): "blockage",
+    re.compile(r"Block : (\S+)"): "block",
+}
 _MAX_COMMENT_LINE = 2**20  # bytes; a longer one is not a comment that anybody wrote
 
 Blockage = tuple[float, float, float, float, float]
@@ -114,38 +117,29 @@ def read_header(netlist_file: str | Path, init_file: str | Path | None = None) -
     paths = netlist_paths(netlist_file)[:1] if netlist_file else []
     if init_file:
         paths.append(_existing(Path(init_file)))
-    size: tuple[float, float] | None = None
-    grid: tuple[int, int] | None = None
-    routes: tuple[float, float] | None = None
-    taken: tuple[float, float] | None = None
-    smooth_range: int | None = None
-    block: str | None = None
-    blockages: list[Blockage] = []
+    found: dict[str, Any] = {}
     for path in paths:
-        here: list[Blockage] = []
-        own_block: str | None = None
+        blockages: list[tuple[float, ...]] = []
+        block = ""
         for text in leading_comments(path):
-            if match := _SIZE.search(text):
-                size = _floats(path, match.group(1, 2))  # type: ignore[assignment]
-            elif match := _BOX.search(text):
-                size = _floats(path, match.group(3, 4))  # type: ignore[assignment]
-            elif match := _GRID.search(text):
-                grid = (int(match.group(1)), int(match.group(2)))
-            elif match := _ROUTES.search(text):
-                routes = _floats(path, match.groups())  # type: ignore[assignment]
-            elif match := _TAKEN.search(text):
-                taken = _floats(path, match.groups())  # type: ignore[assignment]
-            elif match := _SMOOTHING.search(text):
-                smooth_range = int(match.group(1))
-            elif match := _BLOCKAGE.search(text):
-                here.append(_floats(path, match.groups()))  # type: ignore[arg-type]
-            elif own_block is None and (match := _BLOCK.search(text)):
-                own_block = match.group(1)
-        block = own_block or block
-        blockages = blockages or here
-    width, height = size or (None, None)
-    columns, rows = grid or (None, None)
-    return Header(width, height, columns, rows, block, tuple(blockages), routes, taken, smooth_range)
+            matches = ((key, match) for pattern, key in _KEYS.items() if (match := pattern.search(text)))
+            key, match = next(matches, ("", None))
+            if match is None:
+                continue
+            if key == "block":
+                block = block or match.group(1)
+            elif key in ("grid", "smooth_range"):
+                found[key] = tuple(int(number) for number in match.groups())
+            elif key == "blockage":
+                blockages.append(_floats(path, match.groups()))
+            else:
+                found[key] = _floats(path, match.groups()[-2:])
+        found["block"] = block or found.get("block")
+        found["blockages"] = found.get("blockages") or tuple(blockages)
+    width, height = found.pop("size", (None, None))
+    columns, rows = found.pop("grid", (None, None))
+    (smooth_range,) = found.pop("smooth_range", (None,))
+    return Header(width, height, columns, rows, smooth_range=smooth_range, **found)
 
 
 def _floats(path: Path, texts: Sequence[str]) -> tuple[float, ...]:
