@@ -31,7 +31,7 @@ from a2perf.domains.circuit_training.observation import (
 )
 from a2perf.domains.circuit_training.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.rendering import PlacementPicture
-from a2perf.domains.circuit_training.rules import CompatPlacementRules, PlacementRules, node_order
+from a2perf.domains.circuit_training.rules import PlacementRules, node_order
 from a2perf.domains.display import PictureWindow
 
 CostFunction = Callable[..., tuple[float, dict[str, float]]]
@@ -126,7 +126,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         refuse_unknown_specification(spec, inspect.signature(CircuitEnv).parameters)
         check_arguments(std_cell_placer_mode, node_order, render_mode, overlays, netlist_index)
         netlist, placement = resolve_files(netlist_file, init_placement, design, spec)
-        self.rules: PlacementRules = CompatPlacementRules() if compat else PlacementRules()
+        self.rules = PlacementRules(compat)
         self.render_mode = render_mode
         self.observation_config = ObservationConfig() if observation_config is None else observation_config
         self.environment_name = str(netlist)
@@ -345,7 +345,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
         info = self._info(parts, infeasible=True)
         if self._saver is not None and self._saves_partial:
             self._saver.save(self._engine(), -self.INFEASIBLE_REWARD, self._refine)
-        return self.rules.infeasible_end(lambda: observation, self._begin, info)
+        return self.rules.infeasible_end(observation, self._begin, info)
 
     def _finish(self) -> Any:
         plc = self._engine()

@@ -1,5 +1,4 @@
-"""What version 0 does where the earlier environment did something else, what ``compat=True`` restores of that, and the
-order in which macros are placed.
+"""What version 0 does and ``compat`` undoes, where the earlier environment did something else; and the order of macros.
 
 One class of small decisions keeps branches on ``compat`` out of the main path.
 """
@@ -21,84 +20,56 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class PlacementRules:
-    """Version 0."""
+    """Version 0, or with ``compat`` what it fixes of the earlier environment, to check published curves.
 
-    # The seed of reset() determines a random node order.
-    seeded_orders = True
-    # total_episode_runtime appears at the end of an episode only: otherwise equal steps would have different infos.
-    runtime_every_step = False
-    # Fixed hard macros keep their positions in the force-directed start.
-    fixed_macros_stay = True
+    Attributes:
+        seeded_orders: the seed of reset() determines a random node order; the earlier environment ignores it.
+        runtime_every_step: ``total_episode_runtime`` appears at every step, as in the earlier environment; otherwise at
+            the end of an episode only, since equal steps would have different infos.
+        fixed_macros_stay: fixed hard macros keep their positions in the force-directed start; otherwise it fails.
+    """
+
+    def __init__(self, compat: bool = False) -> None:
+        self._compat = compat
+        self.seeded_orders = not compat
+        self.runtime_every_step = compat
+        self.fixed_macros_stay = not compat
 
     def netlist_index_bound(self, netlist_index: int) -> int:
-        """Largest ``netlist_index`` of the observation space; one at least, or Gymnasium warns of an empty range."""
-        return max(1, netlist_index)
+        """Largest ``netlist_index`` of the observation space; 0 with ``compat``, whatever the index is."""
+        return 0 if self._compat else max(1, netlist_index)  # Gymnasium warns of an empty range
 
     def vertical_allocation(self, horizontal: float, vertical: float) -> float:
         """Routing that macros take, per um, in the feature ``total_macro_vertical_routes_k``."""
-        del horizontal
-        return vertical
+        return horizontal if self._compat else vertical
 
     def random_order(
         self, hard: NDArray[np.int64], soft: NDArray[np.int64], generator: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Order of the nodes for ``node_order="random"``: hard macros before soft ones, each shuffled."""
+        """Order of the nodes for ``node_order="random"``: hard macros before soft ones, each shuffled.
+
+        With ``compat`` all macros are shuffled together, so soft macros can come first.
+        """
+        if self._compat:
+            every = np.sort(np.concatenate([hard, soft]))
+            generator.shuffle(every)
+            return every
         return np.concatenate([generator.permutation(hard), generator.permutation(soft)])
 
-    def infeasible_end(self, last: Callable[[], Any], reset: Callable[[], Any], info: dict[str, Any]) -> Step:
-        """What a step returns when no cell is left for the next macro: the end, with the last observation."""
-        del reset
-        return last(), -1.0, True, False, info
+    def infeasible_end(self, last: Any, reset: Callable[[], Any], info: dict[str, Any]) -> Step:
+        """What a step returns when no cell is left for the next macro: the end, with the last observation.
+
+        With ``compat`` the next episode starts at once, and the last observation is lost.
+        """
+        return (reset(), -1.0, True, True, info) if self._compat else (last, -1.0, True, False, info)
 
     def final_info(self, info: dict[str, Any], *, runtimes: dict[str, float], infeasible: bool) -> dict[str, Any]:
-        """Adds the seconds that the placer and the episode took; the latter at the end of an episode only."""
-        del infeasible
-        return {**info, **runtimes}
+        """Adds the seconds that the placer and the episode took; ``compat`` leaves them out at an infeasible end."""
+        return info if self._compat and infeasible else {**info, **runtimes}
 
     def reset_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        """What reset returns as ``info``: the keys of every step."""
-        return info
-
-
-class CompatPlacementRules(PlacementRules):
-    """``compat=True``: restores what version 0 fixes of the earlier environment, to check published curves.
-
-    An infeasible state resets the environment at once and sets ``terminated`` and ``truncated``, with keys missing in
-    ``info``; seeds of ``reset`` are ignored; a feature has the wrong allocation; ``netlist_index`` can leave its space;
-    the engine fails on fixed hard macros.
-    """
-
-    seeded_orders = False
-    runtime_every_step = True
-    fixed_macros_stay = False
-
-    def netlist_index_bound(self, netlist_index: int) -> int:
-        """Returns zero, whatever the index is."""
-        return 0
-
-    def vertical_allocation(self, horizontal: float, vertical: float) -> float:
-        """Returns the horizontal allocation for both directions."""
-        return horizontal
-
-    def random_order(
-        self, hard: NDArray[np.int64], soft: NDArray[np.int64], generator: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Shuffles all macros together; soft macros can come first."""
-        every = np.sort(np.concatenate([hard, soft]))
-        generator.shuffle(every)
-        return every
-
-    def infeasible_end(self, last: Callable[[], Any], reset: Callable[[], Any], info: dict[str, Any]) -> Step:
-        """Starts the next episode at once; the last observation is lost."""
-        return reset(), -1.0, True, True, info
-
-    def final_info(self, info: dict[str, Any], *, runtimes: dict[str, float], infeasible: bool) -> dict[str, Any]:
-        """Without the seconds at an infeasible end."""
-        return info if infeasible else {**info, **runtimes}
-
-    def reset_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Empty."""
-        return {}
+        """What reset returns as ``info``: the keys of every step; with ``compat`` nothing."""
+        return {} if self._compat else info
 
 
 def node_order(plc: PlacementCost, order: str, generator: np.random.Generator, rules: PlacementRules) -> list[int]:
