@@ -84,6 +84,10 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             (``imitation.root_progress``); version 1 of the generated gaits.
         **unknown: refused with the nearest valid name.
 
+    Attributes:
+        reference: the reference motion of the episode.
+        latency: of measurements in this episode, s.
+
     Raises:
         ConfigError: an argument is unknown or out of its range, or a clip is broken.
         AssetUnavailable: the clip is not on this host and could not be fetched.
@@ -137,9 +141,9 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         self._physics = self._make_physics(physics_loop)
         self._nominal = randomization.nominal_dynamics(self._physics)
         self._dynamics_changed = False
-        self._latency = DEFAULT_LATENCY
-        self._reference = ReferenceMotion(self.clips[0])
-        self._task = new_task(self._reference)
+        self.latency = DEFAULT_LATENCY
+        self.reference = ReferenceMotion(self.clips[0])
+        self._task = new_task(self.reference)
         self._steps = 0
         self.total_steps = 0
         self.episode_limit = self.rules.episode_limit(self._training, 0, self._parallel)
@@ -168,15 +172,15 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         super().reset(seed=seed)
         self._steps = 0
         self.episode_limit = self.rules.episode_limit(self._training, self.total_steps, self._parallel)
-        self._latency = self.rules.latency_at_reset(self._latency)
+        self.latency = self.rules.latency_at_reset(self.latency)
 
         task = self._task
         task.action[:] = 0.0
         physics.reset_robot(task.actuation)
-        fill_sensors(task.actuation.history, self._latency, task.action, task.scratch, task.observation)
+        fill_sensors(task.actuation.history, self.latency, task.action, task.scratch, task.observation)
         self._begin_motion(physics, chosen)
         task = self._task
-        write_targets(task, self._latency, self._reference.warm_up)
+        write_targets(task, self.latency, self.reference.warm_up)
         # astype copies even to the same dtype; the array itself is overwritten by the next step.
         observation = task.observation.astype(self._dtype)
         self._set_dynamics(physics, chosen.get("randomize", self._randomize))
@@ -201,7 +205,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             raise EpisodeOverError("step() before the first reset()", hint="call env.reset(seed=...) first")
         task = self._task
         np.add(checked_action(action), DEFAULT_MOTOR_POSE, out=task.action)
-        physics.run(task, self._latency, self._steps, self._reference.warm_up)
+        physics.run(task, self.latency, self._steps, self.reference.warm_up)
         reason = self._task_end()
 
         self._steps += 1
@@ -266,21 +270,11 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
     @property
     def reference_pose(self) -> FloatArray:
         """Pose of the reference now, shape (19,)."""
-        return self._reference.pose.copy()
-
-    @property
-    def reference(self) -> ReferenceMotion:
-        """The reference motion of the episode."""
-        return self._reference
+        return self.reference.pose.copy()
 
     def link_dynamics(self, link: int) -> tuple[float, FloatArray, float]:
         """Mass (kg), principal inertia (kg m^2, shape (3,)) and lateral friction of a link (-1: the chassis)."""
         return self._open_physics().get_dynamics(link)
-
-    @property
-    def latency(self) -> float:
-        """Latency of measurements in this episode, s."""
-        return self._latency
 
     # --- Parts of reset and step
 
@@ -306,7 +300,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         offset = float(generator.uniform(0.0, WARM_UP_TIME if warm_up else clip.duration))
         if "phase" in chosen:
             warm_up, offset = False, chosen["phase"] * clip.duration
-        reference = self._reference
+        reference = self.reference
         reference.begin(clip, offset, warm_up, DEFAULT_POSITION, float(heading(*DEFAULT_ORIENTATION)))
         self._task = self._task._replace(clip=clip.data)
         physics.place_robot(reference.pose, reference.velocity, self._task.actuation)
@@ -320,11 +314,11 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             values = dict(choice)
         # Setting nominal values takes some forty commands, which a robot that was never changed does not need.
         if not values and not self._dynamics_changed:
-            self._latency = DEFAULT_LATENCY
+            self.latency = DEFAULT_LATENCY
             self._task.actuation.strength[:] = 1.0
             return
         self._dynamics_changed = True
-        self._latency, self._task.actuation.strength[:] = randomization.apply(
+        self.latency, self._task.actuation.strength[:] = randomization.apply(
             physics, self._nominal, randomization.scaled(values), inertia_from_shape=self.rules.inertia_from_shape
         )
 
@@ -337,13 +331,13 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
             return "root_position"
         if outcome[OUTCOME_ANGLE] > MAX_ROOT_ANGLE:
             return "root_rotation"
-        return "motion_over" if self._reference.is_over else None
+        return "motion_over" if self.reference.is_over else None
 
     def _info(self, termination: str | None) -> dict[str, Any]:
         return {
             "termination": termination,
-            "motion_time": self._reference.time,
-            "phase": self._reference.phase,
+            "motion_time": self.reference.time,
+            "phase": self.reference.phase,
             "base_position": self._task.state[0:3].copy(),
             "base_orientation": self._task.state[3:7].copy(),
         }
@@ -351,7 +345,7 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
     def _show(self) -> None:
         if self._camera is None:
             self._camera = Camera(window=True)
-        self._camera.show(self.robot_pose, self._reference.pose)
+        self._camera.show(self.robot_pose, self.reference.pose)
         self._camera.follow(self._task.state[:3])
         self._camera.wait(CONTROL_STEP)
 

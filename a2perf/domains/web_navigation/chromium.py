@@ -61,6 +61,9 @@ class ChromiumBackend:
     Args:
         browser_args: ``chrome_options`` holds further flags; the other keys of older configurations have no effect.
 
+    Attributes:
+        browser: of the tab; None before the first reset and after ``close``.
+
     Raises:
         MissingDependency: Chromium, ChromeDriver or Selenium is not installed.
         ConfigError: an unknown browser argument.
@@ -69,7 +72,7 @@ class ChromiumBackend:
     def __init__(self, browser_args: Mapping[str, Any] | None = None) -> None:
         self._flags = _further_flags(browser_args)
         find_programs()
-        self._browser: Browser | None = None
+        self.browser: Browser | None = None
         self._tab = -1
         self._rows: Sequence[PageRow] = ()
         self._last: dict[int, PageRow] = {}  # the last row that the tab sent of each element
@@ -77,11 +80,6 @@ class ChromiumBackend:
         self._shown: tuple[Site, Mapping[str, str | bool], Mapping[str, str]] | None = None
         self._done: list[tuple[int, Value]] = []
         self._release: weakref.finalize[..., ChromiumBackend] | None = None
-
-    @property
-    def browser(self) -> Browser | None:
-        """The browser of the tab; None before the first reset and after ``close``."""
-        return self._browser
 
     def reset(self, site: Site, profile: Mapping[str, str | bool], texts: Mapping[str, str]) -> None:
         """Shows a site, in a new browser if the last one was lost (once more if it is lost here).
@@ -100,10 +98,10 @@ class ChromiumBackend:
     def _show(self) -> None:
         assert self._shown is not None
         site, profile, texts = self._shown
-        if self._browser is None or self._browser.lost:
+        if self.browser is None or self.browser.lost:
             self._open()
-        assert self._browser is not None
-        self._browser.collect()
+        assert self.browser is not None
+        self.browser.collect()
         # A reset of the page forgets what it has sent, too.
         self._last.clear()
         self._evaluate("reset", *body_of(site), dict(profile), dict(texts))
@@ -113,15 +111,15 @@ class ChromiumBackend:
             self._release()
         browser = shared_browser(lambda: {_PAGE: empty_page()}, self._flags)
         tab = browser.open_tab(_PAGE)
-        self._browser, self._tab = browser, tab
+        self.browser, self._tab = browser, tab
         self._release = weakref.finalize(self, release, browser, tab)
         self._release.atexit = False  # then the browser ends as a whole
 
     def _evaluate(self, function: str, *arguments: Any) -> tuple[int, int]:
-        assert self._browser is not None
+        assert self.browser is not None
         # A JSON list without its brackets is a list of arguments in JavaScript.
         call = f"tabs.get({self._tab}).{function}({json.dumps(arguments)[1:-1]})"
-        end, matched, listed, changed = json.loads(self._browser.evaluate(call))
+        end, matched, listed, changed = json.loads(self.browser.evaluate(call))
         for row in changed:
             self._last[row[0]] = PageRow(*row)
         self._listed = self._listed if listed is None else listed
@@ -146,9 +144,9 @@ class ChromiumBackend:
 
     def _require_page(self) -> None:
         """Brings a lost page back in a new browser: pages are deterministic."""
-        if self._shown is None or self._browser is None:
+        if self._shown is None or self.browser is None:
             raise BackendLost("the page is gone", hint="call reset()")
-        if not self._browser.lost:
+        if not self.browser.lost:
             return
         try:
             self._show()
@@ -172,11 +170,11 @@ class ChromiumBackend:
         from PIL import Image
 
         self._require_page()
-        assert self._browser is not None
-        return np.asarray(Image.open(io.BytesIO(self._browser.screenshot(self._tab))).convert("RGB"))
+        assert self.browser is not None
+        return np.asarray(Image.open(io.BytesIO(self.browser.screenshot(self._tab))).convert("RGB"))
 
     def close(self) -> None:
         """Closes the tab; the browser ends with its last tab."""
         if self._release is not None:
             self._release()
-        self._browser = self._release = self._shown = None
+        self.browser = self._release = self._shown = None

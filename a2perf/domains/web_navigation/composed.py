@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.utils import EzPickle
@@ -23,16 +23,15 @@ from a2perf.domains.web_navigation.arguments import (
     checked_profile,
     choose_designs,
 )
-from a2perf.domains.web_navigation.backend import Backend, End, Value
+from a2perf.domains.web_navigation.backend import End, Value
 from a2perf.domains.web_navigation.environment import ARGUMENTS, WebNavigationEnv
 from a2perf.domains.web_navigation.episode import WebEpisode
-from a2perf.domains.web_navigation.observation import Frame
 from a2perf.domains.web_navigation.reward import RAW
 from a2perf.domains.web_navigation.solver import check_solvable, solution_length
 from a2perf.domains.web_navigation.text import write_composed_instruction
 from a2perf.domains.web_navigation.vector import WebVectorEnv, make_vector_env
 from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY
-from a2perf.domains.web_navigation.website import Profile, Site, WebsiteDesign, build_site, draw_gold
+from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site, draw_gold
 from a2perf.errors import ConfigError
 
 ORDERS = ("given", "reversed")
@@ -40,16 +39,8 @@ STEPS_PER_SUBTASK = 25
 _RESET_OPTIONS = ("designs", "profile")
 
 
-class Subtask(NamedTuple):
-    """One website of an episode.
-
-    Attributes:
-        site: the website.
-        texts: text of each of its slots.
-    """
-
-    site: Site
-    texts: Mapping[str, str]
+Subtask = tuple[Site, Mapping[str, str]]
+"""One website of an episode, and the text of each of its slots."""
 
 
 class ComposedEpisode(WebEpisode):
@@ -58,27 +49,17 @@ class ComposedEpisode(WebEpisode):
     Attributes:
         subtasks: the websites in the order of the visits.
         solved: number of correct submissions.
+        advanced: the last step opened a website.
     """
 
     subtasks: tuple[Subtask, ...] = ()
     solved = 0
-    _advanced = False
+    advanced = False
 
     @property
     def raw(self) -> float:
         """The page's own reward of the last step."""
-        return RAW[End.SOLVED] if self._advanced else super().raw
-
-    def start_chain(self, subtasks: Sequence[Subtask], profile: Profile, rows: list[tuple[str, Value]]) -> None:
-        """Begins an episode on the first website.
-
-        Args:
-            subtasks: the websites in the order of the visits.
-            profile: gold values of all of them.
-            rows: the profile as observed.
-        """
-        self.subtasks, self.solved, self._advanced = tuple(subtasks), 0, False
-        self.start(subtasks[0].site, profile, subtasks[0].texts, rows)
+        return RAW[End.SOLVED] if self.advanced else super().raw
 
     @property
     def place(self) -> tuple[int, int]:
@@ -95,14 +76,14 @@ class ComposedEpisode(WebEpisode):
         Returns:
             Reward, terminated, truncated.
         """
-        self._advanced = False
+        self.advanced = False
         reward, terminated, truncated = super().act(row, value)
         if self.end is not End.SOLVED:
             return reward, terminated, truncated
         self.solved += 1
         if self.solved == len(self.subtasks):
             return reward, terminated, truncated
-        self._advanced = True
+        self.advanced = True
         self._open(*self.subtasks[self.solved], follows=True)
         truncated = self.steps >= self.step_limit
         self.running = not truncated
@@ -133,6 +114,8 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
             the designs has more profile keys or needs more steps than there are.
         MissingDependency: the browser or its driver is not installed.
     """
+
+    episode_kind = ComposedEpisode
 
     def __init__(
         self,
@@ -179,7 +162,7 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
     @property
     def sites(self) -> tuple[Site, ...]:
         """The websites of the episode in the order of the visits; none before the first reset."""
-        return tuple(subtask.site for subtask in self._chain.subtasks)
+        return tuple(site for site, _ in self._chain.subtasks)
 
     def solution(self) -> list[Any]:
         """Returns the actions of a perfect episode, from its first step.
@@ -192,12 +175,6 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         return [action for site in self.sites for action in self._solved(site)]
 
     # --- Parts, also of vector environments
-
-    def new_episode(self, backend: Backend, frame: Frame) -> WebEpisode:
-        """Returns an episode with the settings of this environment."""
-        return ComposedEpisode(
-            backend, frame, self.encoder, self.sizes, self.reward, self.rules, self.step_limit, self.conceptual
-        )
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Refuses options of a reset.
@@ -239,9 +216,11 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
             # Without a site for the key, any site refuses it.
             site = next((site for site in sites if key in site.fields), sites[0])
             profile |= checked_profile({key: value}, site)
-        subtasks = [Subtask(self.changed(site), site.draw_texts(random)) for site in sites]
+        subtasks = [(self.changed(site), site.draw_texts(random)) for site in sites]
         rows: list[tuple[str, Value]] = [(DUMMY_KEY, None), *((key, profile[key]) for key in keys)]
-        episode.start_chain(subtasks, profile, rows)
+        episode.subtasks, episode.solved, episode.advanced = tuple(subtasks), 0, False
+        (first, texts), *_ = subtasks
+        episode.start(first, profile, texts, rows)
 
     def _instruction(self, phrasing: int) -> str:
         if self.observation == "arrays" or len(self.sites) == 1:

@@ -98,6 +98,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # type: ignore[misc]
+    episode_kind: ClassVar[type[WebEpisode]] = WebEpisode
 
     def __init__(
         self,
@@ -349,7 +350,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
 
     def new_episode(self, backend: Backend, frame: Frame) -> WebEpisode:
         """Returns an episode with the settings of this environment."""
-        return WebEpisode(
+        return self.episode_kind(
             backend, frame, self.encoder, self.sizes, self.reward, self.rules, self.step_limit, self.conceptual
         )
 

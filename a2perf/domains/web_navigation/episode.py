@@ -29,6 +29,7 @@ class WebEpisode:
         site: the site that is shown; None before the first start.
         end: whether and how the episode ended.
         running: an episode was started and is not over.
+        has_new: the arrays may mark elements as new.
         step_limit: steps until the episode is cut off.
     """
 
@@ -60,18 +61,13 @@ class WebEpisode:
         self._conceptual = conceptual
         self._clock = frame.arrays["time_step"]
         self._known: frozenset[int] = frozenset()
-        self._has_new = False
+        self.has_new = False
         self._idle, self._moved = (reward(_RUNNING, 0.0, changed) for changed in (False, True))
 
     @property
     def place(self) -> tuple[int, int]:
         """Number of the website, from 0, and how many websites the episode has."""
         return 0, 1
-
-    @property
-    def has_new(self) -> bool:
-        """Whether the arrays may mark elements as new."""
-        return self._has_new
 
     def use_encoder(self, encoder: Encoder) -> None:
         """Takes another table of words; an episode must be started afterwards."""
@@ -115,7 +111,7 @@ class WebEpisode:
         self._potential = 0.0
         self._matched = 0
         self._last = 0.0
-        self._has_new = follows
+        self.has_new = follows
         if self._model is not None:
             self._model.write_page(self.frame, self._encoder, None)
             if follows:
@@ -150,7 +146,7 @@ class WebEpisode:
         frame = self.frame
         if not 0 <= row < frame.listed:
             self._last = reward = self._rules.invalid_reward(self._last, self._idle)
-            if self._has_new:
+            if self.has_new:
                 self._clear_new()
         else:
             changed, matched, end = self._act(row, value)
@@ -180,9 +176,9 @@ class WebEpisode:
             return outcome
         if model.view is not before:
             model.write_page(self.frame, self._encoder, before)
-            self._has_new = True
+            self.has_new = True
             return outcome
-        if self._has_new:
+        if self.has_new:
             self._clear_new()
         if model.dirty:
             model.write_rows(self.frame, self._encoder, model.dirty)
@@ -190,13 +186,13 @@ class WebEpisode:
 
     def _clear_new(self) -> None:
         self.frame.features[: self.frame.listed, NEW] = 0.0
-        self._has_new = False
+        self.has_new = False
 
     def _write_rows(self, previous: frozenset[int] | None) -> None:
         rows = self.backend.rows()
         encode(self.frame, rows, previous, self._encoder)
         self._known = frozenset(row.node for row in rows)
-        self._has_new = previous is not None
+        self.has_new = previous is not None
 
 
 class ActionMasks:

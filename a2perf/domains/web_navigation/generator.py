@@ -189,7 +189,9 @@ def generate(
             continue
         seen.add(measured.design)
         if journal is not None:
-            journal.append(_entry(measured), durable=False)
+            candidate, design, success, length = measured
+            entry = {"candidate": candidate, "parts": design.parts, "success": success, "length": length}
+            journal.append(entry, durable=False)
         yield measured
         found += 1
         if found >= count:
@@ -200,15 +202,6 @@ def _from_entry(entry: dict[str, Any]) -> Measured:
     parts = tuple((str(name), int(page)) for name, page in entry["parts"])
     design = WebsiteDesign(max(page for _, page in parts) + 1, parts)
     return Measured(int(entry["candidate"]), design, float(entry["success"]), int(entry["length"]))
-
-
-def _entry(measured: Measured) -> dict[str, Any]:
-    return {
-        "candidate": measured.candidate,
-        "parts": measured.design.parts,
-        "success": measured.success,
-        "length": measured.length,
-    }
 
 
 def summary(sets: Mapping[int, Sequence[Measured]]) -> list[tuple[str, ...]]:
