@@ -8,6 +8,7 @@ format stores them, and are used in double precision. The reader is in ``netlist
 from __future__ import annotations
 
 import codecs
+import functools
 import gzip
 import zlib
 from collections.abc import Sequence
@@ -38,15 +39,6 @@ class Names(Sequence[str]):
     def __init__(self, blob: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
         self.blob = blob
         self.spans = spans
-        self._index: dict[str, int] | None = None
-
-    @classmethod
-    def of(cls, names: Sequence[str]) -> Names:
-        """Returns the table of the given names."""
-        encoded = [name.encode() for name in names]
-        lengths = np.array([len(name) for name in encoded], dtype=np.int64)
-        starts = np.concatenate(([0], np.cumsum(lengths)[:-1])) if encoded else lengths
-        return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), np.stack((starts, lengths), axis=1))
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -55,14 +47,16 @@ class Names(Sequence[str]):
         start, length = self.spans[node]
         return self.blob[start : start + length].tobytes().decode(errors="replace")
 
+    @functools.cached_property
+    def _index(self) -> dict[str, int]:
+        return {known: node for node, known in enumerate(self)}
+
     def find(self, name: str) -> int:
         """Returns the node of that name.
 
         Raises:
             NetlistError: no node has it.
         """
-        if self._index is None:
-            self._index = {known: node for node, known in enumerate(self)}
         node = self._index.get(name)
         if node is None:
             raise NetlistError(

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def digest(*parts: Any) -> str:
-    """Returns a hash of the parts and the engine's version: bytes, arrays, paths (their content) and values."""
+    """Returns a hash of the parts and the engine's version: arrays, netlists, paths (their content) and values."""
     total = hashlib.sha256(repr(ENGINE_VERSION).encode())
     for part in parts:
         if isinstance(part, Path):
@@ -38,8 +38,6 @@ def digest(*parts: Any) -> str:
             content = f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
         elif isinstance(part, Netlist):
             content = digest(*_columns(part).values()).encode()
-        elif isinstance(part, bytes):
-            content = part
         else:
             content = repr(part).encode()
         # Type and length first, or ("ab", "c") and ("a", "bc") would have the same hash.

@@ -10,6 +10,7 @@ from that of its mirror image.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -68,21 +69,6 @@ MIRROR = Similarity(((-1, 0), (0, 1)))
 RESCALING = Similarity(((1, 0), (0, 1)), SCALE)
 
 
-def rotated(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Rotates the design by 90 degrees counter-clockwise."""
-    return with_image(env, QUARTER_TURN)
-
-
-def mirrored(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Mirrors the design from left to right."""
-    return with_image(env, MIRROR)
-
-
-def rescaled(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    """Doubles all lengths; the number of routes over the canvas stays the same."""
-    return with_image(env, RESCALING)
-
-
 def with_image(env: gymnasium.Env[Any, Any], similarity: Similarity) -> gymnasium.Env[Any, Any]:
     """Closes a circuit environment and returns one with the same arguments for the image of its design."""
     given = env.unwrapped
@@ -95,6 +81,12 @@ def with_image(env: gymnasium.Env[Any, Any], similarity: Similarity) -> gymnasiu
         return image_of(make(**files), similarity)
 
     return CircuitEnv(**{**arguments, "create_placement_cost_fn": make_image})
+
+
+# The wrappers that the domain's perturbations name.
+rotated = functools.partial(with_image, similarity=QUARTER_TURN)  # by 90 degrees counter-clockwise
+mirrored = functools.partial(with_image, similarity=MIRROR)  # from left to right
+rescaled = functools.partial(with_image, similarity=RESCALING)  # with as many routes over the canvas
 
 
 def image_of(plc: PlacementCost, similarity: Similarity) -> PlacementCost:

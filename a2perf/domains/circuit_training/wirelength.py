@@ -6,6 +6,8 @@ nets in order: floating-point addition is not associative, and an incremental su
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,31 +76,25 @@ class NetsOfNodes:
 
     def __init__(self, netlist: Netlist) -> None:
         self._netlist = netlist
-        self._start: NDArray[np.int64] | None = None
-        self._nets = np.zeros(0, dtype=np.int32)
 
     def at(self, nodes: list[int]) -> NDArray[np.int32]:
         """Returns the nets at the nodes, ascending, each once."""
-        start, all_nets = self.lists()
+        start, all_nets = self.lists
         parts = [all_nets[start[node] : start[node + 1]] for node in dict.fromkeys(nodes)]
         # The nets of a single node are sorted and distinct already.
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
+    @functools.cached_property
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Returns where the nets of each node start, shape (nodes + 1,), and the nets, ascending per node."""
-        if self._start is None:
-            self._start = self._index()
-        return self._start, self._nets
-
-    def _index(self) -> NDArray[np.int64]:
+        """Where the nets of each node start, shape (nodes + 1,), and the nets, ascending per node."""
         netlist = self._netlist
         owner = netlist.owner[netlist.net_pins]
         node = np.where(owner >= 0, owner, netlist.net_pins).astype(np.int64)
         net = np.repeat(np.arange(netlist.num_nets), np.diff(netlist.net_start))
         pairs = np.unique(node * max(netlist.num_nets, 1) + net)
-        self._nets = (pairs % max(netlist.num_nets, 1)).astype(np.int32)
         counts = np.bincount(pairs // max(netlist.num_nets, 1), minlength=netlist.num_nodes)
-        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        return start, (pairs % max(netlist.num_nets, 1)).astype(np.int32)
 
 
 class Wirelength:

@@ -127,7 +127,7 @@ def _with_cells(
     owner = netlist.owner[stays]
     return Netlist(
         source=netlist.source,
-        names=Names.of([*(netlist.names[node] for node in stays.tolist()), *(f"cell_{k}" for k in range(cells))]),
+        names=_names_of([*(netlist.names[node] for node in stays.tolist()), *(f"cell_{k}" for k in range(cells))]),
         kind=np.concatenate((netlist.kind[stays], np.full(cells, KIND_STDCELL, np.int8))),
         soft=np.zeros(len(stays) + cells, np.uint8),
         owner=np.concatenate((np.where(owner >= 0, new[owner], -1), np.full(cells, -1))).astype(np.int32),
@@ -144,3 +144,10 @@ def _with_cells(
         net_start=starts.astype(np.int64),
         net_pins=pins,
     )
+
+
+def _names_of(names):
+    encoded = [name.encode() for name in names]
+    lengths = np.array([len(name) for name in encoded], dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    return Names(np.frombuffer(b"".join(encoded), dtype=np.uint8), np.stack((starts, lengths), axis=1))

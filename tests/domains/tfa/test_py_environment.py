@@ -65,12 +65,6 @@ def test_only_termination_takes_the_discount_away(ending: int, step_type: int, d
     assert (step.step_type, step.reward, step.discount) == (step_type, np.float32(0.25), np.float32(discount))
 
 
-def test_truncation_keeps_a_discount_of_one() -> None:
-    env = _wrapped()
-    env.reset()
-    assert env.step(_action(TRUNCATE)).discount == 1.0
-
-
 def test_time_limit_ends_an_episode_with_its_discount() -> None:
     env = _wrapped(max_episode_steps=3)
     env.reset()

@@ -150,7 +150,7 @@ def wiring_of(plc: PlacementCost, terms: CostRules) -> Wiring:
     largest = float(np.abs(netlist.weight[drivers]).max()) if len(drivers) else 1.0
     # A pin is marked at most four times, and both the old and the new routes of a net may be there at once.
     route_unit = _unit(8.0 * max(largest, 1e-30) * max(len(netlist.net_pins), 1), _ROUTE_BITS)
-    nets_start, nets = plc.nets_of_nodes.lists()
+    nets_start, nets = plc.nets_of_nodes.lists
     pins_start, pins = state.pin_lists()
     reach, rules = terms.smooth_range, plc.routing_rules
     return Wiring(
