@@ -17,8 +17,7 @@ from typing import Any
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
-from a2perf.experiments.command_run import COMMAND_MODE
-from a2perf.experiments.matrix_plan import MatrixPlan
+from a2perf.experiments.command_run import COMMAND_MODE, MatrixPlan
 from a2perf.launch import Conductor, Resources, Restart, RunCommand, RunEvent, RunSpec, Summary
 from a2perf.launch.outcomes import read_manifest
 from a2perf.launch.queue_entry import INFRASTRUCTURE

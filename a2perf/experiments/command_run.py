@@ -1,4 +1,4 @@
-"""One run of a plain command, recorded as a bundle.
+"""One run of a plain command, recorded as a bundle, and the plan that all runs of a benchmark matrix share.
 
     python -m a2perf.experiments.command_run PLAN -- COMMAND... --env-id E --seed N
 
@@ -10,8 +10,10 @@ Exit status: 0 finished (now or before), 1 the command failed, 3 infrastructure,
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,14 +29,14 @@ import msgspec
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError, command_line
-from a2perf.experiments.matrix_plan import MatrixPlan
 from a2perf.launch import die_with_parent
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
-from a2perf.records import Failure, FailureKind, Manifest, RunState
-from a2perf.runs.bundle import Bundle, Finished, open_bundle
+from a2perf.records import SCHEMA, Failure, FailureKind, Manifest, Record, RunState, SubmissionIdentity
+from a2perf.runs.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.conditions import packages_of
 from a2perf.runs.layout import TRACKING_FILE
-from a2perf.runs.run_record import RUN_FILE, ExperimentRun
+from a2perf.runs.run_record import RUN_FILE, AutotagRecord, ExperimentRun, config_of, folder_name, user_name
 from a2perf.runs.written_files import WrittenFiles, descendants
 from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.evaluator.failure_diagnosis import tail
@@ -43,12 +45,85 @@ from a2perf.system import adopt_orphans, wait_for_end
 RUN_DIR_VARIABLE = "A2PERF_RUN_DIR"
 COMMAND_MODE = "command"
 OUTPUT = "logs/output.log"
+PLAN_FOLDER = ".matrix"
+_DIGEST_DIGITS = 6
 _FIRST_LOOKS_S = 0.05
 _LOOK_INTERVAL_S = 0.5
 _GRACE_S = 10.0
 _LEFTOVER_GRACE_S = 1.0
 _MOST_COLLECTED_BYTES = 4 << 30
 _TAIL_CHARACTERS = 2000
+
+
+class MatrixPlan(Record, kw_only=True):
+    """Everything except environment and seed; written once to a file that the nodes of a cluster can read.
+
+    Attributes:
+        store_path: the store, absolute.
+        cwd: working directory of the commands, absolute.
+        words: the command, without ``--env-id`` and ``--seed``; of a submission, the flags of the evaluator.
+        source: ``"command"`` or ``"submission"``.
+        autotag: version of the code; None without the automatic tag.
+        tags: tags of every new run.
+        wandb_tags: value of ``WANDB_TAGS`` for the commands.
+        alone: whether only one run executes at a time.
+        resources: resources of each run that were asked for, by name.
+    """
+
+    schema: int = SCHEMA
+    experiment: str
+    store_path: str
+    cwd: str
+    words: list[str]
+    source: str = "command"
+    code: SubmissionIdentity
+    autotag: AutotagRecord | None = None
+    tags: list[str] = msgspec.field(default_factory=list)
+    wandb_tags: str = ""
+    alone: bool = False
+    resources: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def store(self) -> Path:
+        """The store's folder."""
+        return Path(self.store_path)
+
+    def digest(self) -> str:
+        """Returns a hash of the command and its resources."""
+        words = [*self.words, *(f"{name}={value:g}" for name, value in sorted(self.resources.items()))]
+        return hashlib.sha256(shlex.join(words).encode()).hexdigest()
+
+    def version(self) -> str:
+        """Returns the name of the version's folder: the tag of the code and some digits of the command's hash."""
+        code = self.autotag.tag if self.autotag is not None else f"untagged-{self.code.sha256[:12]}"
+        return f"{folder_name(code)}-{self.digest()[:_DIGEST_DIGITS]}"
+
+    def run_folder(self, env_id: str, seed: int) -> Path:
+        """Returns the folder of a run."""
+        return self.store / folder_name(self.experiment) / folder_name(env_id) / self.version() / f"seed_{seed}"
+
+    def record(self, env_id: str, seed: int, words: Sequence[str]) -> ExperimentRun:
+        """Returns ``rlops.json`` of a run."""
+        config = {**config_of(words), "env_id": env_id, "seed": seed}
+        config.setdefault("exp_name", self.experiment)
+        return ExperimentRun(
+            experiment=self.experiment,
+            env_id=env_id,
+            seed=seed,
+            tags=list(self.tags),
+            user=user_name(),
+            config=config,
+            source=self.source,
+            command=list(words),
+            version=self.autotag.tag if self.autotag is not None else self.version(),
+            autotag=self.autotag,
+            created_at=now(),
+            packages=packages_of(words) if self.source == "command" else {},
+        )
+
+    def path(self) -> Path:
+        """Returns the path of the plan; matrices with the same code and command share it."""
+        return self.store / PLAN_FOLDER / f"{folder_name(self.experiment)}-{self.version()}.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

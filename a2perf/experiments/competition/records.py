@@ -256,6 +256,11 @@ def place_of(secret: Secret, entrant: int, task: str, seed: int, mode: str) -> s
     return f"{hmac.new(bytes.fromhex(secret.salt), words, 'sha256').hexdigest()[:12]}/seed_{seed}"
 
 
+def task_file(folder: Path, name: str) -> Path:
+    """Returns the file of a secret task, or of a public task besides the first one."""
+    return folder / "tasks" / f"{name}.json"
+
+
 def canonical_sha256(content: Any) -> str:
     """Returns the SHA-256 of the canonical JSON of a record or of plain data."""
     return hashlib.sha256(_canonical(content)).hexdigest()

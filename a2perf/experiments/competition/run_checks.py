@@ -15,9 +15,8 @@ import msgspec
 from a2perf.domains.registry import get_domain
 from a2perf.errors import UserError
 from a2perf.experiments.competition.entrants import Entrant, Round
-from a2perf.experiments.competition.gin_files import settings_in
 from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, Secret
-from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
+from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of, settings_in
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.files import configuration_name, files_of
 from a2perf.runs.inventory import problems as inventory_problems

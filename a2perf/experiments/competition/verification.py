@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.experiments.competition.creation import task_file
 from a2perf.experiments.competition.entrants import Entrant, EntrantList
 from a2perf.experiments.competition.records import (
     COMMITMENT,
@@ -31,6 +30,7 @@ from a2perf.experiments.competition.records import (
     Secret,
     commitment_of,
     gin_hashes,
+    task_file,
 )
 from a2perf.experiments.competition.required_runs import RequiredRun, required_runs
 from a2perf.experiments.competition.run_checks import Promise, check_run, read_episodes
