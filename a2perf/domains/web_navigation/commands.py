@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,11 +82,34 @@ def difficulty(out: str | None) -> None:
     _report(measured)
 
 
-def _report(measured: dict[int, list[Measured]]) -> None:
-    from a2perf.domains.web_navigation.generator import SUMMARY_HEADER, summary
+def _report(measured: Mapping[int, Sequence[Measured]]) -> None:
+    """Prints the measured difficulty per level: percentiles of success and length, medians of fields and pages."""
+    import numpy as np
 
-    rows = [SUMMARY_HEADER, *summary(measured)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(SUMMARY_HEADER))]
+    rows = [
+        [
+            "level",
+            "designs",
+            "success min",
+            "5%",
+            "median",
+            "95%",
+            "max",
+            "steps min",
+            "median",
+            "max",
+            "fields",
+            "pages",
+        ]
+    ]
+    for level, designs in sorted(measured.items()):
+        success = np.percentile([one.success for one in designs], [0, 5, 50, 95, 100])
+        length = np.percentile([one.length for one in designs], [0, 50, 100])
+        fields = np.median([len(one.design.fields) for one in designs])
+        pages = np.mean([one.design.pages for one in designs])
+        cells = [*(f"{value:.4f}" for value in success), *(f"{value:.0f}" for value in (*length, fields))]
+        rows.append([str(level), str(len(designs)), *cells, f"{pages:.2f}"])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 

@@ -8,7 +8,7 @@ processes, and an interrupted run resumes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -202,36 +202,6 @@ def _from_entry(entry: dict[str, Any]) -> Measured:
     parts = tuple((str(name), int(page)) for name, page in entry["parts"])
     design = WebsiteDesign(max(page for _, page in parts) + 1, parts)
     return Measured(int(entry["candidate"]), design, float(entry["success"]), int(entry["length"]))
-
-
-def summary(sets: Mapping[int, Sequence[Measured]]) -> list[tuple[str, ...]]:
-    """Rows of the table of measured difficulty: per level 5th, 50th and 95th percentile of success and length.
-
-    Returns:
-        The rows, cells as text.
-    """
-    rows: list[tuple[str, ...]] = []
-    for level, designs in sorted(sets.items()):
-        success = np.percentile([measured.success for measured in designs], [0, 5, 50, 95, 100])
-        length = np.percentile([measured.length for measured in designs], [0, 50, 100])
-        fields = np.median([len(measured.design.fields) for measured in designs])
-        pages = np.mean([measured.design.pages for measured in designs])
-        rows.append(
-            (
-                str(level),
-                str(len(designs)),
-                *(f"{value:.4f}" for value in success),
-                *(f"{value:.0f}" for value in length),
-                f"{fields:.0f}",
-                f"{pages:.2f}",
-            )
-        )
-    return rows
-
-
-SUMMARY_HEADER = (
-    "level", "designs", "success min", "5%", "median", "95%", "max", "steps min", "median", "max", "fields", "pages",
-)  # fmt: skip
 
 
 # --- held-out websites: new designs, drawn and measured like the shipped ones

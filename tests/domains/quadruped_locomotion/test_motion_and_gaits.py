@@ -51,17 +51,13 @@ def test_geometry_and_masses_are_those_of_the_file_that_pybullet_loads():
     links = {link.get("name"): link for link in root.findall("link")}
     joints = {joint.find("child").get("link"): joint for joint in root.findall("joint")}
     chassis = next(name for name in links if name not in joints)
-    order = [chassis]
-    while len(order) < len(links):  # depth first, as Bullet numbers links
-        parents = [joint.find("parent").get("link") for name, joint in joints.items() if name not in order]
-        parent = next(name for name in reversed(order) if name in parents)
-        order.append(
-            next(
-                name
-                for name, joint in joints.items()
-                if name not in order and joint.find("parent").get("link") == parent
-            )
-        )
+
+    def from_link(above):  # depth first, as Bullet numbers links
+        below = (name for name, joint in joints.items() if joint.find("parent").get("link") == above)
+        return [above, *(link for name in below for link in from_link(name))]
+
+    order = from_link(chassis)
+    assert len(order) == len(links)
     tree = kinematic_tree()
     assert tree.base_inertial.tolist() == numbers(links[chassis], "inertial/origin")
     assert tree.mass.tolist() == [numbers(links[name], "inertial/mass", "value")[0] for name in order]
