@@ -122,7 +122,12 @@ def system_over_time(trace: CsvTable, seconds: Values) -> Figure:
     drawn = [(series, unit) for series, unit in ((power, "power, W"), (memory, "memory"), (busy, "CPU, %")) if series]
     figure = new_figure(0.75 + 1.15 * max(1, len(drawn)))
     height, count = figure.get_figheight(), max(1, len(drawn))
-    panels = _panels(figure, count, left=0.15, bottom=0.5 / height, top=1 - 0.28 / height, gap=0.16, right=0.9)
+    bottom, top, gap = 0.5 / height, 1 - 0.28 / height, 0.16
+    side = (top - bottom) / (count + gap * (count - 1))
+    panels: list[Axes] = []
+    for index in range(count):
+        base = top - side - index * side * (1 + gap)
+        panels.append(figure.add_axes((0.15, base, 0.75, side), sharex=panels[0] if panels else None))
     for panel, (series, unit) in zip(panels, drawn, strict=False):
         factor = 1.0
         if unit == "memory":
@@ -197,17 +202,6 @@ def jitter(count: int, width: float = 0.22) -> Values:
 
 def _axes(figure: Figure, *, left: float, bottom: float, right: float = 0.97) -> Axes:
     return figure.add_axes((left, bottom, right - left, 0.96 - bottom))
-
-
-def _panels(
-    figure: Figure, count: int, *, left: float, bottom: float, top: float, gap: float, right: float = 0.97
-) -> list[Axes]:
-    height = (top - bottom) / (count + gap * (count - 1))
-    panels: list[Axes] = []
-    for index in range(count):
-        base = top - height - index * height * (1 + gap)
-        panels.append(figure.add_axes((left, base, right - left, height), sharex=panels[0] if panels else None))
-    return panels
 
 
 def rows_of_names(axes: Axes, names: Sequence[str]) -> None:

@@ -109,15 +109,25 @@ class FrontPage:
 
 def competition_page(page: FrontPage) -> str:
     """Returns the page as one HTML file without scripts; all text of entrants is escaped."""
-    tasks = _tasks(page)
+    by_name: dict[str, TaskStanding] = {}
+    for entrant in page.entrants:
+        for standing in entrant.results:
+            by_name.setdefault(standing.task, standing)
+    # the secret ones, which decide, come first
+    tasks = sorted(by_name.values(), key=lambda standing: (not standing.held_out, standing.task))
     secret = sum(task.held_out for task in tasks)
+    facts = {
+        "Organizer": page.organizer, "Domain": page.domain, "Entries": str(len(page.entrants)),
+        "Secret tasks": str(secret), "Created": page.founded_at, "Closed": page.closed_at,
+        "Results published": page.revealed_at,
+    }  # fmt: skip
     return render(
         "competition.html",
         page=page,
         page_title=f"{page.title}, results",
         description=f"Results of the competition {page.title}: {len(page.entrants)} entries, {secret} secret tasks.",
         result=_result(page),
-        facts=_facts(page, secret),
+        facts=[(name, value) for name, value in facts.items() if value],
         tasks=[{"title": page.titles.get(task.task, task.task), "held_out": task.held_out} for task in tasks],
         rows=[
             {
@@ -164,19 +174,6 @@ def _result(page: FrontPage) -> str:
     return f"Tie between {', '.join(names[:-1])} and {names[-1]}, with a mean return of {mean} over the secret tasks."
 
 
-def _facts(page: FrontPage, secret: int) -> list[tuple[str, str]]:
-    facts = [
-        ("Organizer", page.organizer),
-        ("Domain", page.domain),
-        ("Entries", str(len(page.entrants))),
-        ("Secret tasks", str(secret)),
-        ("Created", page.founded_at),
-        ("Closed", page.closed_at),
-        ("Results published", page.revealed_at),
-    ]
-    return [(name, value) for name, value in facts if value]
-
-
 def _failed(page: FrontPage) -> list[tuple[str, str, str, str]]:
     """Returns entry, outcome, reason and tasks of the failed runs; runs that failed alike share a line."""
     found: dict[tuple[str, str, str], list[str]] = {}
@@ -211,15 +208,6 @@ def _claims(page: FrontPage) -> list[dict[str, object]]:
             }
         )
     return rows
-
-
-def _tasks(page: FrontPage) -> list[TaskStanding]:
-    """Returns one result of each task; the secret ones, which decide, come first."""
-    found: dict[str, TaskStanding] = {}
-    for entrant in page.entrants:
-        for result in entrant.results:
-            found.setdefault(result.task, result)
-    return sorted(found.values(), key=lambda result: (not result.held_out, result.task))
 
 
 def _outcome(kinds: str) -> str:

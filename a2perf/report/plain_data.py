@@ -6,14 +6,11 @@ runs, rows of level ``run`` belong to one run. ``report.json`` adds provenance, 
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 from a2perf._version import __version__
 from a2perf.metrics.bootstrap import Estimate
 from a2perf.metrics.values import MetricValue
-from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Failure, Record
 from a2perf.report.content import Report, SettingSection
 from a2perf.report.markdown import FIGURES
@@ -21,6 +18,7 @@ from a2perf.report.provenance import noise
 from a2perf.report.run_numbers import Measure
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import CATEGORIES
+from a2perf.report.tables import csv_text, exact
 from a2perf.runs.layout import MODES
 
 CSV_COLUMNS = (
@@ -150,22 +148,11 @@ def report_record(report: Report) -> ReportRecord:
 
 def tables_csv(report: Report) -> str:
     """Returns every number of a report as CSV, one per row."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, fieldnames=CSV_COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
-    for section in report.settings:
-        writer.writerows(map(_safe, _score_rows(section)))
+    rows = [row for section in report.settings for row in _score_rows(section)]
     for run in report.runs():
         common = _identity(run)
-        if not run.measures:
-            writer.writerow(_safe(common))
-        for measure in run.measures:
-            writer.writerow(_safe({**common, **_measure_cells(measure)}))
-    return stream.getvalue()
-
-
-def _safe(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: csv_cell(value) for name, value in row.items()}
+        rows += [{**common, **_measure_cells(measure)} for measure in run.measures] or [common]
+    return csv_text(CSV_COLUMNS, rows)
 
 
 def _scores(section: SettingSection) -> list[ReportedScore]:
@@ -209,8 +196,8 @@ def _score_rows(section: SettingSection) -> list[dict[str, Any]]:
             {
                 "level": "algorithm", "submission": entry.algorithm, "mode": entry.mode, "domain": setting.domain,
                 "task": entry.task or setting.task, "category": entry.category, "measure": score.name,
-                "value": _exact(score.value), "unit": score.unit, "spread": _exact(score.spread),
-                "spread_kind": score.spread_kind or "", "low": _exact(low), "high": _exact(high), "n": score.n,
+                "value": exact(score.value), "unit": score.unit, "spread": exact(score.spread),
+                "spread_kind": score.spread_kind or "", "low": exact(low), "high": exact(high), "n": score.n,
                 "best": "yes" if entry.best else "", "direction": score.direction,
                 "provenance": score.provenance if score.value is not None else "", "condition": score.condition or "",
                 "method": score.method or "", "note": "; ".join(score.notes),
@@ -256,11 +243,7 @@ def _measure_cells(measure: Measure) -> dict[str, Any]:
     texts = {name: getattr(quantity, name) or "" for name in ("unit", "spread_kind", "provenance", "method", "note")}
     cells: dict[str, Any] = {
         **texts, "category": measure.category, "mode": measure.mode, "measure": measure.key,
-        "value": _exact(quantity.value), "spread": _exact(quantity.spread),
+        "value": exact(quantity.value), "spread": exact(quantity.spread),
         "n": "" if quantity.n is None else quantity.n,
     }  # fmt: skip
     return cells if measure.task is None else {**cells, "task": measure.task}
-
-
-def _exact(value: float | None) -> str:
-    return "" if value is None else repr(float(value))

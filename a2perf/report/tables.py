@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from markupsafe import Markup, escape
@@ -140,6 +140,20 @@ def to_csv(table: Table) -> str:
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows([csv_cell(text) for text in row] for row in _texts(table))
     return stream.getvalue()
+
+
+def csv_text(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns rows as CSV; no cell is a formula, and a name without a cell is left empty."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, fieldnames=names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
+    return stream.getvalue()
+
+
+def exact(value: float | None) -> str:
+    """Returns a number with all its digits; empty without one."""
+    return "" if value is None else repr(float(value))
 
 
 def to_markdown(table: Table) -> str:

@@ -6,10 +6,8 @@ one at a time; only their scores stay in memory.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import io
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +19,6 @@ import msgspec
 from a2perf._version import __version__
 from a2perf.domains import task_title
 from a2perf.errors import UserError
-from a2perf.plain_text import csv_cell
 from a2perf.records import SCHEMA, Record
 from a2perf.report.leaderboard.columns import columns_of
 from a2perf.report.leaderboard.entries import (
@@ -42,6 +39,7 @@ from a2perf.report.leaderboard.scoring import Entry, References, score_entry, st
 from a2perf.report.leaderboard.site_map import TASKS, ProtocolPage, protocol_pages, rank_range
 from a2perf.report.leaderboard.submission_pages import submission_page
 from a2perf.report.names import submission_title
+from a2perf.report.tables import csv_text, exact
 from a2perf.runs.reproduction import mark_of
 from a2perf.storage import write_atomic, write_json
 from a2perf.worker_pool import worker_pool
@@ -165,33 +163,27 @@ def leaderboard_csv(boards: Sequence[Board]) -> str:
         "place", "rank", *_IDENTITY, "score", "score_low", "score_high", "runs", "not_ranked", "signature",
         "reproduced", *(column.key for column in columns),
     ]  # fmt: skip
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, fieldnames=names, restval="", lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for board in boards:
         for row in board.rows:
-            cells: dict[str, Any] = {name: csv_cell(str(getattr(row.entry, name))) for name in _IDENTITY}
             score = row.entry.score
+            cells: dict[str, Any] = {name: str(getattr(row.entry, name)) for name in _IDENTITY}
             cells |= {
                 "place": "" if row.place is None else row.place,
                 "rank": rank_range(row),
-                "score": _exact(score.value),
-                "score_low": _exact(score.low),
-                "score_high": _exact(score.high),
+                "score": exact(score.value),
+                "score_low": exact(score.low),
+                "score_high": exact(score.high),
                 "runs": len(row.entry.runs),
-                "not_ranked": csv_cell("; ".join(row.entry.not_ranked)),
+                "not_ranked": "; ".join(row.entry.not_ranked),
                 "signature": signature_text(row.entry),
                 "reproduced": reproduction_text(row.entry),
             }
             for column in columns:
                 value = column.value(row.entry)
-                cells[column.key] = _exact(None if value is None else value.value)
-            writer.writerow(cells)
-    return stream.getvalue()
-
-
-def _exact(value: float | None) -> str:
-    return "" if value is None else repr(float(value))
+                cells[column.key] = exact(None if value is None else value.value)
+            rows.append(cells)
+    return csv_text(names, rows)
 
 
 def _check_target(out: Path) -> None:
