@@ -198,7 +198,7 @@ def labels_of(settings: Sequence[TaskResults]) -> dict[str, Label]:
     titles = {}
     for name, group in groups.items():
         run = group.runs[0]
-        # the suffix by which ``TaskResults`` tells versions and layouts of one name apart
+        # ``TaskResults`` tells versions and layouts of one name apart by a suffix
         suffix = name.removeprefix(run.algorithm) if name.startswith(run.algorithm) else ""
         titles[name] = f"{submission_title(run.algorithm, run.info)}{suffix}" or name
     several = {title for title in titles.values() if list(titles.values()).count(title) > 1}
