@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, completed_by_gin
 from a2perf.domains.circuit_training import cost_model, starting_point
+from a2perf.domains.circuit_training.action_space import CellSpace
 from a2perf.domains.circuit_training.arguments import check_arguments, refuse_unknown_specification, resolve_files
 from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
 from a2perf.domains.circuit_training.observation import (
-    CellSpace,
     Observation,
     ObservationConfig,
     ObservationExtractor,
