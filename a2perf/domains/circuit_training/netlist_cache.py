@@ -88,7 +88,8 @@ def load_netlist(netlist_file: str | Path) -> Netlist:
     key = digest("netlist", *netlist_paths(netlist_file))
     columns = cached_arrays(key, lambda: _columns(read_netlist(netlist_file)))
     keep_scanner()
-    return _from_columns(str(netlist_file), columns)
+    names = Names(columns.pop("names_blob"), columns.pop("names_spans"))
+    return Netlist(source=str(netlist_file), names=names, **columns)
 
 
 def _columns(netlist: Netlist) -> dict[str, NDArray[Any]]:
@@ -96,8 +97,3 @@ def _columns(netlist: Netlist) -> dict[str, NDArray[Any]]:
         field.name: getattr(netlist, field.name) for field in fields(netlist) if field.name not in ("source", "names")
     }
     return {**columns, "names_blob": netlist.names.blob, "names_spans": netlist.names.spans}
-
-
-def _from_columns(source: str, columns: dict[str, NDArray[Any]]) -> Netlist:
-    names = Names(columns.pop("names_blob"), columns.pop("names_spans"))
-    return Netlist(source=source, names=names, **columns)

@@ -70,16 +70,12 @@ def _specs(space: spaces.Space[Any], dtypes: Mapping[str, np.dtype[Any]], name: 
     if isinstance(space, spaces.Tuple):
         return tuple(_specs(child, dtypes, f"{name}/{index}") for index, child in enumerate(space.spaces))
     low, high = _bounds(space, name)
-    kind = _kind(space)
+    kind = next(kind for kind in LEAVES if isinstance(space, getattr(spaces, kind)))
     dtype = dtypes.get(kind) or np.dtype(_DEFAULT_DTYPES.get(kind, space.dtype))
     minimum, maximum = _cast_bound(low, dtype), _cast_bound(high, dtype)
     if minimum.size and (minimum == minimum.flat[0]).all() and (maximum == maximum.flat[0]).all():
         minimum, maximum = minimum.flat[0].reshape(()), maximum.flat[0].reshape(())
     return ArraySpec(tuple(space.shape or ()), dtype, minimum, maximum, name)
-
-
-def _kind(space: spaces.Space[Any]) -> str:
-    return next(kind for kind in LEAVES if isinstance(space, getattr(spaces, kind)))
 
 
 def _bounds(space: spaces.Space[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -261,22 +257,12 @@ def _array_differences(theirs: ArraySpec, ours: ArraySpec, bounds: bool) -> list
         return [f"{name}: the policy has whole numbers ({theirs.dtype}), the environment {ours.dtype}"]
     if bounds and theirs.dtype.kind == "f" and ours.dtype.kind in "iub":
         return [f"{name}: the policy has fractions ({theirs.dtype}), the environment whole numbers ({ours.dtype})"]
-    unbounded = theirs.minimum is None or theirs.maximum is None or ours.minimum is None or ours.maximum is None
-    if not bounds or unbounded:
+    if not bounds or theirs.minimum is None or theirs.maximum is None or ours.minimum is None or ours.maximum is None:
         return []
-    low, high = _same(theirs.minimum, ours.minimum), _same(theirs.maximum, ours.maximum)
-    if low and high:
+    limits = ((theirs.minimum, ours.minimum), (theirs.maximum, ours.maximum))
+    if all(np.allclose(np.asarray(a, float), np.asarray(b, float), rtol=1e-5, atol=1e-6) for a, b in limits):
         return []
-    return [f"{name}: the policy's range is {_range(theirs)}, the environment's {_range(ours)}"]
-
-
-def _same(first: NDArray[Any] | None, second: NDArray[Any] | None) -> bool:
-    assert first is not None
-    assert second is not None
-    return bool(np.allclose(np.asarray(first, float), np.asarray(second, float), rtol=1e-5, atol=1e-6))
-
-
-def _range(spec: ArraySpec) -> str:
-    assert spec.minimum is not None
-    assert spec.maximum is not None
-    return f"{spec.minimum.min():.6g} to {spec.maximum.max():.6g}"
+    given = f"{theirs.minimum.min():.6g} to {theirs.maximum.max():.6g}"
+    return [
+        f"{name}: the policy's range is {given}, the environment's {ours.minimum.min():.6g} to {ours.maximum.max():.6g}"
+    ]
