@@ -15,31 +15,17 @@ pytestmark = pytest.mark.group("chromium")
 NOTHING_WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-@pytest.fixture(scope="module")
-def browser(browser: Browser) -> Any:
-    """The driver of the browser."""
-    return browser.driver
-
-
 def _task_page(built: LeaderboardFiles, task: str) -> Path:
     (found,) = built.page.parent.glob(f"tasks/{task}-*.html")
     return found
 
 
 @pytest.fixture
-def page(browser: Any, built: LeaderboardFiles) -> Iterator[Any]:
+def page(browser: Browser, built: LeaderboardFiles) -> Iterator[Any]:
     """The page of the task "trot", fresh and 1280 px wide; no test may leave a message on the console."""
-    _resize(browser, 1280)
-    browser.get(_task_page(built, "trot").as_uri())
-    yield browser
-    # Chromium's own pages may have been slow without a network
-    assert [entry for entry in browser.get_log("browser") if not entry["message"].startswith("chrome://")] == []
-
-
-def _resize(browser: Any, width: int) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    )
+    browser.open(_task_page(built, "trot"))
+    yield browser.driver
+    assert browser.complaints() == []
 
 
 def _board(browser: Any, task: str) -> Any:
@@ -210,39 +196,30 @@ def test_everything_that_can_be_used_has_a_name(page: Any, built: LeaderboardFil
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_no_page_is_wider_than_the_screen(page: Any, built: LeaderboardFiles, width: int) -> None:
-    _resize(page, width)
-    for path in (
-        built.page,
-        *built.page.parent.glob("tasks/*.html"),
-        *built.page.parent.glob("submissions/*/index.html"),
-    ):
-        page.get(path.as_uri())
-        assert page.execute_script(NOTHING_WIDER) <= 0, path
+def test_no_page_is_wider_than_the_screen(browser: Browser, built: LeaderboardFiles, width: int) -> None:
+    site = built.page.parent
+    for path in (built.page, *site.glob("tasks/*.html"), *site.glob("submissions/*/index.html")):
+        browser.open(path, width=width)
+        assert browser.run(NOTHING_WIDER) <= 0, path
+        assert browser.complaints() == []
 
 
-def test_without_scripts_the_page_has_everything_but_sorting(page: Any, built: LeaderboardFiles) -> None:
-    page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        page.get(_task_page(built, "trot").as_uri())
-        assert not page.find_element("id", "tools").is_displayed()
-        assert all(not b.is_enabled() for b in page.find_elements("css selector", "thead button"))
-        assert _names(_board(page, "trot"))[0] == "quick_learner"
-        assert page.find_element("link text", "leaderboard.csv")
-    finally:
-        page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+def test_without_scripts_the_page_has_everything_but_sorting(browser: Browser, built: LeaderboardFiles) -> None:
+    browser.open(_task_page(built, "trot"), script=False)
+    page = browser.driver
+    assert not page.find_element("id", "tools").is_displayed()
+    assert all(not b.is_enabled() for b in page.find_elements("css selector", "thead button"))
+    assert _names(_board(page, "trot"))[0] == "quick_learner"
+    assert page.find_element("link text", "leaderboard.csv")
 
 
-def test_dark_and_light_differ_in_colours_only(page: Any, tmp_path: Path) -> None:
-    colours = {}
-    for scheme in ("light", "dark"):
-        page.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        )
-        ink = page.execute_script(
+def test_dark_and_light_differ_in_colours_only(browser: Browser, built: LeaderboardFiles) -> None:
+    colours = []
+    for dark in (False, True):
+        browser.open(_task_page(built, "trot"), dark=dark)
+        colours.append(browser.run(
             "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor, document.body.scrollHeight]"
-        )
-        colours[scheme] = ink
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    assert colours["light"][:2] != colours["dark"][:2]
-    assert colours["light"][2] == colours["dark"][2]
+        ))  # fmt: skip
+    light, dark_ones = colours
+    assert light[:2] != dark_ones[:2]
+    assert light[2] == dark_ones[2]

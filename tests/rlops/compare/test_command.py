@@ -102,16 +102,6 @@ def test_results_of_known_scores(run: Run, tmp_path: Path, ours: list[float], th
     assert candidate["overall"][METRIC]["found"]["sign"] == result
 
 
-def test_a_side_with_lost_runs_is_never_the_better_one(run: Run, own_store: Path) -> None:
-    folder = f"{EXPERIMENT}/HalfCheetah-v2/v1.0.0/seed_9"
-    write_run(own_store, folder, experiment=EXPERIMENT, env_id="HalfCheetah-v2", seed=9, tags=[OLD],
-              state=RunState.FAILED)  # fmt: skip
-    line = f"rlops --exp-name {EXPERIMENT} --tags {NEW} {OLD} --no-figures --no-report --env-ids HalfCheetah-v2"
-    _, out, _ = run(f"{line} --store {own_store}")
-    assert record()["candidates"][0]["panels"][0]["sign"] == "not separated"
-    assert "HalfCheetah-v2: 1 of 4 runs of the baseline failed or diverged" in out
-
-
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [("none", "PASS"), ("one value", "INCONCLUSIVE"), ("one step", "INCONCLUSIVE"), ("a seed", "INCONCLUSIVE"),
@@ -137,24 +127,32 @@ def test_runs_that_are_equal_bit_for_bit_pass(run: Run, tmp_path: Path, change: 
     assert (panel["reason"] == "the same seeds give the same runs, bit for bit") == (verdict == "PASS")
 
 
-def test_failed_run_of_the_candidate_withholds_the_pass(run: Run, own_store: Path) -> None:
-    folder = f"{EXPERIMENT}/Hopper-v2/v1.0.0b2-9-g4605546/seed_4"
-    write_run(own_store, folder, experiment=EXPERIMENT, env_id="Hopper-v2", seed=4, tags=[NEW], state=RunState.FAILED)
-    _, out, _ = run(f"{BOTH} --store {own_store} --env-ids Hopper-v2")
-    assert verdicts(record()) == {"Hopper-v2": "INCONCLUSIVE"}
-    assert "1 of 4 runs of the candidate failed or diverged" in out
-    assert "left out 1 failed" in out
+FAILED = {"state": RunState.FAILED}
+DIVERGED = {"version": "w", "curves": {METRIC: [*curve(2000.0, 1)[:-1], (1000 * POINTS, float("nan"))]}}
 
 
-def test_diverged_run_of_the_candidate_withholds_the_pass(run: Run, own_store: Path) -> None:
-    points = [*curve(2000.0, 1)[:-1], (1000 * POINTS, float("nan"))]
-    folder = f"{EXPERIMENT}/Hopper-v2/v1.0.0b2-9-g4605546/seed_4"
-    write_run(own_store, folder, experiment=EXPERIMENT, env_id="Hopper-v2", seed=4, tags=[NEW], version="w",
-              curves={METRIC: points})  # fmt: skip
-    _, out, _ = run(f"{BOTH} --store {own_store} --env-ids Hopper-v2")
-    assert verdicts(record()) == {"Hopper-v2": "INCONCLUSIVE"}
-    assert "1 of 4 runs end in values that are not finite" in out
-    assert "mixes 2 versions of the code" in out
+@pytest.mark.parametrize(
+    ("tag", "env", "lost", "result", "said"),
+    [
+        (OLD, "HalfCheetah-v2", FAILED, {"sign": "not separated"},  # a side with lost runs is never the better one
+         ["HalfCheetah-v2: 1 of 4 runs of the baseline failed or diverged"]),
+        (NEW, "Hopper-v2", FAILED, {"verdict": "INCONCLUSIVE"},
+         ["1 of 4 runs of the candidate failed or diverged", "left out 1 failed"]),
+        (NEW, "Hopper-v2", DIVERGED, {"verdict": "INCONCLUSIVE"},
+         ["1 of 4 runs end in values that are not finite", "mixes 2 versions of the code"]),
+    ],
+)  # fmt: skip
+def test_a_lost_run_withholds_what_the_others_show(
+    run: Run, own_store: Path, tag: str, env: str, lost: dict[str, Any], result: dict[str, str], said: list[str]
+) -> None:
+    version = {OLD: "v1.0.0", NEW: "v1.0.0b2-9-g4605546"}[tag]
+    folder = f"{EXPERIMENT}/{env}/{version}/seed_4"
+    write_run(own_store, folder, experiment=EXPERIMENT, env_id=env, seed=4, tags=[tag], **lost)
+    _, out, _ = run(f"{BOTH} --store {own_store} --env-ids {env}")
+    (panel,) = record()["candidates"][0]["panels"]
+    assert panel["panel"] == env
+    assert {name: panel[name] for name in result} == result
+    assert all(words in out for words in said), out
 
 
 def test_environments_that_behave_differently_are_not_compared(run: Run, own_store: Path) -> None:
@@ -244,13 +242,11 @@ def test_what_is_refused(run: Run, written_store: Path, line: str, said: str) ->
 
 
 def test_store_that_is_missing_or_empty_is_refused(run: Run, tmp_path: Path) -> None:
-    status, _, err = run("rlops --exp-name a --tags b")
-    assert status == 2
-    assert "no store at runs" in err
     (tmp_path / "empty").mkdir()
-    status, _, err = run(f"rlops --exp-name a --tags b --store {tmp_path / 'empty'}")
-    assert status == 2
-    assert "holds no runs" in err
+    for store, said in (("", "no store at runs"), (f"--store {tmp_path / 'empty'}", "holds no runs")):
+        status, _, err = run(f"rlops --exp-name a --tags b {store}")
+        assert status == 2
+        assert said in err
 
 
 @pytest.mark.parametrize(
