@@ -57,6 +57,8 @@ def forest_figure(comparison: ComparedGroups) -> Figure:
     Raises:
         UserError: there is no candidate.
     """
+    from matplotlib.transforms import ScaledTranslation, blended_transform_factory
+
     if not comparison.candidates:
         raise UserError("there is one group, and nothing to compare it with", hint='use plot("curves")')
     baseline = comparison.names[comparison.request.baseline or 0]
@@ -67,6 +69,7 @@ def forest_figure(comparison: ComparedGroups) -> Figure:
     width = left_in + _PLOT_IN + _NUMBERS_IN + _VERDICT_IN
     figure = new_figure(height)
     figure.set_size_inches(width, height)
+    shift = ScaledTranslation(0.1, 0.04, figure.dpi_scale_trans)
     above = None
     for place, candidate in enumerate(comparison.candidates):
         bottom = _AXIS_IN + sum(blocks_in[place + 1 :])
@@ -74,7 +77,9 @@ def forest_figure(comparison: ComparedGroups) -> Figure:
         axes = figure.add_axes(area) if above is None else figure.add_axes(area, sharex=above)
         _rows(axes, candidate, gate=comparison.request.gate)
         title = f"{shortened(comparison.names[candidate.place])} against {shortened(baseline)}: "
-        axes.text(0.0, 1.0, f"{title}{sign_text(candidate)}", transform=_above(axes), va="bottom", fontsize=9.5)
+        # at the left edge of the figure, just above the axes
+        place_of_title = blended_transform_factory(figure.transFigure, axes.transAxes) + shift
+        axes.text(0.0, 1.0, f"{title}{sign_text(candidate)}", transform=place_of_title, va="bottom", fontsize=9.5)
         above = axes
         if place < len(comparison.candidates) - 1:
             axes.tick_params(labelbottom=False)
@@ -106,16 +111,6 @@ def _draw_row(axes: Axes, place: int, row: Judgement, *, gate: bool) -> None:
     if gate and row.tolerance > 0:
         axes.vlines(-row.tolerance / unit, place - 0.35, place + 0.35, color=INK["red"], linewidth=1.4)
     axes.plot([_in_units(row)], [place], _MARKERS[row.sign], color=colour, markersize=6)
-
-
-def _above(axes: Axes) -> Any:
-    """Returns the coordinates of the title: the left edge of the figure, just above the axes."""
-    from matplotlib.transforms import ScaledTranslation, blended_transform_factory
-
-    figure = axes.get_figure()
-    assert figure is not None
-    shift = ScaledTranslation(0.1, 0.04, figure.dpi_scale_trans)
-    return blended_transform_factory(figure.transFigure, axes.transAxes) + shift
 
 
 def _scale_axis(axes: Axes, rows: Sequence[Judgement]) -> None:

@@ -225,7 +225,12 @@ def _decided(item: Judgement, unseen: float, confidence: float, further: bool) -
     counted = _counted(item)
     lower = item.difference < -item.tolerance
     if lower and item.p_regression <= level and (counted is not None or item.high < -item.tolerance):
-        return replace(item, verdict=Verdict.REGRESSION, reason=_why_worse(item, counted is not None))
+        reason = "the whole interval lies below the tolerance"
+        if counted is not None:
+            reason = "scores of two values: chance does not explain the loss (exact test)"
+        elif item.low == item.high:
+            reason = "runs of each side are all alike, and chance does not explain the loss"
+        return replace(item, verdict=Verdict.REGRESSION, reason=reason)
     if ours.lost:
         return replace(item, reason=f"{ours.lost} of {ours.lost + ours.seeds} runs of the candidate failed or diverged")
     alike = not ours.variance and not item.baseline.variance
@@ -242,14 +247,6 @@ def _decided(item: Judgement, unseen: float, confidence: float, further: bool) -
     else:
         reason = "the tolerance lies inside the interval"
     return _with_further(item, reason, confidence, needed) if further else replace(item, reason=reason)
-
-
-def _why_worse(item: Judgement, counted: bool) -> str:
-    if counted:
-        return "scores of two values: chance does not explain the loss (exact test)"
-    if item.low == item.high:
-        return "runs of each side are all alike, and chance does not explain the loss"
-    return "the whole interval lies below the tolerance"
 
 
 def _with_further(item: Judgement, reason: str, confidence: float, needed: int) -> Judgement:

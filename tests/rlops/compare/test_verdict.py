@@ -23,7 +23,6 @@ from a2perf.rlops.compare.verdict import (
 
 NONE = Tolerance(0.0, 0.0, unseen=1.0)
 """Any loss counts, and the spread at hand is believed to be the whole one."""
-Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
 @pytest.mark.parametrize("freedom", [0.7, 1.0, 1.3, 2.0, 3.7, 10.0, 100.0, 1e6])
