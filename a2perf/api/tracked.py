@@ -243,18 +243,16 @@ class Tracked(Tabular):
         return found
 
     def _phase_lines(self) -> list[str]:
-        cells = [("", "wall clock", "energy", "CPU time", "peak memory")]
+        from a2perf.report.tables import text_table, to_text
+
+        heads, cells = ("", "wall clock", "energy", "CPU time", "peak memory"), []
         quality = self.report.energy.quality
         for phase, cost in self.report.phases.items():
             cells.append((
                 terminal_text(phase), _plain(cost.wall_s, "s"), _plain(cost.energy_gross_kwh, "kWh", quality),
                 _plain(cost.cpu_seconds, "s"), _plain(float(cost.rss_peak_bytes) or None, "bytes"),
             ))  # fmt: skip
-        widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
-        return [
-            "    " + "  ".join([row[0].ljust(widths[0]), *(row[at].rjust(widths[at]) for at in range(1, len(row)))])
-            for row in cells
-        ]
+        return [f"    {line}" for line in to_text(text_table("", heads, cells)).rstrip("\n").split("\n")]
 
     # --- state --------------------------------------------------------------------------------------------------------
 
