@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from a2perf.domains.circuit_training.design import Design
+from a2perf.domains.circuit_training.generator import toy_design
 from a2perf.domains.circuit_training.plc_file import Placed
-from a2perf.domains.circuit_training.toy import toy_design
 
 SAMPLE_CANVAS = (500.0, 500.0)  # um
 

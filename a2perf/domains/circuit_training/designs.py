@@ -13,7 +13,6 @@ from a2perf.domains.circuit_training import ARIANE, generator
 from a2perf.domains.circuit_training.design import NETLIST_NAME, PLACEMENT_NAME, Design
 from a2perf.domains.circuit_training.design_plan import VERSION, DesignSpec
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.toy import toy_design
 from a2perf.errors import AssetUnavailable, did_you_mean
 
 NAMES = ("toy_macro_stdcell", "ariane", "ariane_twin", "generated")
@@ -51,7 +50,7 @@ def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
     if design == "generated":
         wanted = DesignSpec(**spec)
         return _kept(wanted.name, lambda: generator.generate(wanted))
-    make = toy_design if design == "toy_macro_stdcell" else generator.ariane_twin
+    make = generator.toy_design if design == "toy_macro_stdcell" else generator.ariane_twin
     return _kept(f"{design}_{VERSION}", make)
 
 

@@ -2,7 +2,7 @@
 
 Sizes come from ``design_plan``; connections follow Rent's rule (``connectivity``).
 The same specification gives the same bytes. `ariane_twin` has the published statistics of the NanGate45 Ariane-133
-and nothing else in common with it.
+and nothing else in common with it; `toy_design` is the small design of the field, written down.
 """
 
 from __future__ import annotations
@@ -27,6 +27,17 @@ from a2perf.domains.circuit_training.plc_file import Placed
 _LEAVES_LOOKED_AT = 4096  # for the one that lies nearest to a port
 _TWIN_RENT_EXPONENT = 0.5
 _DECIMALS = 4  # of lengths in um; processors differ in much later digits
+_TOY_CANVAS = (200.0, 100.0)  # um
+_TOY_GRID = (20, 10)
+_TOY_MACRO = (30.0, 40.0)  # um
+_TOY_CELL = (1.0, 2.0)  # um
+# side: port and cell x (or y), the places along the side; um
+_TOY_SIDES = {
+    "L": (0.5, 10.0, (25.0, 50.0, 75.0)),
+    "R": (199.5, 190.0, (25.0, 50.0, 75.0)),
+    "T": (99.5, 90.0, (50.0, 100.0, 150.0)),
+    "B": (0.5, 10.0, (50.0, 100.0, 150.0)),
+}
 
 
 def generate(spec: DesignSpec) -> Design:
@@ -43,6 +54,35 @@ def ariane_twin() -> Design:
     generator = np.random.default_rng([VERSION, 133])
     comment = ("Generated design with the published statistics of the NanGate45 Ariane-133; it is not Ariane",)
     return _build("ariane_twin", comment, ariane_twin_plan(generator), _TWIN_RENT_EXPONENT, False, generator)
+
+
+def toy_design() -> Design:
+    """Returns the toy design of the field: 2 macros between 12 standard cells and 12 ports, three of each per side.
+
+    Each macro drives the cells at the top and the bottom edge; the cells at the left and the right edge drive the
+    macros.
+    The earlier netlist's own comment counts nine cells and nine ports; published costs are of these twelve of each.
+    """
+    comment = ("Two macros between standard cells and ports, three of each on every side",)
+    design = Design("toy_macro_stdcell", comment, _TOY_CANVAS, _TOY_GRID)
+    for macro, x in (("ML", 50.0), ("MR", 150.0)):
+        design.add(macro, "MACRO", width=_TOY_MACRO[0], height=_TOY_MACRO[1], x=x, y=50.0)
+    for macro in ("ML", "MR"):
+        design.add(f"{macro}/Pin", "MACRO_PIN", macro_name=macro, x_offset=-15.0, y_offset=0.0)
+    outputs = [f"C{side}{k}" for side in "TB" for k in range(3)]
+    for macro in ("ML", "MR"):
+        design.add(f"{macro}/Pout", "MACRO_PIN", outputs, macro_name=macro, x_offset=15.0, y_offset=0.0)
+    for side, (port_at, cell_at, places) in _TOY_SIDES.items():
+        for k, along in enumerate(places):
+            upright = side in "LR"
+            port = (port_at, along) if upright else (along, port_at)
+            cell = (cell_at, along) if upright else (along, cell_at)
+            into_cell = [f"C{side}{k}"] if upright else []
+            from_cell = [f"M{side}/Pin"] if upright else [f"P{side}{k}"]
+            design.add(f"P{side}{k}", "PORT", into_cell, x=port[0], y=port[1])
+            name = f"C{side}{k}"
+            design.add(name, "STDCELL", from_cell, width=_TOY_CELL[0], height=_TOY_CELL[1], x=cell[0], y=cell[1])
+    return design
 
 
 def _rounded(values: NDArray[np.float64]) -> list[Any]:

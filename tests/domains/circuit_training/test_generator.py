@@ -11,8 +11,7 @@ from a2perf.domains.circuit_training import designs
 from a2perf.domains.circuit_training.connectivity import hilbert_positions, level_probabilities, rent_nets
 from a2perf.domains.circuit_training.design_plan import DesignSpec
 from a2perf.domains.circuit_training.environment import CircuitEnv
-from a2perf.domains.circuit_training.generator import ariane_twin, generate
-from a2perf.domains.circuit_training.toy import toy_design
+from a2perf.domains.circuit_training.generator import ariane_twin, generate, toy_design
 from a2perf.errors import ConfigError
 from tests.domains.circuit_training.conftest import play
 

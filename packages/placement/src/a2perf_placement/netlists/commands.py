@@ -47,13 +47,12 @@ def generate(folder: Path, design: str, **spec: Any) -> int:
     """Write a design's netlist and initial placement into FOLDER; the same options give the same bytes."""
     from a2perf.domains.circuit_training import generator
     from a2perf.domains.circuit_training.design_plan import DesignSpec
-    from a2perf.domains.circuit_training.toy import toy_design
 
     made: Design
     if design == "generated":
         made = generator.generate(DesignSpec(**spec))
     else:
-        made = toy_design() if design == "toy_macro_stdcell" else generator.ariane_twin()
+        made = generator.toy_design() if design == "toy_macro_stdcell" else generator.ariane_twin()
     for path in made.write(folder):
         click.echo(str(path))
     return 0
