@@ -7,10 +7,9 @@ recomputes every claim from them.
 
 from a2perf.experiments.competition.creation import ProfileRequest, create, create_from_profile, read_references
 from a2perf.experiments.competition.entrants import Entrants, close, enter_all, read_entrants
-from a2perf.experiments.competition.publication import reveal
 from a2perf.experiments.competition.records import Commitment, Competition, CompetitionTerms, Secret, load
 from a2perf.experiments.competition.run_entrants import run, run_specs
-from a2perf.experiments.competition.verification import Checked, check_reveal, check_runs
+from a2perf.experiments.competition.verification import Checked, check_reveal, check_runs, reveal
 
 __all__ = [
     "Checked",

@@ -1,13 +1,14 @@
-"""Recomputes the claims of a published competition from its bundles. ``publish`` does this too before it publishes.
+"""Publishes the evidence of a competition, and recomputes its claims from it. ``publish`` does both.
 
-It checks the commitment, the sealed list of entrants, that every entrant has every run or a recorded failure and no
-others, each run, and the standing. Only for runs without a bundle does it rely on the organizer's record; these are
+The check covers the commitment, the sealed list of entrants, that every entrant has every run or a recorded failure and
+no others, each run, and the standing. Only for runs without a bundle does it rely on the organizer's record; these are
 listed as notes.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +17,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.experiments.competition.entrants import Entrant, EntrantList
+from a2perf.experiments.competition.creation import write_tasks
+from a2perf.experiments.competition.entrants import Entrant, EntrantList, close, read_entrants
 from a2perf.experiments.competition.records import (
     COMMITMENT,
     ENTRANTS,
     EVALUATOR,
+    REVEALED,
     SECRET,
     TERMS,
     Commitment,
@@ -33,16 +36,17 @@ from a2perf.experiments.competition.records import (
     task_file,
 )
 from a2perf.experiments.competition.required_runs import RequiredRun, required_runs
-from a2perf.experiments.competition.run_checks import Promise, check_run, read_episodes
+from a2perf.experiments.competition.run_checks import UNPUBLISHED, Promise, check_run, read_episodes
 from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
+from a2perf.runs.bundle import now
 from a2perf.runs.files import files_of, kind_at, names_at
-from a2perf.runs.inventory import artifacts_sha256, is_archived, read_manifest
+from a2perf.runs.inventory import artifacts_sha256, find_bundles, is_archived, read_manifest
 from a2perf.runs.layout import ATTIC
 from a2perf.runs.packed_archive import packed_top
-from a2perf.storage import parse_record
-from a2perf.stranger_files import Kind, StrangerFileError, printable
+from a2perf.storage import parse_record, write_atomic, write_json, write_record
+from a2perf.stranger_files import Kind, StrangerFileError, chunks, printable, walk
 
 RUNS, OUTCOMES, RESULTS = "runs", "outcomes.json", "results.json"
 _MAX_BYTES = 256 << 20
@@ -72,6 +76,60 @@ class _Runs:
     entrants: EntrantList
     outcomes: Mapping[tuple[str, str], OutcomeRecord]
     published: bool
+
+
+def reveal(
+    competition: Competition, folder: Path, outcomes: Sequence[OutcomeRecord] = (), standing: Standing | None = None
+) -> None:
+    """Writes all files that others need to check the results; ends the competition.
+
+    Args:
+        competition: the competition; loading it has verified its secrets.
+        folder: output folder; an earlier reveal in it is replaced.
+    """
+    listed = close(competition) if read_entrants(competition).rounds else read_entrants(competition)
+    listed.sha256 = listed.expected_sha256()
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    write_record(folder / TERMS, competition.terms)
+    write_record(folder / COMMITMENT, competition.commitment)
+    write_record(folder / EVALUATOR, competition.evaluator)
+    write_record(folder / SECRET, competition.secret)
+    write_record(folder / ENTRANTS, listed)
+    for path in competition.public.glob("*.gin"):
+        write_atomic(folder / path.name, path.read_bytes())
+    write_tasks(folder, competition.secret.tasks)
+    if listed.rounds:
+        write_json(folder / OUTCOMES, [msgspec.to_builtins(one) for one in outcomes])
+        write_record(folder / RESULTS, standing or Standing())
+        _publish_bundles(competition.runs, folder / RUNS)
+    if not (competition.folder / REVEALED).exists():
+        write_json(
+            competition.folder / REVEALED, {"revealed_at": now(), "commitment": competition.commitment.commitment}
+        )
+
+
+def _publish_bundles(runs: Path, folder: Path) -> None:
+    """Copies all bundles, including earlier attempts, without the entrant's files: artifacts, output, pictures."""
+    for bundle in find_bundles(runs, archived=True):
+        target = folder / bundle.relative_to(runs)
+        target.mkdir(parents=True)
+        for entry in walk(bundle):
+            top = entry.path.partition("/")[0]
+            if top in UNPUBLISHED or entry.path == ".lock":
+                continue
+            if entry.kind is Kind.FOLDER:
+                (target / entry.path).mkdir()
+            elif entry.kind is Kind.FILE:
+                descriptor = entry.open()
+                try:
+                    with open(target / entry.path, "wb") as copy:
+                        for piece in chunks(descriptor, entry.path, max_bytes=entry.status.st_size):
+                            copy.write(piece)
+                        os.fchmod(copy.fileno(), entry.status.st_mode & 0o777)
+                finally:
+                    os.close(descriptor)
 
 
 def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> Checked:

@@ -137,7 +137,9 @@ class _Judge:
         met = condition.is_met(values)
         missing = [column for column, value in zip(condition.columns, values, strict=True) if value is None]
         if missing:
-            logged = ", ".join(logged_columns(self.store, run.folder)) or "nothing"
+            stored = RunStore(self.store)
+            names = stored.metric_names([one for one in stored.runs() if one.path == run.folder])
+            logged = ", ".join(names) or "nothing"
             notes.append(f"never logged {', '.join(missing)}; it logged {logged}")
         reason = "; ".join(filter(None, [reason, *notes]))
         state = "met" if met else "missed"
@@ -253,13 +255,6 @@ def judged_values(
         if value is not None and not math.isfinite(value):
             notes.append(f"{column} is not a finite number, which meets no condition")
     return values, last, notes
-
-
-def logged_columns(store: Path, folder: Path) -> list[str]:
-    """Returns the names of the metrics that a run logged."""
-    stored = RunStore(store)
-    runs = [run for run in stored.runs() if run.path == folder]
-    return sorted(stored.metric_names(runs)) if runs else []
 
 
 def _of_rollouts(folder: Path, column: str) -> float | None:
