@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from a2perf import assets
 from a2perf.assets import Asset
 from a2perf.cli.extensible import ExtensibleGroup, refuse_removed
-from a2perf.domains.registry import domains
+from a2perf.domains.registry import domains, load_attribute
 from a2perf.errors import AssetUnavailable, ConfigError, did_you_mean
 from a2perf.submission.options import normalised
 
@@ -29,8 +28,7 @@ class _DataGroup(ExtensibleGroup):
         own = super().get_command(ctx, cmd_name)
         if own is not None or cmd_name not in _domain_commands():
             return own
-        module, _, attribute = _domain_commands()[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = load_attribute(_domain_commands()[cmd_name])
         if isinstance(command, click.Group):
             refuse_removed(command, f"data.{cmd_name}.")
         return command

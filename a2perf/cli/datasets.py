@@ -11,14 +11,14 @@ import click
 import msgspec
 
 from a2perf.cli.extensible import refuse_removed
-from a2perf.cli.shared_options import DATASETS_PATH, removing_command
+from a2perf.cli.shared_options import DATASETS_PATH, removing_command, several
 from a2perf.datasets import naming, open_dataset
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, with_submission
 from a2perf.datasets.combine import combine as combine_datasets
 from a2perf.datasets.generate import generate as generate_dataset
 from a2perf.datasets.generate import level_policies, random_policy, submission_policy
 from a2perf.datasets.inspection import describe, describe_text, levels_text, result_text
-from a2perf.datasets.plan import RANDOM, Confining, PlannedPolicy, dataset_plan
+from a2perf.datasets.plan import RANDOM, PlannedPolicy, dataset_plan
 from a2perf.datasets.reader import list_datasets as all_datasets
 from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
 from a2perf.domains.registry import Task, domains
@@ -36,29 +36,26 @@ _FORCE = click.option("--force", is_flag=True, help="Archive the existing datase
 _COUNT = click.IntRange(min=1)
 
 
-def _collecting(function: Any) -> Any:
-    """Adds the options of commands that collect episodes."""
-    for option in reversed((
-        click.option("--episodes", type=_COUNT, default=100, show_default=True, metavar="N",
-                     help="Number of episodes; for skill levels, per checkpoint."),
-        click.option("--processes", type=_COUNT, default=1, show_default=True, metavar="N",
-                     help="Number of rollout workers; the episodes do not depend on it."),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-                     help="Root seed."),
-        click.option("--env-arg", "env_args", multiple=True, metavar="K=V",
-                     help="Argument of the environment (JSON value)."),
-        click.option("--checkpoints", metavar="GLOB",
-                     help="Pattern of checkpoints, below the artifacts of a training run."),
-        click.option("--checkpoint-arg", metavar="NAME",
-                     help="Participant argument that gets the path of a checkpoint."),
-        click.option("--participant-args", default="", metavar="K=V,...",
-                     help="Arguments of load_policy(), as strings."),
-        run_options(*_RUN_OPTIONS),
-        click.option("--call-timeout", type=float, default=60.0, metavar="S",
-                     help="Time limit of one call of the policy, in seconds."),
-    )):  # fmt: skip
-        function = option(function)
-    return function
+_collecting = several(
+    click.option("--episodes", type=_COUNT, default=100, show_default=True, metavar="N",
+                 help="Number of episodes; for skill levels, per checkpoint."),
+    click.option("--processes", type=_COUNT, default=1, show_default=True, metavar="N",
+                 help="Number of rollout workers; the episodes do not depend on it."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+                 help="Root seed."),
+    click.option("--env-arg", "env_args", multiple=True, metavar="K=V",
+                 help="Argument of the environment (JSON value)."),
+    click.option("--checkpoints", metavar="GLOB",
+                 help="Pattern of checkpoints, below the artifacts of a training run."),
+    click.option("--checkpoint-arg", metavar="NAME",
+                 help="Participant argument that gets the path of a checkpoint."),
+    click.option("--participant-args", default="", metavar="K=V,...",
+                 help="Arguments of load_policy(), as strings."),
+    run_options(*_RUN_OPTIONS),
+    click.option("--call-timeout", type=float, default=60.0, metavar="S",
+                 help="Time limit of one call of the policy, in seconds."),
+)  # fmt: skip
+"""The options of commands that collect episodes."""
 
 
 @click.group(context_settings=normalised())
@@ -355,6 +352,6 @@ def _thresholds(levels: SkillLevels) -> dict[str, Any]:
     return {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)}
 
 
-def _confining(options: dict[str, Any]) -> Confining:
+def _confining(options: dict[str, Any]) -> dict[str, Any]:
     chosen = RunOptions({name: options[name] for name in _RUN_OPTIONS})
-    return Confining(**chosen.settings(), call_timeout_s=options["call_timeout"])
+    return {**chosen.settings(), "call_timeout_s": options["call_timeout"]}

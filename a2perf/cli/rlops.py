@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from a2perf.cli.extensible import refuse_removed
 from a2perf.cli.rlops_compare import compare_command
-from a2perf.cli.shared_options import STORE, Words, WordsCommand, old_wandb_options
+from a2perf.cli.shared_options import OLD_WANDB_OPTIONS, STORE, Words, WordsCommand, several
 from a2perf.errors import UserError, command_line
 from a2perf.submission.options import normalised
 
@@ -20,11 +19,8 @@ if TYPE_CHECKING:
     from a2perf.rlops.store import Store
     from a2perf.runs.stored_run import StoredRun
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _QUESTION = "Are you sure you want to proceed? (y/n)"
-
-
-_WHICH_RUNS = (
+_WHICH_RUNS = several(
     click.option("--source-tag", metavar="TAG", help="Select the runs with this tag."),
     click.option(
         "--filters",
@@ -36,7 +32,7 @@ _WHICH_RUNS = (
     STORE,
 )
 _AS_OF = click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
-_CHANGE = (
+_CHANGE = several(
     click.option("--reason", default="", metavar="TEXT", help="Reason, kept in the journal."),
     click.option("--yes", "-y", is_flag=True, help="Change without asking."),
 )
@@ -44,17 +40,6 @@ _NOT_GIVEN: dict[str, Any] = {
     "add": None, "remove": None, "list_tags": False, "history": None, "source_tag": None, "filters": (), "env_ids": (),
     "as_of": None, "reason": "", "yes": False,
 }  # fmt: skip
-
-
-def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Returns a decorator that adds options in this order."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 @click.group(context_settings=normalised())
@@ -68,7 +53,8 @@ def tags() -> None:
 
 @tags.command("add", cls=WordsCommand, context_settings=normalised())
 @click.argument("tag")
-@_with(*_WHICH_RUNS, *_CHANGE)
+@_WHICH_RUNS
+@_CHANGE
 def tags_add(tag: str, **options: Any) -> int:
     """Add a tag to runs."""
     return _run({**_NOT_GIVEN, **options, "add": tag})
@@ -76,7 +62,8 @@ def tags_add(tag: str, **options: Any) -> int:
 
 @tags.command("remove", cls=WordsCommand, context_settings=normalised())
 @click.argument("tag")
-@_with(*_WHICH_RUNS, *_CHANGE)
+@_WHICH_RUNS
+@_CHANGE
 def tags_remove(tag: str, **options: Any) -> int:
     """Remove a tag from runs."""
     return _run({**_NOT_GIVEN, **options, "remove": tag})
@@ -84,7 +71,8 @@ def tags_remove(tag: str, **options: Any) -> int:
 
 @tags.command("list", cls=WordsCommand, context_settings=normalised())
 @click.argument("tag", required=False)
-@_with(*_WHICH_RUNS, _AS_OF)
+@_WHICH_RUNS
+@_AS_OF
 def tags_list(tag: str | None, **options: Any) -> int:
     """List the tags of runs; with TAG, every change of it."""
     return _run({**_NOT_GIVEN, **options, "list_tags": tag is None, "history": tag})
@@ -98,8 +86,10 @@ refuse_removed(tags, "rlops.tags.")
 @click.option("--remove", metavar="TAG", help="Remove this tag from the runs.")
 @click.option("--list", "list_tags", is_flag=True, help="List the tags.")
 @click.option("--history", metavar="TAG", help="List every change of a tag.")
-@_with(*_WHICH_RUNS, _AS_OF, *_CHANGE)
-@old_wandb_options
+@_WHICH_RUNS
+@_AS_OF
+@_CHANGE
+@OLD_WANDB_OPTIONS
 def rlops_tags(**options: Any) -> int:
     """Add a tag to runs, remove it, or list tags: the earlier form of `a2perf rlops tags`.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.cli.shared_options import GITHUB_OPTION, STORE, Words, is_given, old_wandb_options, removing_command
+from a2perf.cli.shared_options import GITHUB_OPTION, OLD_WANDB_OPTIONS, STORE, Words, is_given, removing_command
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
@@ -72,7 +72,7 @@ _POSITIVE = click.IntRange(min=1)
               help="A run's score is the mean of its last N values.")  # fmt: skip
 @click.option("--as-of", metavar="DATE", help="Use the tags as of this date.")
 @STORE
-@old_wandb_options
+@OLD_WANDB_OPTIONS
 def compare_command(**options: Any) -> int:
     """Compare groups of runs: is a candidate better or worse than the baseline?
 

@@ -5,7 +5,7 @@ All words up to the next option belong to a list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +47,22 @@ TRUSTED_KEYS = click.option(
 )  # fmt: skip
 
 
-def old_wandb_options(function: Any) -> Any:
-    """Adds two options of earlier command lines, which have no effect."""
-    for name in ("--wandb-entity", "--wandb-project-name"):
-        text = "Accepted for old command lines; a store has no projects or entities."
-        function = click.option(name, metavar="NAME", help=text)(function)
-    return function
+def several(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a decorator that adds options in this order."""
+
+    def add(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+_OLD = "Accepted for old command lines; a store has no projects or entities."
+OLD_WANDB_OPTIONS = several(
+    click.option("--wandb-project-name", metavar="NAME", help=_OLD),
+    click.option("--wandb-entity", metavar="NAME", help=_OLD),
+)
 
 
 def is_given(name: str) -> bool:

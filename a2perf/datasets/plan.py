@@ -77,18 +77,6 @@ class Block(Record, kw_only=True):
     seed: int
 
 
-class Confining(Record, kw_only=True):
-    """How policies are run; see ``Submission``. It does not affect the episodes."""
-
-    sandbox: str = "strongest"
-    allow_weaker: bool = False
-    python_env: str = "shared"
-    participant_python: str | None = None
-    call_timeout_s: float = 60.0
-    load_timeout_s: float = 300.0
-    readable_paths: list[str] = msgspec.field(default_factory=list)
-
-
 class Plan(Record, kw_only=True):
     """``plan.json`` of a working folder.
 
@@ -104,7 +92,7 @@ class Plan(Record, kw_only=True):
         action_noise: amount of action noise; see ``ActionNoise``.
         policies: the policies to collect episodes from.
         blocks: the episodes in blocks.
-        confining: how policies are run.
+        confining: settings of ``Submission`` for policies; they do not affect the episodes.
         skill_level: skill level of the policies, if any.
         thresholds: thresholds of the skill level.
         description: one sentence about the dataset.
@@ -123,7 +111,7 @@ class Plan(Record, kw_only=True):
     action_noise: float = 0.0
     policies: list[PlannedPolicy]
     blocks: list[Block]
-    confining: Confining = msgspec.field(default_factory=Confining)
+    confining: dict[str, Any] = msgspec.field(default_factory=dict)
     skill_level: str = ""
     thresholds: dict[str, Any] = msgspec.field(default_factory=dict)
     description: str = ""

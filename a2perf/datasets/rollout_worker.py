@@ -132,7 +132,7 @@ class RolloutWorker:
         if planned.submission == RANDOM:
             yield _RandomPolicy(env, block.seed)
             return
-        plan, confining = self._plan, self._plan.confining
+        plan = self._plan
         scratch = self._work / "scratch" / f"block_{block.index:05d}"
         shutil.rmtree(scratch, ignore_errors=True)
         for name in ("artifacts", "logs", "empty"):
@@ -145,7 +145,7 @@ class RolloutWorker:
             participant_args=planned.participant_args,
             seed=plan.seed,
             record_frames=0,
-            **msgspec.to_builtins(confining),
+            **plan.confining,
         )
         task = RunTask(plan.domain, plan.task, plan.env_id, plan.env_kwargs)
         manifest = new_manifest(settings, task, episodes=block.count)
@@ -158,7 +158,7 @@ class RolloutWorker:
             bundle=scratch,
         )
         with Participants(settings, task, manifest, folders, mode="inference") as participants:
-            yield ParticipantPolicy(participants.load(), confining.call_timeout_s)
+            yield ParticipantPolicy(participants.load(), settings.call_timeout_s)
         played.sandbox, played.warnings = manifest.sandbox, manifest.warnings
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from a2perf.datasets.checkpoints import Training
 from a2perf.datasets.collection import collect, energy_of
-from a2perf.datasets.plan import Block, Confining, Plan, PlannedPolicy, blocks_of, open_plan
+from a2perf.datasets.plan import Block, Plan, PlannedPolicy, blocks_of, open_plan
 from a2perf.datasets.records import Returns
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
@@ -131,7 +131,7 @@ class SkillLevels(_Evaluated, kw_only=True):
 
 def evaluate(
     training: Training, policies: Sequence[PlannedPolicy], *, env_kwargs: dict[str, Any], episodes: int, seed: int,
-    processes: int, progress: RunProgress, confining: Confining,
+    processes: int, progress: RunProgress, confining: dict[str, Any],
 ) -> EvaluationRecord:  # fmt: skip
     """Evaluates checkpoints of one training run and writes ``evaluation.json``; finished blocks are kept.
 
@@ -144,7 +144,7 @@ def evaluate(
         seed: root seed.
         processes: number of rollout workers.
         progress: shows the number of episodes.
-        confining: how policies are run.
+        confining: see ``Plan``.
 
     Raises:
         UserError: see ``collect``; or the folder contains an evaluation with other settings.
