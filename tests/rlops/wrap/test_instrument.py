@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import inspect
-import re
 import traceback
 from contextlib import nullcontext
 from pathlib import Path
@@ -112,10 +111,7 @@ def test_an_imported_main_runs_without_being_looked_into(path: Path):
         ("x = 1\n", "has no function main; it defines no function"),
         ("class A:\n    def main(self, env): pass\n", "has no function main; it defines A"),
         ("def main(env:\n    pass\n", r"script\.py:1: "),
-        (
-            "def main(name='X'): pass\n",
-            r"script\.py:1: main\(name='X'\) does not take `env` by name.*rename its parameter `name` to `env`",
-        ),
+        ("def main(name='X'): pass\n", r"script\.py:1: main\(name='X'\) does not take `env` by name"),
         ("def main(steps=1, env='X', /): pass\n", "takes `env` by position, but not first"),
         (
             "import click\n@click.command()\n@click.option('--name')\ndef main(name): pass\n",
@@ -123,18 +119,17 @@ def test_an_imported_main_runs_without_being_looked_into(path: Path):
         ),
         (
             "import gymnasium\nif __name__ == '__main__':\n    gymnasium.make('X')\n",
-            "no function main; its code stands under `if __name__` in line 2.*a2perf benchmark",
+            "no function main; its code stands under `if __name__` in line 2",
         ),
-        ("def main(env, steps, *, device): pass\n", "requires steps, device.*every parameter except `env` a default"),
+        ("def main(env, steps, *, device): pass\n", "requires steps, device"),
         ("\0", "is not a Python file|null"),
     ],
 )
 def test_what_cannot_be_wrapped_is_said(path: Path, text: str, words: str):
     path.write_text(text)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=words) as caught:
         instrument(path)
     assert int(caught.value.exit_code) == 2
-    assert re.search(words, str(caught.value), re.DOTALL)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gym") is not None, reason="the old gym is installed")
