@@ -134,9 +134,9 @@ def thread_ratio(make, count):
 
 def threads():
     """Two threads over one, with the native loop."""
-    from a2perf.domains.quadruped_locomotion.vector import make_vector_env
+    from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv
 
-    return thread_ratio(make_vector_env, 2)
+    return thread_ratio(ThreadedVectorEnv, 2)
 
 
 def mujoco():

@@ -60,7 +60,7 @@ _in_pybullet = functools.partial(
     requires=("pybullet",),
     install=_BULLET_INSTALL,
     ranking="pybullet",
-    vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_vector_env",
+    vector_entry_point="a2perf.domains.quadruped_locomotion.vector:ThreadedVectorEnv",
     max_episode_steps=_LONGEST_EPISODE,
 )
 _DOG = tuple(

@@ -171,9 +171,6 @@ class DistributedVocabulary:
 class UnlockedVocabulary(DistributedVocabulary):
     """A table for one user."""
 
-    def __init__(self, max_vocabulary_size: int = MAX_VOCABULARY_SIZE) -> None:
-        super().__init__(max_vocabulary_size=max_vocabulary_size)
-
 
 class LockedThreadedVocabulary(DistributedVocabulary):
     """A table shared by threads; a copy sent to another process gets a new lock."""
