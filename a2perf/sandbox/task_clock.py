@@ -13,10 +13,9 @@ import os
 import platform
 import struct
 import threading
-import time
 from functools import cache
 
-from a2perf.system import LINUX
+from a2perf.system import LINUX, own_cpu_seconds
 
 HINT = "sysctl kernel.perf_event_paranoid=2"
 
@@ -41,7 +40,7 @@ class TaskClock:
     def __init__(self, root: int) -> None:
         self._descriptor = _open(root)
         self._root = root
-        self._root_before_s = self._root_s = _own_seconds(root) or 0.0
+        self._root_before_s = self._root_s = own_cpu_seconds(root) or 0.0
         self._last_s = 0.0
         self._lock = threading.Lock()  # a sampler thread may read while the caller closes the descriptor
 
@@ -61,7 +60,7 @@ class TaskClock:
     def _read(self) -> float:
         if self._descriptor >= 0:
             (nanoseconds,) = struct.unpack("=Q", os.read(self._descriptor, 8))
-            self._root_s = _own_seconds(self._root) or self._root_s  # the last known value once it has ended
+            self._root_s = own_cpu_seconds(self._root) or self._root_s  # the last known value once it has ended
             # The two clocks are read one after the other, so their difference can go back by a little.
             self._last_s = max(self._last_s, nanoseconds / 1e9 - (self._root_s - self._root_before_s))
         return self._last_s
@@ -75,14 +74,6 @@ def why_unavailable() -> str | None:
     except OSError as error:
         return f"perf_event_open: {error.strerror}"
     return None
-
-
-def _own_seconds(pid: int) -> float | None:
-    try:
-        # clock_getcpuclockid(3) for another process, which Python does not offer; bit layout of linux/posix-timers.h.
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
-        return None
 
 
 def _open(pid: int) -> int:

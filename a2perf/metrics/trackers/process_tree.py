@@ -18,7 +18,7 @@ from typing import Protocol
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S, ProcessStat
-from a2perf.system import LINUX
+from a2perf.system import LINUX, own_cpu_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class ProcTree:
         for stat in self._members.values():
             if stat.pid == self._guard:
                 continue
-            precise_s = procfs.read_cpu_seconds(stat.pid)
+            precise_s = own_cpu_seconds(stat.pid)
             own_s += precise_s if precise_s is not None else stat.own_ticks / CLOCK_TICKS_PER_S
         seconds, method, peak = own_s + ticks / CLOCK_TICKS_PER_S, "proc_stat", None
         if self._cgroup:

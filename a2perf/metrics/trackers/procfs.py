@@ -8,7 +8,6 @@ Every reader of a process returns ``None`` when the process is gone or may not b
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,18 +93,6 @@ def read_stat(pid: int) -> ProcessStat | None:
 def read_name(pid: int) -> str:
     """Reads the command name of a process, at most 15 characters; ``""`` if it is gone."""
     return (_read(f"/proc/{pid}/comm", 64) or b"").decode(errors="replace").strip()
-
-
-def read_cpu_seconds(pid: int) -> float | None:
-    """Reads the processor time of a process with all its threads from its own clock, to the nanosecond.
-
-    The clock answers for a zombie too. ``/proc`` rounds each of user and system time down to 10 ms.
-    """
-    try:
-        # clock_getcpuclockid(3) for another process, which Python does not offer; bit layout of linux/posix-timers.h.
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
-        return None
 
 
 def read_storage_io(pid: int) -> tuple[int, int] | None:

@@ -113,17 +113,15 @@ class Recorder:
         """Begins to bound the unaccounted processor time of a tree without a control group."""
         self._unaccounted = Unaccounted(root)
 
-    def tick(self, tree: TreeSample | None, elapsed_s: float, phase: str, *, root_cpu_s: float = 0.0) -> Tick:
+    def tick(self, tree: TreeSample | None, elapsed_s: float, phase: str) -> Tick:
         """Begins a sample.
 
         Args:
             elapsed_s: since ``attach``.
-            root_cpu_s: processor time of the root with its reaped descendants, if the kernel reported it.
         """
         last = self._last
         before_s = last.cpu_seconds if last is not None else 0.0
-        seen_s = max(tree.cpu_seconds if tree is not None else 0.0, root_cpu_s)
-        cpu_seconds = max(before_s, seen_s - self._past[0])
+        cpu_seconds = max(before_s, tree.cpu_seconds - self._past[0] if tree is not None else 0.0)
         return Tick(
             elapsed_s=elapsed_s,
             interval_s=elapsed_s - (last.elapsed_s if last is not None else 0.0),

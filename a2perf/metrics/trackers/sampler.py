@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from resource import struct_rusage
 
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.cadence import Readings
@@ -89,7 +88,6 @@ class Sampler:
         self._thread: threading.Thread | None = None
         self._began_s = 0.0
         self._own_s = 0.0
-        self._root_cpu_s = 0.0
         self._report: TrackingReport | None = None
 
     def prepare(self) -> None:
@@ -163,19 +161,13 @@ class Sampler:
         self._marks.append((time.perf_counter(), phase))
         self._wake.set()
 
-    def stop(self, root_usage: struct_rusage | None = None) -> TrackingReport:
+    def stop(self) -> TrackingReport:
         """Takes the last sample, closes everything and returns the report; a second call returns the same.
 
         Best called before the root process is waited for: its last moments are then still to be read.
-
-        Args:
-            root_usage: what ``os.wait4`` said about the root, when it has been waited for already. It covers the root
-                and all descendants waited for, to the end.
         """
         if self._report is not None:
             return self._report
-        if root_usage is not None:
-            self._root_cpu_s = root_usage.ru_utime + root_usage.ru_stime
         # The flag comes before the event: a thread that woke up without it would sleep for another interval.
         self._stopping = True
         self._wake.set()
@@ -297,7 +289,7 @@ class Sampler:
             return None
 
     def _take(self, sample: TreeSample | None, now_s: float, *, reporting: bool, last: bool) -> None:
-        tick = self._recorder.tick(sample, now_s, self._phase, root_cpu_s=self._root_cpu_s if last else 0.0)
+        tick = self._recorder.tick(sample, now_s, self._phase)
         # A copy of the list: _guard removes a tracker that fails.
         for tracker in list(self._trackers):
             self._guard(tracker, "sample", tick)

@@ -177,16 +177,6 @@ def test_phases_divide_the_run(spawn, tmp_path):
     assert {row["phase"] for row in rows(tmp_path / "system_trace.csv")} >= {"load", "train"}
 
 
-def test_usage_of_a_reaped_root_fills_in_what_came_after_the_last_sample(spawn):
-    sampler = Sampler(settings=PLACE, interval_s=60)
-    process = spawn(BURN.format(seconds=0.8))
-    sampler.attach(process.pid)
-    _, _, usage = os.wait4(process.pid, 0)
-    process.returncode = 0
-    report = sampler.stop(root_usage=usage)
-    assert report.cpu_seconds == pytest.approx(usage.ru_utime + usage.ru_stime, abs=0.02)
-
-
 def test_the_past_of_an_older_process_is_not_the_runs(spawn):
     process = spawn(BURN.format(seconds=0.6) + WAIT)
     assert process.stdout.readline() == b"up\n"
