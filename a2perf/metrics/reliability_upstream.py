@@ -16,6 +16,7 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.metrics import lowpass
 from a2perf.metrics.curves import Curve, aligned
+from a2perf.metrics.definition import mean_over_runs
 from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, stacked_windows
 from a2perf.metrics.values import MetricResult, not_enough
 
@@ -188,10 +189,6 @@ def _pooled_tail(pieces: Sequence[Values], tail: Any, sign: float, needed: str) 
 
 def _median_performance(curves: Sequence[Curve]) -> MetricResult:
     medians = np.array([float(np.median(curve.values)) for curve in curves])
-    return MetricResult(
-        value=float(medians.mean()),
-        spread=float(medians.std(ddof=1)) if medians.size > 1 else None,
-        spread_kind="standard deviation over runs, ddof 1",
-        per_run=[float(value) for value in medians],
-        notes=["not part of the earlier platform: median of each run, then the mean over runs"],
-    )
+    result = mean_over_runs(medians, "upstream")
+    result.notes = ["not part of the earlier platform: median of each run, then the mean over runs"]
+    return result

@@ -115,36 +115,28 @@ def emissions(run: Run) -> RunNumber:
 # --- memory and time --------------------------------------------------------------------------------------------------
 
 
-def _memory(tracked: float | None, of_table: Callable[[EmissionsSummary], float | None], run: Run) -> RunNumber:
-    value = recorded(tracked)
-    if value is not None:
-        return RunNumber(value or None, "measured", "process tree")
-    table = emissions_summary(run)
-    return RunNumber(of_table(table), "measured", f"process tree, {table.processes} process(es) merged on time")
+def _memory(sets: str, statistic: str) -> OfRun:
+    """Returns the number of the tracking report; for resident sets, else of the emissions table."""
+
+    def number(run: Run) -> RunNumber:
+        value = recorded(getattr(run.tracking, f"{sets}_{statistic}_bytes"))
+        if value is not None or sets == "pss":
+            return RunNumber(value or None, "measured", "process tree")
+        table = emissions_summary(run)
+        method = f"process tree, {table.processes} process(es) merged on time"
+        return RunNumber(getattr(table, f"memory_{statistic}_bytes"), "measured", method)
+
+    return number
 
 
-@_cost("bytes", "Peak memory (RSS)", "highest sum of resident sets over the process tree")
-def memory_rss_peak(run: Run) -> RunNumber:
-    """Of the tracking report, else of the emissions table."""
-    return _memory(run.tracking.rss_peak_bytes, lambda table: table.memory_peak_bytes, run)
-
-
-@_cost("bytes", "Mean memory (RSS)", "mean sum of resident sets over the process tree")
-def memory_rss_mean(run: Run) -> RunNumber:
-    """Of the tracking report, else of the emissions table."""
-    return _memory(run.tracking.rss_mean_bytes, lambda table: table.memory_mean_bytes, run)
-
-
-@_cost("bytes", "Peak memory (PSS)", "highest sum of proportional sets over the process tree")
-def memory_pss_peak(run: Run) -> RunNumber:
-    """Of the tracking report."""
-    return RunNumber(recorded(run.tracking.pss_peak_bytes) or None, "measured", "process tree")
-
-
-@_cost("bytes", "Mean memory (PSS)", "mean sum of proportional sets over the process tree")
-def memory_pss_mean(run: Run) -> RunNumber:
-    """Of the tracking report."""
-    return RunNumber(recorded(run.tracking.pss_mean_bytes) or None, "measured", "process tree")
+_MEMORY = tuple(
+    _cost("bytes", f"{statistic.capitalize()} memory ({sets.upper()})",
+          f"{words} sum of {kind} sets over the process tree", name=f"memory_{sets}_{statistic}")(
+        _memory(sets, statistic)
+    )
+    for sets, kind in (("rss", "resident"), ("pss", "proportional"))
+    for statistic, words in (("peak", "highest"), ("mean", "mean"))
+)  # fmt: skip
 
 
 @_cost("bytes", "Peak GPU memory", "highest use of memory of the selected GPUs")
@@ -240,7 +232,6 @@ energy_gross_of = _drawn("energy{}_gross", "", lambda energy: energy.gross_kwh)
 
 METRICS: tuple[Metric, ...] = (
     *_energy_and_power(),
-    emissions, memory_rss_peak, memory_rss_mean, memory_pss_peak, memory_pss_mean, memory_gpu_peak,
-    gpu_utilization_mean, cpu_time, wall_clock,
+    emissions, *_MEMORY, memory_gpu_peak, gpu_utilization_mean, cpu_time, wall_clock,
     *_latencies(),
 )  # fmt: skip

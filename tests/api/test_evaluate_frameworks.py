@@ -33,15 +33,19 @@ def _evaluated(policy: Any, root: Path) -> a2perf.Result:
 sb3_only = pytest.mark.group("sb3")
 
 
-def _model(**given: Any) -> Any:
-    import stable_baselines3
+def _robot() -> Any:
     from gymnasium import spaces
 
-    robot = submissions.Standing(
+    return submissions.Standing(
         spaces.Box(-9, 9, (160,), np.float32), spaces.Box(-6.2831855, 6.2831855, (12,), np.float32)
     )
+
+
+def _model(**given: Any) -> Any:
+    import stable_baselines3
+
     kind = given.pop("kind", stable_baselines3.PPO)
-    return kind("MlpPolicy", given.pop("env", robot), device="cpu", **{"seed": 1, **given})
+    return kind("MlpPolicy", given.pop("env", None) or _robot(), device="cpu", **{"seed": 1, **given})
 
 
 @sb3_only
@@ -71,7 +75,6 @@ def test_a_model_is_known_again_and_another_one_is_not() -> None:
 @sb3_only
 def test_normalization_and_the_callers_own_class_travel_with_the_model(tmp_path: Path) -> None:
     import stable_baselines3
-    from gymnasium import spaces
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     class Opposite(stable_baselines3.PPO):
@@ -79,12 +82,7 @@ def test_normalization_and_the_callers_own_class_travel_with_the_model(tmp_path:
             action, state = super().predict(observation, *rest, **given)
             return -action, state
 
-    def robot() -> Any:
-        return submissions.Standing(
-            spaces.Box(-9, 9, (160,), np.float32), spaces.Box(-6.2831855, 6.2831855, (12,), np.float32)
-        )
-
-    scaled = VecNormalize(DummyVecEnv([robot]))
+    scaled = VecNormalize(DummyVecEnv([_robot]))
     scaled.obs_rms.mean[:] = 0.5
     model = _model(kind=Opposite, env=scaled)
     digest = live_policy(model).digest

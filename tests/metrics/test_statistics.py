@@ -22,7 +22,6 @@ from a2perf.metrics.bootstrap import (
 from a2perf.metrics.comparison import performance_profile, probability_of_improvement, profile_values
 from a2perf.metrics.statistics import (
     cvar,
-    drawdown,
     iqm,
     iqr,
     mad,
@@ -78,10 +77,6 @@ def test_cvar_refuses_a_tail_that_is_none() -> None:
     for alpha in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="alpha"):
             cvar([1.0, 2.0], alpha)
-
-
-def test_drawdown_of_a_curve() -> None:
-    assert drawdown([1.0, 3.0, 2.0, 6.0, 4.0]).tolist() == [0, 0, 1, 0, 2]
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40))

@@ -136,15 +136,18 @@ class Sampler:
         self._attached.set()
         self._wake.set()
 
-    def sample_now(self, timeout_s: float = 0.5) -> None:
-        """Takes a thorough sample, for a process that is about to end; waits for it at most that long."""
-        if self._thread is None or not self._thread.is_alive():
-            return
+    def sample_now(self) -> None:
+        """Takes a thorough sample, for a process that is about to end."""
         with self._sampled:
-            asked_s = time.perf_counter() - self._began_s
             self._thorough_now = True
+            self._sample_again()
+
+    def _sample_again(self, oldest_s: float = 0.0) -> None:
+        """Waits at most half a second for a sample that is taken from now on, if the last one is older than that."""
+        asked_s = time.perf_counter() - self._began_s
+        if asked_s - self._recorder.elapsed_s > oldest_s and self._thread is not None and self._thread.is_alive():
             self._wake.set()
-            self._sampled.wait_for(lambda: self._recorder.elapsed_s >= asked_s, timeout_s)
+            self._sampled.wait_for(lambda: self._recorder.elapsed_s >= asked_s, 0.5)
 
     def detach(self, pid: int, *, cpu_s: float = 0.0, memory_peak_bytes: int | None = None) -> None:
         """Removes a process that has ended; the others of the run continue.
@@ -203,20 +206,12 @@ class Sampler:
         """Trackers that have been switched off so far."""
         return [*self._failures, *self._recorder.failures]
 
-    def so_far(self, *, oldest_s: float = 0.1, timeout_s: float = 0.5) -> TrackingReport:
-        """Returns the report as of now, while the sampling continues.
-
-        Args:
-            oldest_s: age in seconds from which on the last sample is replaced by a new one.
-            timeout_s: longest wait for the new sample; without it the last one counts.
-        """
+    def so_far(self) -> TrackingReport:
+        """Returns the report as of now, at most a tenth of a second old, while the sampling continues."""
         if self._report is not None:
             return self._report
         with self._sampled:
-            asked_s = time.perf_counter() - self._began_s
-            if asked_s - self._recorder.elapsed_s > oldest_s and self._thread is not None and self._thread.is_alive():
-                self._wake.set()
-                self._sampled.wait_for(lambda: self._recorder.elapsed_s >= asked_s, timeout_s)
+            self._sample_again(oldest_s=0.1)
             return self._recorder.copy(wall_s=self._recorder.elapsed_s, interval_s=self._interval_s)
 
     def _run(self) -> None:

@@ -66,25 +66,15 @@ def test_every_parameter_is_one_of_codecarbons():
 def test_settings_of_the_readme_gin_file():
     gin.parse_config(README_GIN)
     settings = resolve_settings()
-    assert settings == EmissionsSettings(
-        project_name="a2perf_web_navigation_train",
-        measure_power_secs=5,
-        save_to_file=True,
-        save_to_logger=False,
-        log_level="info",
-        country_iso_code="USA",
-        region="Massachusetts",
-        offline=True,
-    )
-    assert settings.codecarbon_arguments() == {
+    passed_on = {
         "project_name": "a2perf_web_navigation_train",
         "measure_power_secs": 5,
         "log_level": "info",
         "country_iso_code": "USA",
         "region": "Massachusetts",
-        "pue": 1.0,
-        "output_methods": "csv",
     }
+    assert settings == EmissionsSettings(**passed_on, save_to_file=True, save_to_logger=False, offline=True)
+    assert settings.codecarbon_arguments() == {**passed_on, "pue": 1.0, "output_methods": "csv"}
     assert "track_emissions_decorator.region = 'Massachusetts'" in gin.operative_config_str()
 
 
@@ -93,32 +83,21 @@ def test_nothing_given_passes_nothing_on():
 
 
 @pytest.mark.parametrize(
-    ("given", "outputs"),
+    ("given", "outputs", "wanted"),
     [
-        ({}, ["csv"]),
-        ({"save_to_file": False}, []),
-        ({"save_to_prometheus": True, "save_to_api": True}, ["csv", "api", "prometheus"]),
-        ({"output_methods": ["logger", "csv"], "save_to_file": False}, ["logger", "csv"]),
-        ({"output_methods": "api, logfire"}, ["api", "logfire"]),
+        ({}, ["csv"], False),
+        ({"save_to_file": True}, ["csv"], False),
+        ({"output_dir": "there"}, ["csv"], True),
+        ({"output_dir": "there", "save_to_file": False}, [], False),
+        ({"save_to_prometheus": True, "save_to_api": True}, ["csv", "api", "prometheus"], True),
+        ({"output_methods": ["logger", "csv"], "save_to_file": False}, ["logger", "csv"], True),
+        ({"output_methods": "api, logfire"}, ["api", "logfire"], True),
+        ({"output_handlers": [object()]}, ["csv"], True),
     ],
 )
-def test_outputs(given, outputs):
-    assert EmissionsSettings(**given).outputs() == outputs
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        ({}, False),
-        ({"save_to_file": True}, False),
-        ({"output_dir": "there"}, True),
-        ({"output_dir": "there", "save_to_file": False}, False),
-        ({"save_to_prometheus": True}, True),
-        ({"output_handlers": [object()]}, True),
-    ],
-)
-def test_codecarbons_tracker_is_wanted_only_for_outputs_of_its_own(given, wanted):
-    assert EmissionsSettings(**given).wants_codecarbon == wanted
+def test_codecarbons_tracker_is_wanted_only_for_outputs_of_its_own(given, outputs, wanted):
+    settings = EmissionsSettings(**given)
+    assert (settings.outputs(), settings.wants_codecarbon) == (outputs, wanted)
 
 
 def test_old_names_are_mapped_with_a_warning():
