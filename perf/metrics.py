@@ -25,8 +25,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from a2perf.metrics.bootstrap import Method, aggregate_mean, bootstrap, mean_interval
-from a2perf.metrics.comparison import performance_profile, probability_of_improvement
+from a2perf.metrics.bootstrap import (
+    Method,
+    aggregate_mean,
+    bootstrap,
+    mean_interval,
+    performance_profile,
+    probability_of_improvement,
+)
 from a2perf.metrics.reliability import rollouts, training
 from a2perf.metrics.statistics import iqm
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import datetime
 
     from a2perf.metrics.definition import Metric
-    from a2perf.metrics.reference_scale import ReferenceScale
+    from a2perf.metrics.protocol import ReferenceScale
     from a2perf.rlops.store import Store
 
 Selector: TypeAlias = "str | Callable[[Any], bool] | Sequence[Any] | Any"
@@ -220,7 +220,7 @@ def _check(settings: Request, metrics: Sequence[str]) -> None:
 
 
 def _scales(given: Mapping[str, tuple[float, float]] | str | Path | None) -> dict[str, ReferenceScale]:
-    from a2perf.metrics.reference_scale import ReferenceScale
+    from a2perf.metrics.protocol import ReferenceScale
 
     if given is None:
         return {}

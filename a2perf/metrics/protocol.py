@@ -4,7 +4,7 @@ A protocol is a file beside this module (``protocols/v2.json``): per task the en
 budgets and seeds, evaluation, timing, thresholds, and measured scores of trivial policies and of an expert. A published
 file never changes; what has to differ becomes the next version.
 
-A normalised score is on the ``reference_scale`` of the stored means: 0 is the floor, 1 the expert. The floor is the
+A normalised score is on the ``ReferenceScale`` of the stored means: 0 is the floor, 1 the expert. The floor is the
 best policy that ignores what it observes; under v1 it is the random policy.
 """
 
@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
 from a2perf.errors import UserError, did_you_mean
-from a2perf.metrics.reference_scale import ReferenceScale
 
 if TYPE_CHECKING:
     from a2perf.domains.registry import Domain, Task
@@ -30,6 +31,31 @@ LATEST = "v2"
 Kind: TypeAlias = Literal["random", "floor", "expert"]
 Track: TypeAlias = Literal["fixed_samples", "fixed_energy", "open"]
 TRACKS: tuple[Track, ...] = ("fixed_samples", "fixed_energy", "open")
+
+
+@dataclass(frozen=True)
+class ReferenceScale:
+    """The scale that puts scores of different tasks side by side: 0 is a floor, 1 an expert.
+
+    The floor is a trivial policy. The scale uses stored scores of the two policies, never the runs under comparison
+    (Mnih et al. 2015, "Human-level control through deep reinforcement learning", with an expert policy in the human's
+    place). Beyond 1 is better than the expert.
+
+    Attributes:
+        expert: mean return of the expert, different from ``floor``.
+    """
+
+    floor: float
+    expert: float
+    source: str = ""
+
+    def normalise(self, returns: ArrayLike) -> Values:
+        """Returns ``(returns - floor) / (expert - floor)``, shaped like ``returns``."""
+        return (np.asarray(returns, dtype=np.float64) - self.floor) / (self.expert - self.floor)
+
+    def return_at(self, score: ArrayLike) -> Values:
+        """Returns the returns at normalised scores, shaped like ``score``."""
+        return self.floor + np.asarray(score, dtype=np.float64) * (self.expert - self.floor)
 
 
 class Reference(msgspec.Struct, kw_only=True, frozen=True):

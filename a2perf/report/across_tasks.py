@@ -14,8 +14,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics import protocol
-from a2perf.metrics.bootstrap import Estimate, aggregate_iqm, bootstrap
-from a2perf.metrics.comparison import performance_profile
+from a2perf.metrics.bootstrap import Estimate, aggregate_iqm, bootstrap, performance_profile
 from a2perf.plain_text import plain_text
 from a2perf.report import compared_charts as compared
 from a2perf.report.compared_charts import Lines

@@ -18,8 +18,10 @@ from a2perf.metrics.bootstrap import (
     aggregate_optimality_gap,
     bootstrap,
     mean_interval,
+    performance_profile,
+    probability_of_improvement,
+    profile_values,
 )
-from a2perf.metrics.comparison import performance_profile, probability_of_improvement, profile_values
 from a2perf.metrics.statistics import (
     cvar,
     iqm,

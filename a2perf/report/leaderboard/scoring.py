@@ -17,7 +17,7 @@ import numpy as np
 from a2perf.metrics import protocol, registry
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.definition import provenance_over_runs
-from a2perf.metrics.reference_scale import ReferenceScale
+from a2perf.metrics.protocol import ReferenceScale
 from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record, SubmissionInfo

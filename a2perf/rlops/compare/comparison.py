@@ -18,10 +18,10 @@ from a2perf.metrics.bootstrap import (
     aggregate_median,
     aggregate_optimality_gap,
     bootstrap,
+    probability_of_improvement,
 )
-from a2perf.metrics.comparison import probability_of_improvement
 from a2perf.metrics.difference import LEAST_SEEDS, Difference, Sign, difference, spread_of_all
-from a2perf.metrics.reference_scale import ReferenceScale
+from a2perf.metrics.protocol import ReferenceScale
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Request
 from a2perf.rlops.compare.selection import GroupRuns, Panel, select

@@ -15,7 +15,7 @@ import numpy as np
 
 from a2perf.errors import UserError
 from a2perf.metrics import protocol
-from a2perf.metrics.reference_scale import ReferenceScale
+from a2perf.metrics.protocol import ReferenceScale
 from a2perf.metrics.submitted import protocol_of
 from a2perf.rlops.compare.selection import Panel
 from a2perf.runs.store import RETURN_METRICS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from a2perf.metrics import protocol
-from a2perf.metrics.reference_scale import ReferenceScale
+from a2perf.metrics.protocol import ReferenceScale
 from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import compare
 from a2perf.rlops.compare.figures import lines_of
