@@ -13,11 +13,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from a2perf import assets
 from a2perf.errors import UserError
@@ -35,22 +31,6 @@ from a2perf.worker_pool import worker_pool
 STORE_VARIABLE = "A2PERF_STORE"
 RETURN_METRICS = (*RETURN_TAGS, EVALUATED_RETURN)
 _FEW = 8  # up to this many runs, starting processes takes longer than reading
-
-
-@dataclass(frozen=True)
-class RunCurve:
-    """One metric of one run.
-
-    Attributes:
-        steps: float64, shape ``(n,)``; values of the axis asked for.
-        values: float64, shape ``(n,)``.
-        times: float64, shape ``(n,)``: seconds since the first value that the run logged, NaN where unknown.
-    """
-
-    metric: str
-    steps: NDArray[np.float64] = field(repr=False)
-    values: NDArray[np.float64] = field(repr=False)
-    times: NDArray[np.float64] = field(repr=False)
 
 
 def store_folder(given: str | Path | None) -> Path:
@@ -104,7 +84,7 @@ class RunStore:
         """Returns the remarks about the files of a run: damage and omitted files."""
         return self._reader(run).notes()
 
-    def curve(self, run: StoredRun, metric: str | None = None) -> RunCurve | None:
+    def curve(self, run: StoredRun, metric: str | None = None) -> Series | None:
         """Reads one metric of a run.
 
         Args:
@@ -115,31 +95,24 @@ class RunStore:
         """
         return _curve(self._reader(run), metric)
 
-    def curves(
-        self,
-        runs: Sequence[StoredRun],
-        metric: str | None = None,
-        *,
-        processes: int | None = None,
-    ) -> dict[str, RunCurve]:
+    def curves(self, runs: Sequence[StoredRun], metric: str | None = None) -> dict[str, Series]:
         """Reads one metric of many runs, by ``run_id``; runs without it are absent.
 
         Args:
             metric: as for ``curve``.
-            processes: number of processes that read files missing in the cache; None for one per processor.
         """
-        readers = self._readers(runs, processes)
+        readers = self._readers(runs)
         found = {run_id: _curve(reader, metric) for run_id, reader in readers.items()}
         return {run_id: curve for run_id, curve in found.items() if curve is not None}
 
     def _reader(self, run: StoredRun) -> _RunReader:
         return _RunReader(run, self._cache)
 
-    def _readers(self, runs: Sequence[StoredRun], processes: int | None = None) -> dict[str, _RunReader]:
+    def _readers(self, runs: Sequence[StoredRun]) -> dict[str, _RunReader]:
         """Returns readers of runs; many files that are missing in the cache are read by several processes."""
         readers = {run.run_id: self._reader(run) for run in runs}
         stale = [run for run in runs if not readers[run.run_id].is_cached()]
-        workers = min(usable_processors() if processes is None else processes, len(stale) // _FEW)
+        workers = min(usable_processors(), len(stale) // _FEW)
         if workers > 1:
             fill = functools.partial(_fill, folder=self._cache.folder)
             with worker_pool(workers) as pool:
@@ -196,9 +169,9 @@ def _fill(run: StoredRun, folder: Path) -> None:
     _RunReader(run, SeriesCache(folder)).fill()
 
 
-def _curve(reader: _RunReader, metric: str | None) -> RunCurve | None:
+def _curve(reader: _RunReader, metric: str | None) -> Series | None:
     series = reader.returns() if metric is None else reader.series(metric)
     if series is None:
         return None
     # copies: a view would keep the whole array that was read in memory
-    return RunCurve(series.name, series.steps.copy(), series.values.copy(), series.elapsed_s())
+    return Series(series.name, series.source, series.steps.copy(), series.values.copy(), series.elapsed_s())

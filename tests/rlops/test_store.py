@@ -19,8 +19,9 @@ from a2perf.rlops.store import Store
 from a2perf.rlops.tags import parse_date
 from a2perf.runs.bundle import open_bundle
 from a2perf.runs.index import INDEX_FILE
+from a2perf.runs.series import Series
 from a2perf.runs.series_cache import SeriesCache
-from a2perf.runs.store import RunCurve, store_folder
+from a2perf.runs.store import store_folder
 from a2perf.runs.stored_run import StoredRun
 from a2perf.storage import read_record, write_record
 from tests.rlops import made_runs
@@ -29,7 +30,7 @@ from tests.rlops.made_runs import METRIC, events, write_run
 POINTS = [(0, 1.0), (10, 2.0), (20, 4.0)]
 
 
-def curve_of(store: Store, run: StoredRun, metric: str | None = None) -> RunCurve:
+def curve_of(store: Store, run: StoredRun, metric: str | None = None) -> Series:
     found = store.curve(run, metric)
     assert found is not None
     return found
@@ -167,9 +168,9 @@ def test_folders_of_the_launcher_are_runs_without_a_record_of_their_own(tmp_path
     assert (run.run_id, run.experiment, run.env_id, run.seed) == ("agent/trot/seed_7", "ppo", "CartPole-v1", 1)
     assert (run.modes, run.source, run.version) == (("train", "inference"), "submission", "4605546000")
     curve = curve_of(Store(tmp_path), run)
-    assert curve.metric == "inference/episode_return"
+    assert curve.name == "inference/episode_return"
     assert curve.values.tolist() == [0, 1, 2]
-    assert curve.times.tolist() == [2, 4, 6]
+    assert curve.elapsed_s().tolist() == [2, 4, 6]
 
 
 def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: Path) -> None:
@@ -200,10 +201,10 @@ def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: 
 def test_curve_by_name_and_by_usual_names(store: Store) -> None:
     run = store.select(parse_experiment("ppo"))[0]
     named = curve_of(store, run, METRIC)
-    assert curve_of(store, run).metric == METRIC
+    assert curve_of(store, run).name == METRIC
     np.testing.assert_array_equal(named.steps, [0, 10, 20])
     np.testing.assert_array_equal(named.values, [2, 3, 5])
-    np.testing.assert_array_equal(named.times, [0, 1, 2])
+    np.testing.assert_array_equal(named.elapsed_s(), [0, 1, 2])
     assert store.curve(run, "charts/other") is None
     both = {METRIC: POINTS, "charts/frames": [(0, 0.0), (10, 40.0), (20, 80.0)]}
     other = write_run(store.path, "x/E/v/seed_1", experiment="x", env_id="E", curves=both)
@@ -265,10 +266,14 @@ def test_every_kind_of_log_is_a_curve(tmp_path: Path) -> None:
     (found,) = store.runs()
     assert store.metric_names([found]) == {"l": 1, "r": 1, "rollout/ep_rew_mean": 1, "time/time_elapsed": 1}
     progress, monitor = curve_of(store, found), curve_of(store, found, "r")
-    assert (progress.metric, progress.steps.tolist(), progress.times.tolist()) == (
+    assert (progress.name, progress.steps.tolist(), progress.elapsed_s().tolist()) == (
         "rollout/ep_rew_mean", [100, 200], [2, 4],
     )  # fmt: skip
-    assert (monitor.steps.tolist(), monitor.values.tolist(), monitor.times.tolist()) == ([10, 30], [5, 7], [0.5, 1.5])
+    assert (monitor.steps.tolist(), monitor.values.tolist(), monitor.elapsed_s().tolist()) == (
+        [10, 30],
+        [5, 7],
+        [0.5, 1.5],
+    )
 
 
 def test_damage_of_logs_is_noted(store: Store) -> None:

@@ -43,7 +43,7 @@ while True:
     runs = store.runs()
     assert all(run.experiment == "ppo" and run.state in ("queued", "finished") for run in runs), runs
     done = [run for run in runs if run.state == "finished"]
-    curves = store.curves(done, "charts/episodic_return", processes=1)
+    curves = store.curves(done, "charts/episodic_return")
     assert len(curves) == len(done)
     assert all(len(curve.values) == 50 for curve in curves.values())
     print(len(runs), flush=True)

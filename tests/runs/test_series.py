@@ -16,8 +16,7 @@ from a2perf.runs.inventory import record_files
 from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.runs.seed_groups import SeedKey, differing, seed_key
-from a2perf.runs.series import RETURN_TAGS, SeriesReader, kept_points, read_returns
-from a2perf.runs.store import RunCurve
+from a2perf.runs.series import RETURN_TAGS, Series, SeriesReader, kept_points, read_returns
 from a2perf.storage import write_record
 from tests.rlops import made_runs
 
@@ -46,7 +45,7 @@ def progress_table(artifacts: Path) -> None:
     (artifacts / "progress.csv").write_text(f"time/total_timesteps,{RETURN}\n{rows}")
 
 
-def recorded(top: Path, write: Callable[[Path], None], **changes: object) -> tuple[Run, RunCurve | None]:
+def recorded(top: Path, write: Callable[[Path], None], **changes: object) -> tuple[Run, Series | None]:
     """Records a training run; returns what the scores read of it and what a comparison reads."""
     bundle = top / "ppo" / "task" / "seed_1" / "train"
     (bundle / "artifacts").mkdir(parents=True)
@@ -112,7 +111,7 @@ def test_one_order_of_return_tags(tmp_path: Path) -> None:
     run, curve = recorded(tmp_path, write)
     assert run.curve is not None
     assert curve is not None
-    assert (run.curve.name, curve.metric) == ("Metrics/AverageReturn", "Metrics/AverageReturn")
+    assert (run.curve.name, curve.name) == ("Metrics/AverageReturn", "Metrics/AverageReturn")
     assert (run.curve.values.tolist(), curve.values.tolist()) == ([7.0], [7.0])
     assert RETURN_TAGS.index("Metrics/AverageReturn") < RETURN_TAGS.index("charts/episodic_return")
 

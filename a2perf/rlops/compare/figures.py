@@ -78,7 +78,7 @@ def x_label(comparison: ComparedGroups, *, time: bool) -> str:
 def _line(cell: GroupRuns, name: str, place: int, *, time: bool) -> Lines | None:
     runs = []
     for run, curve in zip(cell.runs, cell.curves, strict=True):
-        axis = curve.times / 60.0 if time else curve.steps  # minutes, or steps
+        axis = curve.elapsed_s() / 60.0 if time else curve.steps  # minutes, or steps
         known = np.flatnonzero(np.isfinite(axis) & np.isfinite(curve.values))
         order = known[np.argsort(axis[known], kind="stable")]
         if order.size:

@@ -13,7 +13,7 @@ from a2perf.metrics.definition import Metric
 from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.rlops.compare.recorded_runs import RecordedRun
 from a2perf.rlops.compare.references import EPISODE_RETURN
-from a2perf.runs.store import RunCurve
+from a2perf.runs.series import Series
 
 
 def metric_named(name: str) -> Metric:
@@ -44,7 +44,7 @@ class RunScore:
         provenance: ``"measured"``, ``"estimated"`` or ``"recorded"``.
     """
 
-    curve: RunCurve
+    curve: Series
     score: float
     provenance: str
 
@@ -61,8 +61,7 @@ def score_of(one: RecordedRun, metric: Metric, mode: str, task: str, last: int) 
         series = one.run.curve
         if series is None or not series.values.size:
             return None
-        curve = RunCurve(series.name, series.steps, series.values, series.elapsed_s())
-        return RunScore(curve, float(np.mean(curve.values[-last:])), "recorded")
+        return RunScore(series, float(np.mean(series.values[-last:])), "recorded")
     if metric.name == EPISODE_RETURN:
         returns = one.run.returns.get(mode, {}).get(task)
         if returns is None or not returns.size:
@@ -79,8 +78,8 @@ def is_curve(metric: Metric, mode: str) -> bool:
     return metric.name == EPISODE_RETURN and mode not in ("inference", "generalization")
 
 
-def _over_episodes(name: str, values: Values) -> RunCurve:
-    return RunCurve(name, np.arange(1.0, values.size + 1.0), values, np.full(values.size, np.nan))
+def _over_episodes(name: str, values: Values) -> Series:
+    return Series(name, "", np.arange(1.0, values.size + 1.0), values)
 
 
 def metrics_of(one: RecordedRun, mode: str) -> list[str]:

@@ -17,7 +17,7 @@ from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.store import Store
 from a2perf.runs.conditions import ADVICE, differences
 from a2perf.runs.seed_groups import differing, environment_names
-from a2perf.runs.store import RunCurve
+from a2perf.runs.series import Series
 from a2perf.runs.stored_run import StoredRun
 
 ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
@@ -38,7 +38,7 @@ class GroupRuns:
     """
 
     runs: tuple[StoredRun, ...] = ()
-    curves: tuple[RunCurve, ...] = field(default=(), repr=False)
+    curves: tuple[Series, ...] = field(default=(), repr=False)
     scores: Values = field(default_factory=lambda: np.empty(0))
     failed: int = 0
     provenance: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
                 runs, unfinished = finished[at].get(env, []), lost[at].get(env, [])
                 cells.append(_cell(runs, unfinished, read[at][place], request.last))
                 notices += notices_of(group, env, runs, unfinished, cells[-1]) if place == 0 else []
-            used = Counter(curve.metric for cell in cells for curve in cell.curves)
+            used = Counter(curve.name for cell in cells for curve in cell.curves)
             name = metric or (used.most_common(1)[0][0] if used else "episode return")
             if metric is None and len(used) > 1:
                 notices.append(f"{env}: the return is logged under different names: {', '.join(sorted(used))}")
@@ -207,7 +207,7 @@ def _curves(
     finished: dict[str, list[StoredRun]],
     envs: Sequence[str],
     metrics: Sequence[str | None],
-) -> list[dict[str, RunCurve]]:
+) -> list[dict[str, Series]]:
     """Returns the curves of a group by run, one mapping per metric."""
     runs = [run for env in envs for run in finished.get(env, [])]
     found = []
@@ -226,16 +226,16 @@ def _curves(
     return found
 
 
-def _ordered(curve: RunCurve) -> RunCurve:
+def _ordered(curve: Series) -> Series:
     known = np.isfinite(curve.steps)
     if known.all() and bool((np.diff(curve.steps) >= 0).all()):
         return curve
     order = np.flatnonzero(known)[np.argsort(curve.steps[known], kind="stable")]
-    return RunCurve(curve.metric, curve.steps[order], curve.values[order], curve.times[order])
+    return Series(curve.name, curve.source, curve.steps[order], curve.values[order], curve.elapsed_s()[order])
 
 
 def _cell(
-    runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], curves: dict[str, RunCurve], last: int
+    runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], curves: dict[str, Series], last: int
 ) -> GroupRuns:
     held = [run for run in runs if run.run_id in curves and curves[run.run_id].values.size]
     chosen = tuple(curves[run.run_id] for run in held)
