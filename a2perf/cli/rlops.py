@@ -228,8 +228,7 @@ def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, .
     """
     from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag
-    from a2perf.runs.foreign_logs import find_imports
-    from a2perf.runs.importers import import_run
+    from a2perf.runs.importers import find_imports, import_run
     from a2perf.runs.store import store_folder
 
     for tag in tags:

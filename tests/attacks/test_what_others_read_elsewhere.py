@@ -25,7 +25,7 @@ from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import SubmissionIdentity
 from a2perf.runs import index
 from a2perf.runs.files import FolderFiles
-from a2perf.runs.foreign_logs import find_imports
+from a2perf.runs.importers import find_imports
 from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.series import SeriesReader
 from tests.attacks.test_what_others_read import BAD, NAME, _check, hostile, obeyed

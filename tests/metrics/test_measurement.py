@@ -12,8 +12,7 @@ from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.registry import score
 from a2perf.records import Attempt
 from a2perf.runs.attempts import with_earlier
-from a2perf.runs.task_totals import summed
-from a2perf.runs.tracking_record import EnergyUncertainty, combined_uncertainty, read_tracking
+from a2perf.runs.tracking_record import EnergyUncertainty, combined_uncertainty, read_tracking, summed
 from tests.metrics.made_runs import runs_of
 
 

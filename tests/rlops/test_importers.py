@@ -15,8 +15,7 @@ import a2perf
 from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
-from a2perf.runs.foreign_logs import find_imports, history_series
-from a2perf.runs.importers import import_run
+from a2perf.runs.importers import find_imports, history_series, import_run
 from a2perf.runs.stored_run import StoredRun
 from tests.rlops.made_runs import METRIC, events
 
@@ -79,9 +78,8 @@ def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> No
     logged(folder)
     code = (
         "import os, sys\nfrom pathlib import Path\nimport a2perf.runs.importers as importers\n"
-        "from a2perf.runs.foreign_logs import find_imports\n"
         "importers.record_files = lambda folder, manifest: os.kill(os.getpid(), 9)\n"
-        "importers.import_run(Path(sys.argv[1]), find_imports([Path(sys.argv[2])])[0])\n"
+        "importers.import_run(Path(sys.argv[1]), importers.find_imports([Path(sys.argv[2])])[0])\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "store"), str(folder)], check=False)
     assert done.returncode == -9

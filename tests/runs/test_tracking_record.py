@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from a2perf.runs.task_totals import summed
 from a2perf.runs.tracking_record import (
     ComponentEnergy,
     PhaseCost,
@@ -17,6 +16,7 @@ from a2perf.runs.tracking_record import (
     nothing_tracked,
     read_tracking,
     recorded,
+    summed,
 )
 
 WRITTEN = TrackingReport(
