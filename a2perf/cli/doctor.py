@@ -14,8 +14,8 @@ import click
 
 from a2perf import assets
 from a2perf._version import __version__
-from a2perf.api.host import host_probes
-from a2perf.api.host.finding import Finding
+from a2perf.api import host_probes
+from a2perf.api.host_probes import Finding
 from a2perf.errors import install_hint
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled

@@ -10,7 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from a2perf.api.host import host_probes, isolation_probes
+from a2perf.api import host_probes
 from a2perf.cli.data import data
 from a2perf.cli.doctor import doctor
 from a2perf.cli.envs import envs
@@ -104,11 +104,11 @@ def test_doctor_without_any_program_says_so_and_still_ends_well(monkeypatch):
 
 @pytest.mark.parametrize("clock", [None, "perf_event_open: Permission denied"])
 def test_doctor_says_which_limits_hold_for_a_whole_tree(monkeypatch, tmp_path, clock):
-    monkeypatch.setattr(isolation_probes.task_clock, "why_unavailable", lambda: clock)
+    monkeypatch.setattr(host_probes.task_clock, "why_unavailable", lambda: clock)
     seen = {}
     for groups in ({}, {"memory": tmp_path}):
-        monkeypatch.setattr(isolation_probes.limits, "place", lambda groups=groups: GroupParent(2, groups))
-        seen[len(groups)] = {finding.name: finding for finding in isolation_probes.accounts()}
+        monkeypatch.setattr(host_probes.limits, "place", lambda groups=groups: GroupParent(2, groups))
+        seen[len(groups)] = {finding.name: finding for finding in host_probes.accounts()}
     memory, time = "memory of a whole tree", "processor time of a whole tree"
     assert seen[1][memory].present
     assert "control group" in seen[1][time].detail
