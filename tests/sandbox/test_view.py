@@ -115,7 +115,9 @@ def test_folder_comes_before_what_lies_in_it(tmp_path: Path) -> None:
     assert order.index(str(tmp_path / "a")) < order.index(str(tmp_path / "a" / "b"))
 
 
-def environment_with_path_file(tmp_path: Path) -> tuple[Path, Path, Path]:
+@pytest.fixture
+def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """The Python below the virtual environment of this process, that environment, and the folder of its path file."""
     base, env, extra = tmp_path / "python-3.11", tmp_path / "venv", tmp_path / "checkout"
     for folder in (base / "bin", env / "bin", env / "lib/python3.11/site-packages", extra):
         folder.mkdir(parents=True)
@@ -123,18 +125,17 @@ def environment_with_path_file(tmp_path: Path) -> tuple[Path, Path, Path]:
     (env / "bin" / "python3").symlink_to(base / "bin" / "python3.11")
     (env / "bin" / "python").symlink_to("python3")
     (env / "lib/python3.11/site-packages/checkout.pth").write_text(f"# comment\nimport os\n{extra}\n/missing\n")
+    monkeypatch.setattr(sys, "prefix", str(env))
     return base, env, extra
 
 
-def test_own_virtual_environment_brings_the_python_below_it_and_its_path_files(tmp_path: Path, monkeypatch) -> None:
-    base, env, extra = environment_with_path_file(tmp_path)
-    monkeypatch.setattr(sys, "prefix", str(env))
+def test_own_virtual_environment_brings_the_python_below_it_and_its_path_files(own_environment) -> None:
+    base, env, extra = own_environment
     assert installation(env / "bin" / "python") == [env, base, extra]
 
 
-def test_path_file_of_a_checkout_brings_the_package_alone(tmp_path: Path, monkeypatch) -> None:
-    base, env, checkout = environment_with_path_file(tmp_path)
-    monkeypatch.setattr(sys, "prefix", str(env))
+def test_path_file_of_a_checkout_brings_the_package_alone(own_environment) -> None:
+    base, env, checkout = own_environment
     (checkout / "a2perf").mkdir()
     (checkout / "a2perf" / "__init__.py").touch()
     (checkout / "pyproject.toml").touch()
@@ -142,15 +143,15 @@ def test_path_file_of_a_checkout_brings_the_package_alone(tmp_path: Path, monkey
     assert installation(env / "bin" / "python") == [env, base, checkout / "a2perf"]
 
 
-def test_editable_installation_with_an_import_hook_brings_the_package(tmp_path: Path, monkeypatch) -> None:
-    base, env, extra = environment_with_path_file(tmp_path)
-    monkeypatch.setattr(sys, "prefix", str(env))
+def test_editable_installation_with_an_import_hook_brings_the_package(own_environment) -> None:
+    base, env, extra = own_environment
     (env / "lib/python3.11/site-packages/__editable___a2perf_1_0_0_finder.py").touch()
     assert installation(env / "bin" / "python") == [env, base, extra, Path(a2perf.__file__).parent]
 
 
-def test_path_files_of_another_environment_bring_nothing(tmp_path: Path) -> None:
-    base, env, _ = environment_with_path_file(tmp_path)
+def test_path_files_of_another_environment_bring_nothing(own_environment, monkeypatch) -> None:
+    base, env, _ = own_environment
+    monkeypatch.undo()
     assert installation(env / "bin" / "python") == [env, base]
 
 
