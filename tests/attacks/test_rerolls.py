@@ -15,7 +15,7 @@ import pytest
 from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.runs.bundle import validate
-from a2perf.sandbox import strongest_level, why_unavailable
+from a2perf.sandbox import strongest_level
 from tests.made_submissions import TROT, command, done, gin, policy, write_submission
 
 INFERENCE = policy(
@@ -82,20 +82,15 @@ class Experiment:
     """Two seeds of a submission.
 
     Attributes:
-        folder: of everything.
-        mode: of the run.
-        level: of the sandbox.
+        root: output folder.
         before: a command in front of the launcher's.
     """
 
     folder: Path
     mode: str
     level: str
+    root: Path
     before: tuple[str, ...] = ()
-
-    @property
-    def root(self) -> Path:
-        return self.folder / "root"
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = command(
@@ -122,12 +117,7 @@ def experiment(folder: Path, mode: str, code: str, level: str, before: tuple[str
     sources = {"inference": INFERENCE + code} if mode == "inference" else {"train": code}
     entry = write_submission(folder / "entry", **sources)
     (entry / f"{mode}.gin").write_text(gin(TROT, mode, **SETTINGS))
-    return Experiment(folder, mode, level, before)
-
-
-def need(level: str) -> None:
-    if (reason := why_unavailable(level)) is not None:
-        pytest.skip(reason)
+    return Experiment(folder, mode, level, folder / "root", before)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +158,8 @@ def test_an_evaluator_that_its_participant_ended_is_not_started_again(sent: str,
     noted(f"reroll: end the evaluator with SIG{sent}", "once, then infrastructure", ["process"])
 
 
-def test_an_evaluator_out_of_reach_is_not_ended(tmp_path: Path, noted) -> None:
-    need("bubblewrap")
+def test_an_evaluator_out_of_reach_is_not_ended(tmp_path: Path, available, noted) -> None:
+    available("bubblewrap")
     made = experiment(tmp_path, "inference", KILL_THE_EVALUATOR.replace("SIGNAL", "SIGKILL"), "bubblewrap")
     assert made.run().returncode == 1
     assert [(found["exit_reason"], len(found["attempts"])) for found in made.manifests()] == [("exception", 1)] * 2
@@ -197,19 +187,8 @@ def test_a_disk_that_fills_during_a_run_starts_nothing_again(tmp_path: Path, sma
     kept = tmp_path / "kept"
     # what lies on the small disk is gone with its namespace, so it is copied before
     made.before = (*made.before, "sh", "-c", f'"$@"; status=$?; cp -r {tmp_path}/disk {kept}; exit $status', "sh")
-    entry = made.folder / "entry"
-    given = (
-        "--submission",
-        entry,
-        "--gin_config",
-        entry / "inference.gin",
-        "--seeds",
-        "1",
-        "2",
-        "--sandbox",
-        "process",
-    )
-    ended = done([*made.before, *command(*given, "--root_dir", tmp_path / "disk" / "root")], tmp_path, timeout=400)
+    made.root = tmp_path / "disk" / "root"
+    ended = made.run()
     assert ended.returncode in (1, 3), ended.stderr
     assert "Traceback" not in ended.stderr
     manifests = [json.loads(path.read_text()) for path in sorted(kept.rglob("inference/manifest.json"))]

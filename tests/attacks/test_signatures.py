@@ -207,7 +207,7 @@ def test_a_manifest_that_lost_its_checksum_is_not_valid(signed: Path, tmp_path: 
 
 
 def _cup(tmp_path: Path) -> tuple[Path, list[Path]]:
-    """Three entrants, of which one planted bundles among its artifacts and one broke a manifest of its own."""
+    """Returns the folder of three entrants, and their bundles."""
     runs = tmp_path / "runs"
     real = [finished(runs / name / "t" / "seed_0" / "train", "train") for name in ("eve", "mallory", "zoe")]
     return runs, real
@@ -215,17 +215,14 @@ def _cup(tmp_path: Path) -> tuple[Path, list[Path]]:
 
 def test_what_a_participant_leaves_is_never_taken_for_a_bundle(tmp_path: Path, key: Path, noted) -> None:
     forged = finished(tmp_path / "forged" / "inference", "inference")
-    runs = tmp_path / "runs"
-    real = []
-    for name in ("eve", "mallory", "zoe"):
-        bundle = finished(runs / name / "t" / "seed_0" / "train", "train")
+    runs, real = _cup(tmp_path)
+    for bundle in real:
         for place in ("artifacts/inference", "artifacts/manifests", "logs/train", "artifacts/a/attic/inference"):
             shutil.copytree(forged, bundle / place, symlinks=True)
         (bundle / "artifacts" / "manifest.json").write_text("{}")
         manifest = read_manifest(bundle)  # as if it had been there when the run ended
         record_files(bundle, manifest)
         write_manifest(bundle, manifest)
-        real.append(bundle)
     assert find_bundles(runs) == real
     assert [folder.path for folder in find_runs([runs])] == real
     status, said = run(sign_command, str(runs), "--key", str(key))

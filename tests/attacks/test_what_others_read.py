@@ -60,6 +60,17 @@ def obeyed(text: str) -> list[str]:
     return [sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t"]
 
 
+def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Returns what a command prints, which holds nothing that a terminal obeys."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    said, errors = capsys.readouterr()
+    assert not obeyed(said + errors)
+    assert "Traceback (most recent call last)" not in errors
+    assert ended.value.code in (0, 1, 2)
+    return said
+
+
 COMMANDS = ("score RUNS", "score RUNS --json", "validate RUNS", "validate RUNS --json", "report RUNS -o OUT",
             "report RUNS -o OUT --json", "leaderboard RUNS -o OUT", "leaderboard RUNS -o OUT --json", "status RUNS",
             "rlops-import RUNS --store OUT", "check RUNS", "datasets inspect RUNS")  # fmt: skip
@@ -71,12 +82,7 @@ def test_no_command_prints_or_writes_what_a_participant_smuggled(
 ) -> None:
     out = tmp_path / "out"
     words = [{"RUNS": str(hostile), "OUT": str(out)}.get(word, word) for word in command.split()]
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    said, errors = capsys.readouterr()
-    assert not obeyed(said + errors)
-    assert "Traceback (most recent call last)" not in errors
-    assert ended.value.code in (0, 1, 2)
+    said = printed(words, capsys)
     if "--json" in words and said.strip():
         json.loads(said)
     for path in out.rglob("*"):
