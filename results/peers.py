@@ -33,7 +33,7 @@ from a2perf.records import Manifest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
 from a2perf.runs.event_files import event_files_below, read_event_file
-from a2perf.runs.stored_run import StoredRun
+from a2perf.runs.run_record import StoredRun
 from a2perf.runs.tracking_record import JOULES_PER_KWH, read_tracking
 from a2perf.storage import read_record
 

@@ -16,7 +16,7 @@ from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
-from a2perf.runs.foreign_identity import UNKNOWN_ENVIRONMENT
+from a2perf.runs.foreign_layouts import UNKNOWN_ENVIRONMENT
 from a2perf.runs.seed_groups import seed_key
 
 if TYPE_CHECKING:

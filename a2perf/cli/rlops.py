@@ -17,7 +17,7 @@ from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:
     from a2perf.rlops.store import Store
-    from a2perf.runs.stored_run import StoredRun
+    from a2perf.runs.run_record import StoredRun
 
 _QUESTION = "Are you sure you want to proceed? (y/n)"
 _WHICH_RUNS = several(

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from a2perf.errors import UserError
-from a2perf.runs.run_record import literal
-from a2perf.runs.stored_run import StoredRun
+from a2perf.runs.run_record import StoredRun, literal
 
 FINISHED = ("finished",)
 

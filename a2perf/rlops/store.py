@@ -14,9 +14,8 @@ from pathlib import Path
 from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import TagJournal
-from a2perf.runs.run_record import TAGS_FILE
+from a2perf.runs.run_record import TAGS_FILE, StoredRun
 from a2perf.runs.store import RunStore
-from a2perf.runs.stored_run import StoredRun
 
 _MOST_NAMES = 20
 

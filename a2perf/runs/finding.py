@@ -23,10 +23,9 @@ from a2perf.runs.files import files_of, folders_of
 from a2perf.runs.foreign_layouts import own_logs
 from a2perf.runs.inventory import hash_files, is_archived, is_bundle, read_manifest
 from a2perf.runs.layout import EARLIER_FILES, LOCK, METRICS, MODES, PROGRAM_MODES, SCORES, WRITTEN_ELSEWHERE
-from a2perf.runs.log_files import is_trainer_log
+from a2perf.runs.log_files import is_trainer_log, writer_children
 from a2perf.runs.packed_archive import packed_place, packed_top, unpacked_path
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, RunFolder
-from a2perf.runs.writer_children import writer_children
 from a2perf.storage import MAX_JSON_BYTES, parse_json
 from a2perf.stranger_files import Kind
 

@@ -1,7 +1,7 @@
 """Imports of logs of other tools: each run is copied into a bundle ``R/imported`` of the store.
 
 Supported are TensorBoard folders, CSV files, histories of W&B and logs of Stable-Baselines3. The identity of a run is
-the one that the caller states, otherwise the one that ``foreign_identity`` finds. A run is written to a temporary
+the one that the caller states, otherwise the one that ``foreign_layouts`` finds. A run is written to a temporary
 folder of the store and renamed into its place; importing it again changes nothing.
 """
 
@@ -29,7 +29,7 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf.records import Attempt, Manifest, RunState, SubmissionIdentity
 from a2perf.runs.bundle import record_files, write_manifest
 from a2perf.runs.files import files_of
-from a2perf.runs.foreign_identity import (
+from a2perf.runs.foreign_layouts import (
     CONFIG_KEYS,
     ForeignIdentity,
     folders_above,
@@ -40,12 +40,19 @@ from a2perf.runs.foreign_identity import (
 )
 from a2perf.runs.inventory import read_manifest
 from a2perf.runs.layout import ARTIFACTS, MANIFEST
-from a2perf.runs.log_files import WANDB_HINT, WANDB_SUFFIX, LogKind, find_logs, is_trainer_log, log_kind
+from a2perf.runs.log_files import (
+    WANDB_HINT,
+    WANDB_SUFFIX,
+    LogKind,
+    find_logs,
+    is_trainer_log,
+    log_kind,
+    writer_children,
+)
 from a2perf.runs.process_identity import left_behind, mark
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
 from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
 from a2perf.runs.tables import MAX_BYTES, CsvTable, plain_cell, read_table
-from a2perf.runs.writer_children import writer_children
 from a2perf.storage import MAX_VALUES, read_json, values_of_json, write_record
 from a2perf.stranger_files import Bounds, folders
 

@@ -28,9 +28,8 @@ from a2perf.runs.log_files import MAX_FILES, log_kind
 from a2perf.runs.packed_archive import is_packed, packed_place
 from a2perf.runs.packed_format import SUFFIX
 from a2perf.runs.process_identity import ProcessIdentity
-from a2perf.runs.run_record import MODES, RUN_FILE, ExperimentRun
+from a2perf.runs.run_record import MODES, RUN_FILE, ExperimentRun, StoredRun
 from a2perf.runs.seed_groups import ranked_task
-from a2perf.runs.stored_run import StoredRun
 from a2perf.storage import MAX_RECORD_BYTES, parse_record
 
 INDEX_FILE = "index.sqlite3"

@@ -21,16 +21,10 @@ T = TypeVar("T")
 class SeedKey(NamedTuple):
     """The values that seeds of one another share; sorting keys gives the order of reports.
 
+    ``RunIdentity`` describes the other fields.
+
     Attributes:
-        domain: the domain, ``""`` when unknown.
-        task: the task, ``""`` when unknown or when there are several.
-        algorithm: name of the submission or algorithm.
-        version: hash of the submission's files, ``""`` when unknown.
-        fingerprint: hash of the environment's behaviour, ``""`` when unknown.
-        mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
         layout: layout on disk; numbers of different recorders are not pooled.
-        env_kwargs: arguments of the environment, as ``env_arguments`` writes them; ``""`` when unknown or none.
-        view: the form in which the participant saw the task; ``""`` for the default of its domain.
         alone: path of a run with an unreadable manifest or an unknown environment, which forms a separate group;
             otherwise ``""``.
     """

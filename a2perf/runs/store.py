@@ -22,9 +22,9 @@ from a2perf.runs.files import files_of
 from a2perf.runs.index import ROLLOUT_MODES, Index
 from a2perf.runs.log_files import LogKind, find_logs, given_logs
 from a2perf.runs.packed_archive import packed_place, packed_top
+from a2perf.runs.run_record import StoredRun
 from a2perf.runs.series import EVALUATED_RETURN, RETURN_TAGS, Series, SeriesReader
 from a2perf.runs.series_cache import SeriesCache
-from a2perf.runs.stored_run import StoredRun
 from a2perf.system import usable_processors
 from a2perf.worker_pool import worker_pool
 

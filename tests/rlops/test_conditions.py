@@ -13,8 +13,7 @@ import pytest
 
 from a2perf.rlops.store import Store
 from a2perf.runs.conditions import differences, packages_of
-from a2perf.runs.run_record import ExperimentRun
-from a2perf.runs.stored_run import StoredRun
+from a2perf.runs.run_record import ExperimentRun, StoredRun
 from tests.made_submissions import a2perf
 from tests.rlops.made_runs import METRIC, write_run
 

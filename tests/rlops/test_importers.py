@@ -16,7 +16,7 @@ from a2perf.errors import UserError
 from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
 from a2perf.runs.importers import find_imports, history_series, import_run
-from a2perf.runs.stored_run import StoredRun
+from a2perf.runs.run_record import StoredRun
 from tests.rlops.made_runs import METRIC, events
 
 ROWS = [

@@ -19,10 +19,10 @@ from a2perf.rlops.store import Store
 from a2perf.rlops.tags import parse_date
 from a2perf.runs.bundle import open_bundle
 from a2perf.runs.index import INDEX_FILE
+from a2perf.runs.run_record import StoredRun
 from a2perf.runs.series import Series
 from a2perf.runs.series_cache import SeriesCache
 from a2perf.runs.store import store_folder
-from a2perf.runs.stored_run import StoredRun
 from a2perf.storage import read_record, write_record
 from tests.rlops import made_runs
 from tests.rlops.made_runs import METRIC, events, write_run

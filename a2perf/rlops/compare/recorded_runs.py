@@ -13,8 +13,7 @@ from a2perf.plain_text import plain_text
 from a2perf.rlops.tags import TagJournal
 from a2perf.runs.index import read_run_folder
 from a2perf.runs.run import BUNDLE, Run
-from a2perf.runs.run_record import TAGS_FILE
-from a2perf.runs.stored_run import StoredRun
+from a2perf.runs.run_record import TAGS_FILE, StoredRun
 
 _STORE_DEPTH = 8
 """A run lies at most so many folders below the journal of its store."""
