@@ -223,8 +223,7 @@ def _run(
     launcher: LocalLauncher, folder: Path, root: Path, *, task: TaskInfo, seed: int, participant_args: str,
     gin_config: str, bindings: Sequence[str], force: bool, progress: bool | None, options: RunOptions,
 ) -> Result:  # fmt: skip
-    from a2perf.api.evaluation_process import run_to_bundle
-    from a2perf.api.progress import progress_for
+    from a2perf.api.evaluation_process import progress_for, run_to_bundle
     from a2perf.api.results import read_run
 
     single = SingleRun(
