@@ -99,13 +99,12 @@ def read_details(run: Run) -> RunDetails:
     for name in reader.below(layout.TASKS, (layout.OUTCOME_FILE,)):
         task = plain_text(name.removeprefix(f"{layout.TASKS}/").rpartition("/")[0])
         try:
-            failure = _failure_of(reader, name)
+            failure = reader.json_object(name).get("failure")
+            if failure is not None:
+                failures[task] = msgspec.convert(failure, Failure)
         except (OSError, ValueError, UserError) as error:
             words = error.message if isinstance(error, UserError) else str(error)
             conditions.append(f"{layout.TASKS}/{task}/{layout.OUTCOME_FILE} could not be read: {words}")
-            continue
-        if failure is not None:
-            failures[task] = failure
     return RunDetails(
         trace=trace if trace is not None and trace.rows else None,
         train=_train(reader),
@@ -115,11 +114,6 @@ def read_details(run: Run) -> RunDetails:
         log_tail=_log_tail(reader),
         conditions=tuple(conditions),
     )
-
-
-def _failure_of(reader: BundleReader, name: str) -> Failure | None:
-    failure = reader.json_object(name).get("failure")
-    return None if failure is None else msgspec.convert(failure, Failure)
 
 
 def _train(reader: BundleReader) -> TrainResults | None:

@@ -124,7 +124,13 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
     private = read_private_key(key_file)
     if packed_place(bundle) is not None:
         raise UserError(f"{bundle} is packed, and packed files are never changed", hint="sign the run, then pack it")
-    manifest = _unchanged_manifest(bundle)
+    manifest = read_manifest(bundle)
+    if manifest.state not in (RunState.FINISHED, RunState.FAILED):
+        raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
+    if problems := integrity(bundle, manifest):
+        raise UserError(
+            f"{bundle} is not what was recorded: {problems[0]}", hint=command_line("a2perf", "validate", bundle)
+        )
     statement = Statement(
         manifest_sha256=manifest_sha256(bundle),
         submission_sha256=manifest.submission.sha256,
@@ -137,22 +143,6 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
     )
     write_record(bundle / SIGNATURE, signature)
     return signature
-
-
-def _unchanged_manifest(bundle: Path) -> Manifest:
-    """Returns the manifest of a bundle that may be signed.
-
-    Raises:
-        UserError: the bundle is not finished, or was changed after the run.
-    """
-    manifest = read_manifest(bundle)
-    if manifest.state not in (RunState.FINISHED, RunState.FAILED):
-        raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
-    if problems := integrity(bundle, manifest):
-        raise UserError(
-            f"{bundle} is not what was recorded: {problems[0]}", hint=command_line("a2perf", "validate", bundle)
-        )
-    return manifest
 
 
 def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> SignatureVerdict:
