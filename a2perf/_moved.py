@@ -25,11 +25,10 @@ MOVED = {
     "a2perf.integrations": "a2perf_trackers",
     "a2perf.learning": "a2perf_baselines.learning",
     "a2perf.domains.candidates": "a2perf_baselines.candidates",
-    "a2perf.domains.quadruped_locomotion.residual_control": "a2perf_baselines.quadruped_locomotion.residual_control",
     "a2perf.submission.participant.adapters.tf_agents_candidates": "a2perf_baselines.tf_agents_candidates",
 }
 """The new name of each module; the first part names the distribution ``packages/NAME``."""
-OF_DOMAINS = ("agents", "batch", "candidates", "pairs")
+OF_DOMAINS = ("agents", "batch", "candidates", "pairs", "residual_control")
 """Last words of modules of domains, ``a2perf.domains.DOMAIN.NAME``, that are in ``a2perf_baselines.DOMAIN``."""
 
 

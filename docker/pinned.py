@@ -1,12 +1,13 @@
 """Prints the part of requirements.lock that the core and the named extras need, with its hashes.
 
 The lock also serves development, and an image should contain neither test tools nor the libraries of other domains. The
-dependencies are read from the ``# via`` lines of the lock; versions are not resolved again. Standard library only,
-because it runs before any package is installed.
+dependencies are read from the ``# via`` lines of the lock; versions are not resolved again. Standard library and
+pip only, because it runs before any package is installed.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import tomllib
@@ -16,7 +17,6 @@ from pathlib import Path
 # Builds a2perf; Debian's version is too old.
 ALWAYS = ("setuptools",)
 _ENTRY = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==")
-_MARKER = re.compile(r";\s*python_version\s*(<|>=)\s*['\"](\d+)\.(\d+)['\"]\s*$")
 _VIA = re.compile(r"^\s+#\s+(?:via\s+)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
@@ -29,12 +29,9 @@ def normalised(requirement: str) -> str:
 
 
 def applies(requirement: str) -> bool:
-    """Whether a requirement is for the Python that runs this; other markers than its version always apply."""
-    found = _MARKER.search(requirement)
-    if found is None:
-        return True
-    here, bound = sys.version_info[:2], (int(found[2]), int(found[3]))
-    return here < bound if found[1] == "<" else here >= bound
+    """Whether a requirement is for the Python, system and processor that run this."""
+    marker = requirement.partition(";")[2].strip()
+    return not marker or bool(importlib.import_module("pip._vendor.packaging.markers").Marker(marker).evaluate())
 
 
 def entries(lock: str) -> dict[str, str]:
