@@ -2,8 +2,8 @@
 
 ``upstream`` reproduces the published numbers of the upstream platform: values in reward units, pooled over runs.
 ``corrected`` filters with second-order sections, divides differences by the difference of steps,
-takes each run's value first and then the mean over runs with a bootstrap interval. The formulas descend from Chan et
-al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020).
+takes each run's value first and then the mean over runs with a bootstrap interval, and can normalise. The formulas
+descend from Chan et al., "Measuring the Reliability of Reinforcement Learning Algorithms" (ICLR 2020).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from a2perf.constants import ReliabilityMetrics
 from a2perf.metrics import reliability_corrected, reliability_upstream
 from a2perf.metrics.curves import clean_all
 from a2perf.metrics.definition import Metric, metric
+from a2perf.metrics.reliability_corrected import Normalise
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import PROFILES, Direction, MetricResult, Profile
 
@@ -29,11 +30,14 @@ def metric_name(name: object) -> str:
     return ReliabilityMetrics[text].value if text in ReliabilityMetrics.__members__ else text
 
 
-def training(curves: Sequence[tuple[Any, Any]], profile: Profile) -> dict[str, MetricResult]:
+def training(
+    curves: Sequence[tuple[Any, Any]], profile: Profile, normalise: Normalise | None = None
+) -> dict[str, MetricResult]:
     """Scores the training curves of several runs of one algorithm on one task by every metric of the profile.
 
     Args:
         curves: ``(steps, values)`` of each run, arrays of equal length; steps of different runs may differ.
+        normalise: for the ``corrected`` profile.
 
     Returns:
         If the data does not suffice, ``value`` is ``None`` and ``condition`` is the reason; ``notes`` mention points
@@ -43,15 +47,22 @@ def training(curves: Sequence[tuple[Any, Any]], profile: Profile) -> dict[str, M
         UserError: a curve with steps and values of different lengths.
     """
     cleaned, notes = clean_all(curves)
-    formulas = reliability_upstream if profile == "upstream" else reliability_corrected
-    return _completed(formulas.training(cleaned, TRAINING_NAMES[profile]), profile, len(cleaned), notes)
+    wanted = TRAINING_NAMES[profile]
+    if profile == "upstream":
+        found = reliability_upstream.training(cleaned, wanted)
+    else:
+        found = reliability_corrected.training(cleaned, wanted, normalise)
+    return _completed(found, profile, len(cleaned), notes, normalise)
 
 
-def rollouts(returns: Sequence[Any], profile: Profile) -> dict[str, MetricResult]:
+def rollouts(
+    returns: Sequence[Any], profile: Profile, normalise: tuple[float, float] | None = None
+) -> dict[str, MetricResult]:
     """Scores the rollouts of several runs of one algorithm on one task.
 
     Args:
         profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
+        normalise: reference scores that become 0 and 1, for the ``corrected`` profile.
     """
     notes, runs = [], []
     for number, values in enumerate(returns):
@@ -62,16 +73,20 @@ def rollouts(returns: Sequence[Any], profile: Profile) -> dict[str, MetricResult
             runs.append(finite)
         else:
             notes.append(f"run {number} has no finite return and is left out")
-    formulas = reliability_upstream if profile == "upstream" else reliability_corrected
-    return _completed(formulas.rollouts(runs, ROLLOUT_NAMES), profile, len(runs), notes)
+    if profile == "upstream":
+        found = reliability_upstream.rollouts(runs, ROLLOUT_NAMES)
+    else:
+        found = reliability_corrected.rollouts(runs, ROLLOUT_NAMES, normalise)
+    return _completed(found, profile, len(runs), notes, normalise)
 
 
 def _completed(
-    found: Mapping[str, MetricResult], profile: Profile, runs: int, notes: Sequence[str]
+    found: Mapping[str, MetricResult], profile: Profile, runs: int, notes: Sequence[str], normalise: object
 ) -> dict[str, MetricResult]:
     for name, result in found.items():
         unit = METRICS[name].unit
-        result.unit = unit if profile == "corrected" or unit != "per step" else ""
+        unit = unit if profile == "corrected" or unit != "per step" else ""
+        result.unit = f"normalised {unit}".rstrip() if normalise is not None else unit
         result.n = runs
         result.notes = [*result.notes, *notes]
     return dict(found)

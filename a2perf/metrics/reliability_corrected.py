@@ -2,52 +2,65 @@
 
 Differences are divided by the difference of steps; the low-pass filter uses second-order sections and is skipped
 for curves that are too short; windows trail their evaluation point and must be full, as in Chan et al. (ICLR 2020) and
-the accompanying library.
+the accompanying library. Its normalisation by curve range is available.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.metrics import lowpass
-from a2perf.metrics.bootstrap import percentile_interval, resample
+from a2perf.metrics.bootstrap import mean_interval, percentile_interval, resample
 from a2perf.metrics.curves import Curve, aligned
-from a2perf.metrics.definition import mean_over_runs
 from a2perf.metrics.reliability_upstream import ALPHA, MIN_RUNS, rollout_formula, small_tail
 from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, mad, stacked_windows
 from a2perf.metrics.values import MetricResult, not_enough
 
+Normalise = Literal["curve_range"] | tuple[float, float]
+"""``"curve_range"``: divided by the 95th percentile less the start value, of each run, or their median for dispersion
+across runs. ``(low, high)``: reference scores that become 0 and 1."""
 MAX_POINTS = 101
 """Most steps at which runs are compared."""
 REPETITIONS = 1000
 """Bootstrap resamples of a statistic across runs."""
+SPREAD = "standard deviation over runs, ddof 1"
 _SORTING = (iqr, mad)
 _CHUNK = 32  # resamples at once, few enough for the processor's cache
 
 
-def training(curves: Sequence[Curve], wanted: Sequence[str]) -> dict[str, MetricResult]:
-    """Computes the wanted training metrics of cleaned curves, in reward units."""
-    results = _across(curves, [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))])
-    return results | {name: _within(curves, name) for name in wanted if name not in results}
+def training(
+    curves: Sequence[Curve], wanted: Sequence[str], normalise: Normalise | None = None
+) -> dict[str, MetricResult]:
+    """Computes the wanted training metrics of cleaned curves, in reward units unless they are normalised."""
+    across = [name for name in wanted if name.endswith(("AcrossRuns", "OnAcross"))]
+    results = _across(curves, across, normalise) if across else {}
+    for name in wanted:
+        if name not in results:
+            results[name] = _within(curves, name, normalise)
+    return results
 
 
-def rollouts(runs: Sequence[Values], wanted: Sequence[str]) -> dict[str, MetricResult]:
-    """Computes the wanted rollout metrics, run by run."""
+def rollouts(
+    runs: Sequence[Values], wanted: Sequence[str], normalise: tuple[float, float] | None = None
+) -> dict[str, MetricResult]:
+    """Computes the wanted rollout metrics, run by run; reference scores become 0 and 1."""
+    low, high = normalise or (0.0, 1.0)
     results = {}
     for name in wanted:
         formula, needed = rollout_formula(name)
+        shift = low if "CVaR" in name else 0.0
         long = [values for values in runs if values.size >= needed]
         if not long:
             results[name] = MetricResult(
                 condition=not_enough(max((v.size for v in runs), default=0), needed, "rollouts")
             )
             continue
-        result = aggregated(np.array([float(formula(v)) for v in long]))
+        result = aggregated(np.array([(float(formula(v)) - shift) / (high - low) for v in long]))
         if len(long) < len(runs):
             result.notes.append(f"{len(runs) - len(long)} run(s) have fewer than {needed} rollouts and are left out")
         if "CVaR" in name:
@@ -58,8 +71,11 @@ def rollouts(runs: Sequence[Values], wanted: Sequence[str]) -> dict[str, MetricR
 
 def aggregated(per_run: Values) -> MetricResult:
     """Returns mean, spread and interval of one value per run."""
-    result = mean_over_runs(per_run, "corrected")
-    if per_run.size == 1:
+    result = MetricResult(value=float(per_run.mean()), per_run=[float(value) for value in per_run], spread_kind=SPREAD)
+    if per_run.size > 1:
+        result.spread = float(per_run.std(ddof=1))
+        result.interval = mean_interval(per_run)
+    else:
         result.notes.append("1 run: no spread, no interval")
     return result
 
@@ -97,24 +113,37 @@ def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None =
     return found
 
 
-def _within(curves: Sequence[Curve], name: str) -> MetricResult:
-    if not curves:
-        return MetricResult(condition=not_enough(0, 1))
-    formula, needed = _per_run_formula(name)
-    values = [formula(curve) if curve.steps.size >= needed else None for curve in curves]
-    found = [value for value in values if value is not None]
+def _within(curves: Sequence[Curve], name: str, normalise: Normalise | None) -> MetricResult:
+    formula, needed, is_level = _per_run_formula(name)
+    low, scale = 0.0, 1.0
+    if isinstance(normalise, tuple):
+        low, scale = normalise[0] if is_level else 0.0, normalise[1] - normalise[0]
+    found, missing, flat = [], 0, 0
+    for curve in curves:
+        curve_range = _curve_range(curve)
+        value = formula(curve) if curve.steps.size >= needed else None
+        if value is None:
+            missing += 1
+        elif normalise == "curve_range" and not curve_range > 0:
+            flat += 1
+        else:
+            found.append((value - low) / (curve_range if normalise == "curve_range" else scale))
     if not found:
-        points = max(curve.steps.size for curve in curves)
-        why = not_enough(points, needed, "points") if points < needed else "not enough data (no window is full)"
+        points = max((curve.steps.size for curve in curves), default=0)
+        why = "not enough data (no curve rises: its range is not positive)" if flat else not_enough(0, 1)
+        if missing:
+            why = not_enough(points, needed, "points") if points < needed else "not enough data (no window is full)"
         return MetricResult(condition=why)
     result = aggregated(np.array(found))
-    if len(found) < len(values):
-        result.notes.append(f"{len(values) - len(found)} run(s) are too short and left out")
+    if missing:
+        result.notes.append(f"{missing} run(s) are too short and left out")
+    if flat:
+        result.notes.append(f"{flat} run(s) with a curve that does not rise have no curve range and are left out")
     return result
 
 
-def _per_run_formula(name: str) -> tuple[Callable[[Curve], float | None], int]:
-    """Returns the formula of one run and the points that it needs."""
+def _per_run_formula(name: str) -> tuple[Callable[[Curve], float | None], int, bool]:
+    """Returns the formula of one run, the points it needs, and whether it is a level (not a difference of levels)."""
     if name.endswith("WithinRuns"):
         statistic = DISPERSIONS[name.removesuffix("WithinRuns")]
 
@@ -122,27 +151,45 @@ def _per_run_formula(name: str) -> tuple[Callable[[Curve], float | None], int]:
             found = windowed(curve, statistic)
             return float(found.mean()) if found.size else None
 
-        return dispersion, 3
-    formulas: dict[str, tuple[Callable[[Curve], float | None], int]] = {
-        "LowerCVaROnDiffs": (lambda c: -float(cvar(slopes(c), ALPHA, "lower")), 2),
-        "UpperCVaROnDiffs": (lambda c: float(cvar(slopes(c), ALPHA, "upper")), 2),
-        "LowerCVaROnDrawdown": (lambda c: float(cvar(drawdown(c.values), ALPHA, "upper")), 2),
-        "MaxDrawdown": (lambda c: float(drawdown(c.values).max()), 2),
-        "MedianPerfDuringTraining": (lambda c: float(np.median(c.values)), 1),
+        return dispersion, 3, False
+    formulas: dict[str, tuple[Callable[[Curve], float | None], int, bool]] = {
+        "LowerCVaROnDiffs": (lambda c: -float(cvar(slopes(c), ALPHA, "lower")), 2, False),
+        "UpperCVaROnDiffs": (lambda c: float(cvar(slopes(c), ALPHA, "upper")), 2, False),
+        "LowerCVaROnDrawdown": (lambda c: float(cvar(drawdown(c.values), ALPHA, "upper")), 2, False),
+        "MaxDrawdown": (lambda c: float(drawdown(c.values).max()), 2, False),
+        "MedianPerfDuringTraining": (lambda c: float(np.median(c.values)), 1, True),
     }
     return formulas[name]
+
+
+def _curve_range(curve: Curve) -> float:
+    """95th percentile less the start value."""
+    return float(np.percentile(curve.values, 95.0) - curve.values[0])
 
 
 # --- across runs ------------------------------------------------------------------------------------------------------
 
 
-def _across(curves: Sequence[Curve], names: Sequence[str]) -> dict[str, MetricResult]:
+def _across(curves: Sequence[Curve], names: Sequence[str], normalise: Normalise | None) -> dict[str, MetricResult]:
     if len(curves) < MIN_RUNS:
         return {name: MetricResult(condition=not_enough(len(curves), MIN_RUNS)) for name in names}
+    scale, low = 1.0, 0.0
+    own_scale: Any = 1.0
+    if isinstance(normalise, tuple):
+        low, scale = normalise[0], normalise[1] - normalise[0]
+        own_scale = scale
+    elif normalise == "curve_range":
+        # Levels are measured against each run's own range, differences between runs against the median one.
+        own_scale = np.array([_curve_range(curve) for curve in curves])
+        scale = float(np.median(own_scale))
+        if not own_scale.min() > 0:
+            why = "not enough data (a curve does not rise: its range is not positive)"
+            return {name: MetricResult(condition=why) for name in names}
     matrix, notes = _at_evaluation_points(curves)
     if matrix.shape[1] == 0:
         return {name: MetricResult(condition="not enough data (the runs share no step)") for name in names}
-    final = np.array([curve.values[-1] for curve in curves])
+    matrix = (matrix - low) / scale
+    final = (np.array([curve.values[-1] for curve in curves]) - low) / own_scale
     results = {}
     for name in names:
         of_levels = name.endswith("OnAcross")

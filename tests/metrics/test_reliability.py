@@ -107,6 +107,34 @@ def test_corrected_parts_repeat_the_library_both_descend_from(case: str) -> None
         np.testing.assert_allclose(drawdown(curve.values), drop, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("case", ["tiny3x5", "uneven4x20"])
+def test_normalisation_repeats_the_library_both_descend_from(case: str) -> None:
+    recorded = _golden()[case]
+    google, window = recorded["google"], recorded["google_window"]
+    by_range = training(recorded["curves"], "corrected", "curve_range")
+    for name, key, sign in (
+        ("LowerCVaROnDiffs", "LowerCVaROnDiffs|alpha=0.05|baseline=curve_range", -1),
+        ("LowerCVaROnDrawdown", "UpperCVaROnDrawdown|alpha=0.05|baseline=curve_range", 1),
+    ):
+        np.testing.assert_allclose(by_range[name].per_run, sign * np.array(google[key]), rtol=1e-9, atol=1e-12)
+    for kind in ("Iqr", "Mad", "Stddev"):
+        rows = google[f"{kind}WithinRuns|window={window}|baseline=curve_range"]
+        for (steps, values), row in zip(recorded["curves"], rows, strict=True):
+            found = windowed(clean(steps, values), STATISTICS[kind], window)
+            np.testing.assert_allclose(found / (np.percentile(values, 95.0) - values[0]), row, rtol=1e-9)
+        across = np.mean(google[f"{kind}AcrossRuns|baseline=curve_range"])
+        assert by_range[f"{kind}AcrossRuns"].value == pytest.approx(across, rel=1e-9)
+    assert by_range["LowerCVarOnAcross"].value == pytest.approx(
+        google["LowerCVaROnAcross|alpha=0.05|baseline=curve_range"][-1], rel=1e-9
+    )
+    by_scores = training(recorded["curves"], "corrected", (0.0, 10.0))
+    np.testing.assert_allclose(
+        by_scores["MedianPerfDuringTraining"].per_run,
+        np.ravel(google["MedianPerfDuringTraining|baseline=(0,10)"]),
+        rtol=1e-9,
+    )
+
+
 # --- plain re-implementations -----------------------------------------------------------------------------------------
 
 
@@ -347,6 +375,15 @@ def test_every_member_of_the_enum_has_a_score_and_its_alias_the_same_name() -> N
     assert reliability.metric_name(ReliabilityMetrics.IqrAcrossRuns) == "IqrAcrossRuns"
 
 
+def test_catalogue_says_what_each_metric_is() -> None:
+    for name, metric in reliability.METRICS.items():
+        assert metric.name == name
+        assert metric.formula
+        assert metric.source
+        assert metric.needs
+        assert metric.category == "reliability"
+
+
 @pytest.mark.parametrize("statistic", [iqr, mad, std])
 @pytest.mark.parametrize("shape", [(3, 1), (5, 101), (12, 40)])
 def test_resampled_dispersions_are_the_same_bits_however_they_lie_in_memory(statistic: Any, shape: Any) -> None:
@@ -365,3 +402,9 @@ def test_resampled_dispersions_are_the_same_bits_however_they_lie_in_memory(stat
 def test_curves_that_cannot_be_are_refused() -> None:
     with pytest.raises(UserError, match="3 steps and 2 values"):
         training([([1, 2, 3], [1.0, 2.0])], "upstream")
+
+
+def test_same_curves_same_bits() -> None:
+    curves = _random_curves(8, runs=8)
+    first = training(curves, "corrected")["IqrAcrossRuns"].interval
+    assert training(curves, "corrected")["IqrAcrossRuns"].interval == first

@@ -141,9 +141,22 @@ class DistributedVocabulary:
     def __len__(self) -> int:
         return len(self._words)
 
+    def get_global_vocabulary(self) -> dict[str, int]:
+        """Returns a copy of the table."""
+        return dict(self._words)
+
+    get_vocabulary = get_global_vocabulary
+
+    @property
+    def local_vocab(self) -> dict[str, int]:
+        """A copy of the table."""
+        return self.get_global_vocabulary()
+
+    global_vocab = local_vocab
+
     def save(self) -> dict[str, int]:
         """Returns a copy of the table, for ``restore``."""
-        return dict(self._words)
+        return self.get_global_vocabulary()
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Takes over the numbers of a saved table; words that are missing in it stay.
@@ -208,6 +221,18 @@ class LockedMultiprocessingVocabulary(DistributedVocabulary):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_manager": None}
+
+
+class Vocabulary(DistributedVocabulary):
+    """A user's view of a shared table.
+
+    Args:
+        global_node: the shared table.
+        max_vocabulary_size: at most so many words.
+    """
+
+    def __init__(self, global_node: DistributedVocabulary, max_vocabulary_size: int = MAX_VOCABULARY_SIZE) -> None:
+        super().__init__(global_node.lock, global_node._words, max_vocabulary_size)
 
 
 VOCABULARIES: dict[str, type[DistributedVocabulary]] = {

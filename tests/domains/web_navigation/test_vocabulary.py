@@ -93,6 +93,14 @@ def test_threads_that_share_a_table_agree():
     assert sorted(words.save().values()) == list(range(start + 550))
 
 
+def test_a_view_of_a_shared_table_sees_what_others_add():
+    shared = v.LockedThreadedVocabulary()
+    one, other = v.Vocabulary(shared), v.Vocabulary(shared)
+    one.add_to_vocabulary(["alpha"])
+    assert other["alpha"] == shared["alpha"]
+    assert other.local_vocab == other.global_vocab == shared.get_vocabulary() == shared.get_global_vocabulary()
+
+
 def _add_alpha(words):
     words.add_to_vocabulary(["alpha"])
 
