@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from packages.agents.examples.scripted_model import Script, ScriptRule, running_server
-from tests.attacks.test_rerolls import experiment, need
+from tests.attacks.test_rerolls import experiment
 
 PROVOKE_THE_MODEL_SERVER = """
 def spoil(policy):
@@ -17,10 +19,10 @@ def spoil(policy):
 """
 
 
+@pytest.mark.group("bwrap")
 def test_a_participant_that_provokes_an_error_of_the_model_server_is_not_started_again(
     tmp_path: Path, record_property
 ) -> None:
-    need("bubblewrap")
     made = experiment(tmp_path, "inference", PROVOKE_THE_MODEL_SERVER, "bubblewrap")
     with running_server(Script(rules=[ScriptRule(broken="not_json")])) as server:
         (tmp_path / "model.toml").write_text(f'endpoint = "{server.endpoint}"\nmodels = ["scripted"]\n')
