@@ -16,7 +16,6 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 LINUX = os.path.exists("/proc/self/stat")
 """Whether the host has ``/proc``, ``prctl`` and the other services of Linux."""
 
-
 MESSAGES = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
 """The kind of a pair of sockets that keeps the ends of messages."""
 

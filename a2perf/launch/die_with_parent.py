@@ -2,7 +2,7 @@
 
 CPUS is a list such as ``0,3`` to which the command is bound, or ``all``.
 
-On Linux the kernel sends SIGTERM to the command when the launcher's thread that started it dies for whatever reason
+On Linux the kernel sends SIGTERM to the command when the launcher's thread that started it dies for any reason
 (``PR_SET_PDEATHSIG``); the setting survives ``exec``. This is a script and not a ``preexec_fn``, because a launcher has
 threads, and Python code between ``fork`` and ``exec`` of a process with threads can hang. Standard library only.
 """

@@ -9,7 +9,6 @@ and its runs with it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import gc
 import json
@@ -25,6 +24,7 @@ from typing import Any
 
 from a2perf.launch import die_with_parent
 from a2perf.launch.run_spec import EVALUATOR
+from a2perf.system import end_with_parent
 
 _MOST_BYTES = 200_000
 """Size of the largest request: command line and environment of a run."""
@@ -126,7 +126,7 @@ def _run(request: Mapping[str, Any], descriptors: Sequence[int], server: int) ->
     status = 1
     try:
         os.setsid()
-        ctypes.CDLL(None).prctl(die_with_parent.PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        end_with_parent()
         if os.getppid() != server:
             return
         numbers = request["descriptors"]

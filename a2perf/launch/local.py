@@ -293,7 +293,7 @@ class LocalJob:
 def _wait_for_end(jobs: Sequence[LocalJob], timeout_s: float) -> bool:
     if not LINUX:
         return wait_for_end([job.pid for job in jobs], timeout_s)
-    poll = select.poll()
+    poll = select.poll()  # not wait_for_end: forked runs are not children, so their ids may be reused
     for job in jobs:
         poll.register(job.descriptor, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.constants import BenchmarkDomain
-from a2perf.runs.bundle_reading import BundleReader, read_emissions
+from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.files import BundleFiles, folders_of
 from a2perf.runs.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
 from a2perf.runs.log_files import (

@@ -107,4 +107,12 @@ def _is_ours(command: click.Command) -> bool:
 
 
 def _options(command: click.Command) -> list[click.Option]:
-    return [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    """Returns the options of a command that --help shows; those of distributions do not count."""
+    from a2perf.submission.run_options import service_options
+
+    of_services = {one.name for one in service_options()}
+    return [
+        one
+        for one in command.params
+        if isinstance(one, click.Option) and not one.hidden and one.name not in of_services
+    ]

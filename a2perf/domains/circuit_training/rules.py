@@ -36,7 +36,7 @@ class PlacementRules:
         self.fixed_macros_stay = not compat
 
     def netlist_index_bound(self, netlist_index: int) -> int:
-        """Largest ``netlist_index`` of the observation space; 0 with ``compat``, whatever the index is."""
+        """Largest ``netlist_index`` of the observation space; 0 with ``compat``, for every index."""
         return 0 if self._compat else max(1, netlist_index)  # Gymnasium warns of an empty range
 
     def vertical_allocation(self, horizontal: float, vertical: float) -> float:
