@@ -16,7 +16,7 @@ from pathlib import Path
 
 from a2perf import assets
 from a2perf.domains.availability import missing_modules
-from a2perf.domains.host_support import EVERY, Support, wheels_on_linux
+from a2perf.domains.host_support import EVERY, Support, with_wheels
 from a2perf.domains.registry import Domain, domains
 from a2perf.errors import AssetUnavailable, install_hint
 from a2perf.sandbox import get_sandbox, hint_of, limits, seccomp, strongest_level, task_clock, why_unavailable
@@ -26,7 +26,6 @@ from a2perf.system import LINUX
 
 _PROBE_TIMEOUT_S = 10.0
 _ENGINE_TIMEOUT_S = 2
-_LINUX_ONLY = "the participant process needs Linux"
 _ISOLATION = "isolation"
 _LANDLOCK_CREATE_RULESET = 444
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -90,9 +89,8 @@ def output_of(command: list[str]) -> str | None:
 def support_matrix() -> tuple[Support, ...]:
     """Returns the rows of the evaluator and of every domain."""
     return (
-        *wheels_on_linux("evaluator"),
-        Support("Darwin", "any", EVERY, "evaluator", "not", f"{_LINUX_ONLY}; reports work"),
-        Support("Windows", "any", EVERY, "evaluator", "not", f"{_LINUX_ONLY}: use WSL"),
+        *with_wheels("evaluator"),
+        Support("Windows", "any", EVERY, "evaluator", "not", "the participant process needs Linux or macOS: use WSL"),
         *(row for domain in domains().values() for row in domain.support),
     )
 

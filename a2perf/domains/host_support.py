@@ -46,10 +46,11 @@ def tested_here(part: str) -> Support:
     return Support("Linux", "x86_64", TESTED, part, "tested", "the suite runs here")
 
 
-def wheels_on_linux(part: str) -> tuple[Support, ...]:
-    """Returns the rows of a part if all its packages have wheels for Linux."""
+def with_wheels(part: str) -> tuple[Support, ...]:
+    """Returns the rows of a part if all its packages have wheels for Linux and macOS."""
     return (
         tested_here(part),
         Support("Linux", "x86_64", NEWER, part, "expected", WHEELS),
         Support("Linux", "aarch64", EVERY, part, "expected", WHEELS),
+        Support("Darwin", "any", EVERY, part, "expected", f"{WHEELS}; tested by simulation"),
     )

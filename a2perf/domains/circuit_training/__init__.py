@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from a2perf.assets import Asset, RepositoryFile
-from a2perf.domains.host_support import wheels_on_linux
+from a2perf.domains.host_support import with_wheels
 from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ DOMAIN = Domain(
     perturbations=_PERTURBATIONS,
     settable={"is_eval": (False,)},
     path_arguments=("netlist_file", "init_placement"),
-    support=wheels_on_linux("circuit_training"),
+    support=with_wheels("circuit_training"),
     demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
 )
 

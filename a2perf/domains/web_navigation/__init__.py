@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 
-from a2perf.domains.host_support import Program, wheels_on_linux
+from a2perf.domains.host_support import Program, with_wheels
 from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 
 LEVELS = (1, 2, 3)
@@ -129,7 +129,7 @@ DOMAIN = Domain(
     carries={"data/DejaVuSans.ttf": "a2perf.domains.web_navigation.layout:font_file"},
     variables={"NUM_WEBSITES": "num_websites"},
     programs=(CHROMIUM, CHROMEDRIVER),
-    support=wheels_on_linux("web_navigation"),
+    support=with_wheels("web_navigation"),
     demonstration="a2perf.domains.web_navigation.demonstration:demonstration_runs",
     data_commands={"websites": "a2perf.domains.web_navigation.commands:websites"},
     perturbations=_PERTURBATIONS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from a2perf.domains.circuit_training import ARIANE
-from a2perf.domains.host_support import wheels_on_linux
+from a2perf.domains.host_support import with_wheels
 from a2perf.domains.registry import Domain, Environment, SubmissionForm, Task
 
 _FOLDER = Path(__file__).parent
@@ -43,7 +43,7 @@ DOMAIN = Domain(
     assets=tuple(ARIANE.values()),
     requires=("numba",),
     path_arguments=("netlist_file", "init_placement"),
-    support=wheels_on_linux("circuit_training"),
+    support=with_wheels("circuit_training"),
     forms=(
         SubmissionForm(
             file="placer.py",
