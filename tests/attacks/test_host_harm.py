@@ -69,7 +69,7 @@ def ask(process: ParticipantProcess, code: str) -> Any:
 
 
 def tree_of(process: ParticipantProcess) -> list[int]:
-    return descendants(process.tree_root)
+    return descendants(process.tree.tree_root)
 
 
 def host_ids(pid: int) -> set[int]:

@@ -74,7 +74,7 @@ def failing_train(submission, process):
 
         with pytest.raises(ParticipantFailure) as caught:
             train()
-        assert not any(map(is_alive, [participant.pid, participant.tree_root]))
+        assert not any(map(is_alive, [participant.tree.pid, participant.tree.tree_root]))
         return caught.value.failure
 
     return run
@@ -139,7 +139,7 @@ def test_train_mode_never_imports_inference(submission, process) -> None:
     with process(folder, mode="train") as participant:
         participant.start()
         participant.train({})
-        pid = participant.pid
+        pid = participant.tree.pid
     assert participant.ending is not None
     assert participant.ending.exit_code == 0
     assert not is_alive(pid)
@@ -424,7 +424,7 @@ BAD_INFERENCE = {
 def test_failing_call_is_told_truly(loaded, case: str) -> None:
     body, kind, words = BAD_INFERENCE[case]
     participant = loaded(inference(infer=body))
-    pid = participant.pid
+    pid = participant.tree.pid
 
     def ask() -> None:
         for call in range(1, 7):
@@ -524,7 +524,7 @@ def test_interrupt_of_the_evaluator_kills_the_tree(submission, process, request,
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     participant.start()
-    pid = participant.pid
+    pid = participant.tree.pid
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         participant.train({})
@@ -537,7 +537,7 @@ from pathlib import Path
 from tests.participants import make_participant
 participant = make_participant(Path(sys.argv[1]), mode="train", logs=Path(sys.argv[2]))
 participant.start()
-print(participant.pid, participant.tree_root, flush=True)
+print(participant.tree.pid, participant.tree.tree_root, flush=True)
 participant.train({})
 """
 

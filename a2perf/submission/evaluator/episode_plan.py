@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
 
-from a2perf.domains.perturbation import make_perturbed
-from a2perf.submission.evaluator.identity import RunTask
 from a2perf.submission.settings import Submission
 
 
@@ -53,35 +49,3 @@ def episode_plan(settings: Submission, seeds: Sequence[int]) -> list[PlannedEpis
 def studies_reliability(settings: Submission) -> bool:
     """Returns whether the run plays more than the scored episodes."""
     return settings.repeats > 1 or bool(settings.perturbations)
-
-
-class PerturbedEnvironments:
-    """The environment of a run and its perturbed variants; at most one of these is open."""
-
-    def __init__(self, task: RunTask, env: Any) -> None:
-        self._task, self._env = task, env
-        self._open: tuple[str, Any] = ("", None)
-
-    def of(self, perturbation: str) -> Any:
-        """Returns the environment with a perturbation, or the given one without."""
-        if not perturbation:
-            return self._env
-        if self._open[0] != perturbation:
-            self._close()
-            made = make_perturbed(self._task.env_id, self._task.env_kwargs, perturbation)
-            self._open = (perturbation, made)
-        return self._open[1]
-
-    def __enter__(self) -> PerturbedEnvironments:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        _, env = self._open
-        self._open = ("", None)
-        if env is not None:
-            env.close()

@@ -15,7 +15,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
@@ -95,24 +94,11 @@ class ParticipantProcess:
         self._disk: DiskSpace | None = None
 
     @property
-    def pid(self) -> int:
-        """Process id of the participant's first process."""
-        return self._running().pid
-
-    @property
-    def tree_root(self) -> int:
-        """Process id of the ancestor of the participant's whole tree, orphans included; it is not part of the tree."""
-        return self._running().tree_root
-
-    @property
-    def cgroups(self) -> tuple[Path, ...]:
-        """Folders of the control group of the tree; empty without one."""
-        return self._running().cgroups
-
-    @property
-    def cpu_clock(self) -> Callable[[], float] | None:
-        """Returns the processor time of the tree; ``None`` if a control group counts it or there is no clock."""
-        return self._running().cpu_clock
+    def tree(self) -> Confined:
+        """The process tree of the participant, also after its end."""
+        if self._confined is None:
+            raise RuntimeError("the participant process was not started")
+        return self._confined
 
     @property
     def wall_s(self) -> float:
@@ -231,23 +217,8 @@ class ParticipantProcess:
             ParticipantFailure: it failed, did not answer in time, or the answer is not a valid message.
         """
         self._calls += 1
-        connection = self._connection
-        if connection is None:
-            raise RuntimeError("the participant process is not running")
         where = f"infer_once (call {self._calls})"
-        if connection.has_unread():  # an answer prepared in advance would make the round trip look short
-            self._refuse(where, "it sent an answer before the request")
-        started = time.perf_counter_ns()
-        deadline = self._deadline(timeout_s, time.monotonic())
-        try:
-            connection.send(("infer", observation), deadline=deadline)
-            reply = connection.receive(deadline=deadline)
-        except WireError as error:
-            self._raise_wire_failure(error, where, timeout_s)
-        except BaseException:
-            self.kill()
-            raise
-        elapsed = time.perf_counter_ns() - started
+        reply, elapsed = self._exchange(("infer", observation), where, timeout_s)
         answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
         if self.first_inference is None:
             self.first_inference = answer
@@ -315,11 +286,6 @@ class ParticipantProcess:
         else:
             self.kill()
 
-    def _running(self) -> Confined:
-        if self._confined is None:
-            raise RuntimeError("the participant process was not started")
-        return self._confined
-
     def _prove_interpreter(self) -> None:
         """Starts the interpreter once without any package: an end before the greeting is then not the host's fault.
 
@@ -354,22 +320,29 @@ class ParticipantProcess:
 
     def _ask(self, operation: str, timeout_s: float | None, *values: Any, since_start: bool = False) -> tuple[Any, ...]:
         """Sends one request and returns the reply, which begins with ``"ok"``."""
+        self._before_code()
+        reply, _ = self._exchange((operation, *values), operation, timeout_s, since_start=since_start)
+        return self._read(operation, lambda: self._accepted(reply, operation))
+
+    def _exchange(
+        self, request: tuple[Any, ...], where: str, timeout_s: float | None, *, since_start: bool = False
+    ) -> tuple[Any, int]:
+        """Sends one request and returns the unchecked reply with the round trip in nanoseconds."""
         connection = self._connection
         if connection is None:
             raise RuntimeError("the participant process is not running")
-        self._before_code()
-        if connection.has_unread():
-            self._refuse(operation, "it sent an answer before the request")
+        if connection.has_unread():  # an answer prepared in advance would make the round trip look short
+            self._refuse(where, "it sent an answer before the request")
+        started = time.perf_counter_ns()
+        deadline = self._deadline(timeout_s, None if since_start else time.monotonic())
         try:
-            deadline = self._deadline(timeout_s, None if since_start else time.monotonic())
-            connection.send((operation, *values), deadline=deadline)
-            reply = connection.receive(deadline=deadline)
+            connection.send(request, deadline=deadline)
+            return connection.receive(deadline=deadline), time.perf_counter_ns() - started
         except WireError as error:
-            self._raise_wire_failure(error, operation, timeout_s)
+            self._raise_wire_failure(error, where, timeout_s)
         except BaseException:
             self.kill()
             raise
-        return self._read(operation, lambda: self._accepted(reply, operation))
 
     def _read(self, where: str, read: Callable[[], T]) -> T:
         """Calls ``read`` on a reply; any exception in it becomes a failure of the participant."""
@@ -431,7 +404,7 @@ class ParticipantProcess:
             return Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=f"it sent an invalid message: {error}")
         # A dying process closes its socket before its exit status is known; killed now, it would not show why it ended.
         if not self._cancelled:
-            self._running().wait(ENDING_GRACE_S)
+            self.tree.wait(ENDING_GRACE_S)
         self.kill()
         assert self.ending is not None
         if self.ending.killed and self.ending.limit is None:

@@ -7,6 +7,7 @@ folder. Episodes at the same time have one ``Participants`` per thread, see ``Pa
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import shutil
 import threading
@@ -102,9 +103,26 @@ class Participants:
         self._preparing = threading.Lock()
         self._episodes_s: list[float] = []
 
-    def beside(self) -> Participants:
-        """Returns participants of the same run for another thread; they start no process before ``of_episode``."""
-        return _ParticipantsBeside(self)
+    @contextmanager
+    def beside(self) -> Iterator[Participants]:
+        """Opens participants of the same run for another thread; they start no process before ``of_episode``.
+
+        They have the same trackers and records, and other sessions of the services.
+        """
+        other = copy.copy(self)
+        other._services = tuple(session.another() for session in self._services)
+        other._of_process, other._prepared, other._tree_root = ExitStack(), None, None
+        other._is_cancelled = False
+        with ExitStack() as ending:
+            for session in other._services:
+                ending.callback(session.close)
+            ending.callback(other.end_process)
+            try:
+                yield other
+            except ParticipantFailure as failure:
+                if self._services:  # without any, the run itself explains the failure
+                    _explain(failure, other._services)
+                raise
 
     def __enter__(self) -> Participants:
         form = form_of(self.settings.folder)
@@ -152,9 +170,9 @@ class Participants:
 
         def follow() -> None:
             on_started()
-            self._tree_root = self.process.tree_root
+            self._tree_root = self.process.tree.tree_root
             if self.sampler is not None:
-                attach(self.sampler, self.process)
+                attach(self.sampler, self.process.tree)
                 self._attached = True
 
         self.process.start(time_limit_s=time_limit_s, on_started=follow)
@@ -186,7 +204,7 @@ class Participants:
             if lives:
                 self._manifest.timings_s["exit"] = process.wall_s - began_s
             if self.sampler is not None and process.ending is not None:
-                peak = process.ending.peak_memory_bytes if process.cgroups else None
+                peak = process.ending.peak_memory_bytes if process.tree.cgroups else None
                 self.sampler.detach(root, cpu_s=process.ending.cpu_s, memory_peak_bytes=peak)
 
     def cancel(self) -> None:
@@ -299,31 +317,6 @@ class Participants:
                     yield process
             finally:
                 manifest.warnings += process.warnings
-
-
-class _ParticipantsBeside(Participants):
-    """Participants of a run in another thread: the same trackers and records, and other sessions of the services."""
-
-    def __init__(self, run: Participants) -> None:
-        super().__init__(
-            run.settings, run._task, run._manifest, run._folders, mode=run._mode,
-            services=[session.another() for session in run._services], run_limit=run._run_limit,
-        )  # fmt: skip
-        self.sampler, self._attached, self._spaces = run.sampler, run._attached, run._spaces
-        self._preparing, self._episodes_s = run._preparing, run._episodes_s
-
-    def __enter__(self) -> Participants:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with ExitStack() as ending:
-            for session in self._services:
-                ending.callback(session.close)
-            ending.callback(self.end_process)
-            if self._services:  # without any, the run itself explains the failure
-                _explain(value, self._services)
 
 
 def _explain(error: BaseException | None, services: Sequence[ServiceSession]) -> None:

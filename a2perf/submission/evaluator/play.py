@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.perturbation import make_perturbed
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, FailureKind
 from a2perf.storage import Journal
 from a2perf.submission.evaluator.action_record import ActionRecorder
 from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
-from a2perf.submission.evaluator.episode_plan import (
-    PerturbedEnvironments,
-    PlannedEpisode,
-    episode_plan,
-    studies_reliability,
-)
+from a2perf.submission.evaluator.episode_plan import PlannedEpisode, episode_plan, studies_reliability
 from a2perf.submission.evaluator.episode_records import EpisodeRecords
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask
@@ -56,15 +52,17 @@ def play(
     waiting = [planned for planned in plan if not records.has(planned.index)]
     pictured = min(max(1 if settings.record_frames else 0, settings.record_videos), len(seeds)) if pictures else 0
     kept = {planned.index: Kept() for planned in waiting if planned.index < pictured}
-    rollouts = _Rollouts(settings, task, records, kept)
+    run = _Rollouts(settings, task, records, kept)
     try:
         if settings.concurrent_episodes > 1:
             participants.end_process()
-            ConcurrentEpisodes(waiting, settings.concurrent_episodes, lambda: rollouts.worker(participants)).play()
+            ConcurrentEpisodes(waiting, settings.concurrent_episodes, lambda: run.another_worker(participants)).play()
         else:
-            rollouts.in_turn(waiting, env, participants)
+            with run.worker(env, participants) as worker:
+                for planned in waiting:
+                    worker.play(planned)
     finally:
-        participants.warn(records.write(metrics, task, mean_costs(rollouts.totals)))
+        participants.warn(records.write(metrics, task, mean_costs(run.totals)))
     return kept
 
 
@@ -72,50 +70,65 @@ class _Rollouts:
     """What the episodes of a task have in common."""
 
     def __init__(self, settings: Submission, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept]) -> None:
-        self._settings, self._task, self._records, self._kept = settings, task, records, kept
-        self._studied = studies_reliability(settings)
-        self._opening = threading.Lock()
+        self.settings, self.records, self.kept = settings, records, kept
         self.totals: list[StepTotals] = []
-
-    def in_turn(self, waiting: Sequence[PlannedEpisode], env: Any, participants: Participants) -> None:
-        """Plays episodes one after the other."""
-        account: StepAccount | None = None
-        try:
-            with PerturbedEnvironments(self._task, env) as environments:
-                for planned in waiting:
-                    if account is not None and self._settings.fresh_policy == "episode":
-                        account.pause()
-                    world = environments.of(planned.perturbation)
-                    participant = participants.of_episode(planned.index, repeat=planned.repeat)
-                    account = account or StepAccount(participant, self._settings.call_timeout_s)
-                    account.follow(participant)
-                    self.play(planned, world, participant, account)
-        finally:
-            if account is not None:
-                self.totals.append(account.totals())
+        self._task = task
+        self._opening = threading.Lock()
 
     @contextmanager
-    def worker(self, participants: Participants) -> Iterator[_Worker]:
-        """Opens a worker with its own environment and its own participant processes."""
-        with self._opening:  # gin's configuration and the socket to the relay are not made for several threads
-            env = create_domain(env_name=self._task.env_id, framework="gymnasium", **self._task.env_kwargs)
-            beside = participants.beside()
-        with closing(env), PerturbedEnvironments(self._task, env) as environments, beside:
-            yield _Worker(self, environments, beside)
+    def worker(self, env: Any, participants: Participants) -> Iterator[_Worker]:
+        """Opens a worker that plays in this environment."""
+        with _perturbed_environments(self._task, env) as environments:
+            worker = _Worker(self, environments, participants)
+            try:
+                yield worker
+            finally:
+                worker.end_account()
 
-    def play_alone(self, planned: PlannedEpisode, world: Any, participants: Participants) -> None:
-        """Plays an episode with a new participant process; other threads may play others."""
-        participant = participants.of_episode(planned.index, repeat=planned.repeat)
-        account = StepAccount(participant, self._settings.call_timeout_s)
-        self.play(planned, world, participant, account)
-        if planned.is_scored:
-            self.totals.append(account.totals())
+    @contextmanager
+    def another_worker(self, participants: Participants) -> Iterator[_Worker]:
+        """Opens a worker for another thread, with its own environment and its own participant processes."""
+        with ExitStack() as opened:
+            with self._opening:  # gin's configuration and the socket to the relay are not made for several threads
+                env = create_domain(env_name=self._task.env_id, framework="gymnasium", **self._task.env_kwargs)
+                opened.enter_context(closing(env))
+                beside = opened.enter_context(participants.beside())
+            yield opened.enter_context(self.worker(env, beside))
 
-    def play(self, planned: PlannedEpisode, world: Any, participant: ParticipantProcess, account: StepAccount) -> None:
+
+class _Worker:
+    """Plays one episode at a time. Each participant process has one account of its steps."""
+
+    def __init__(self, run: _Rollouts, environments: Callable[[str], Any], participants: Participants) -> None:
+        self._run, self._environments, self._participants = run, environments, participants
+        self._participant: ParticipantProcess | None = None
+        self._account: StepAccount | None = None
+
+    def cancel(self) -> None:
+        """See ``concurrent_episodes.EpisodeWorker``."""
+        self._participants.cancel()
+
+    def end_account(self) -> None:
+        """Keeps the costs of the scored steps of the current participant process."""
+        if self._account is not None and self._account.has_marked:
+            self._run.totals.append(self._account.totals())
+        self._account = None
+
+    def _account_of(self, participant: ParticipantProcess) -> StepAccount:
+        if self._account is None or participant is not self._participant:
+            self.end_account()
+            self._participant = participant
+            self._account = StepAccount(participant, self._run.settings.call_timeout_s)
+        return self._account
+
+    def play(self, planned: PlannedEpisode) -> None:
         """Plays and records one episode."""
-        settings = self._settings
-        recorder = ActionRecorder(world.action_space) if self._studied else None
-        before, kept = account.calls, self._kept.get(planned.index)
+        settings = self._run.settings
+        world = self._environments(planned.perturbation)
+        participant = self._participants.of_episode(planned.index, repeat=planned.repeat)
+        account = self._account_of(participant)
+        recorder = ActionRecorder(world.action_space) if studies_reliability(settings) else None
+        before, kept = account.calls, self._run.kept.get(planned.index)
         trace = StepTrace(account.packed) if planned.is_scored else None
         try:
             episode = rollout(
@@ -141,25 +154,29 @@ class _Rollouts:
             episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
         if trace is not None:
             account.mark()
-            self._records.add_scored(episode, {**steps, **trace.record()})
+            self._run.records.add_scored(episode, {**steps, **trace.record()})
         else:
-            self._records.add_further(episode)
+            self._run.records.add_further(episode)
         fault_point("evaluator: episode recorded")
 
 
-class _Worker:
-    """Plays one episode at a time in its own environment."""
+@contextmanager
+def _perturbed_environments(task: RunTask, env: Any) -> Iterator[Callable[[str], Any]]:
+    """Yields a function that returns a perturbed environment, or ``env`` for ``""``; at most one variant is open."""
+    current: tuple[str, Any] = ("", env)
+    with ExitStack() as variants:
 
-    def __init__(self, rollouts: _Rollouts, environments: PerturbedEnvironments, participants: Participants) -> None:
-        self._rollouts, self._environments, self._participants = rollouts, environments, participants
+        def of(perturbation: str) -> Any:
+            nonlocal current
+            if not perturbation:
+                return env
+            if current[0] != perturbation:
+                variants.close()
+                made = make_perturbed(task.env_id, task.env_kwargs, perturbation)
+                current = (perturbation, variants.enter_context(closing(made)))
+            return current[1]
 
-    def play(self, planned: PlannedEpisode) -> None:
-        """See ``concurrent_episodes.EpisodeWorker``."""
-        self._rollouts.play_alone(planned, self._environments.of(planned.perturbation), self._participants)
-
-    def cancel(self) -> None:
-        """See ``concurrent_episodes.EpisodeWorker``."""
-        self._participants.cancel()
+        yield of
 
 
 def _is_bad_action(error: ParticipantFailure) -> bool:

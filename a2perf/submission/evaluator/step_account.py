@@ -48,42 +48,24 @@ class StepAccount:
     """
 
     def __init__(self, participant: ParticipantProcess, timeout_s: float | None) -> None:
-        self._timeout_s = timeout_s
-        self._participant: ParticipantProcess | None = None
+        self._participant, self._timeout_s = participant, timeout_s
         self._rows = array("q")  # a run may have millions of steps: 40 bytes each
-        self._earlier_s = 0.0
         self._marked = (0, 0.0, "")
-        self.follow(participant)
-
-    def follow(self, participant: ParticipantProcess) -> None:
-        """Switches to a participant process; call ``pause`` before the previous one ends."""
-        if participant is self._participant:
-            return
-        self._participant = participant
-        self._tree: Tree = open_tree(
-            participant.tree_root, cgroup=participant.cgroups, clock=participant.cpu_clock, root_is_guard=True
-        )
+        tree = participant.tree
+        self._tree = open_tree(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
         self._clocks = _Clocks(self._tree)
         self._began_s = self._clocks.tree_s
         self._after = self._clocks.read()
 
-    def pause(self) -> None:
-        """Adds the processor time of a process that is about to end."""
-        now_s = self._tree.sample().cpu_seconds
-        self._earlier_s += now_s - self._began_s
-        self._began_s = now_s
-
     def restart(self) -> None:
         """Discards all calls so far, at the end of the warm-up."""
         del self._rows[:]
-        self._earlier_s = 0.0
         self._began_s = self._tree.sample().cpu_seconds
         self._after = self._clocks.read()
 
     def infer(self, observation: Any) -> Answer:
         """See ``ParticipantProcess.infer``."""
         clocks = self._clocks
-        assert self._participant is not None
         clocks.refresh_when_due()
         before = clocks.read()
         answer = self._participant.infer(observation, self._timeout_s)
@@ -96,7 +78,7 @@ class StepAccount:
 
     def packed(self) -> PackedArrays | None:
         """Returns the last observation as it was sent, if it consisted of arrays; valid until the next one."""
-        return None if self._participant is None else self._participant.packed
+        return self._participant.packed
 
     @property
     def calls(self) -> int:
@@ -117,7 +99,12 @@ class StepAccount:
     def mark(self) -> None:
         """Reads the processor time of the calls so far, which ``totals`` returns even after the process has ended."""
         sample = self._tree.sample()
-        self._marked = (self.calls, self._earlier_s + sample.cpu_seconds - self._began_s, sample.cpu_method)
+        self._marked = (self.calls, sample.cpu_seconds - self._began_s, sample.cpu_method)
+
+    @property
+    def has_marked(self) -> bool:
+        """Whether ``totals`` has any calls."""
+        return self._marked[0] > 0
 
     def totals(self) -> StepTotals:
         """Returns the costs of the calls before the last ``mark``."""

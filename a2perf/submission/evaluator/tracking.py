@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -16,30 +16,12 @@ from a2perf.records import Attempt, Manifest
 from a2perf.runs.attempts import with_earlier
 from a2perf.runs.bundle import Bundle
 from a2perf.runs.layout import TRACKING_FILE
+from a2perf.sandbox import Confined
 from a2perf.storage import write_json
 from a2perf.submission.settings import Submission
 
 
-class ProcessTree(Protocol):
-    """A process tree under a guard, as far as the trackers need it; a ``Confined`` is one."""
-
-    @property
-    def tree_root(self) -> int:
-        """Process id of the ancestor of the tree; it is not part of the tree itself."""
-        ...
-
-    @property
-    def cgroups(self) -> tuple[Path, ...]:
-        """Folders of the control group of the tree; empty if there is none."""
-        ...
-
-    @property
-    def cpu_clock(self) -> Callable[[], float] | None:
-        """Returns the processor time of the tree; ``None`` if a control group counts it or there is no clock."""
-        ...
-
-
-def attach(sampler: Sampler, tree: ProcessTree) -> None:
+def attach(sampler: Sampler, tree: Confined) -> None:
     """Attaches trackers to a process tree, beside those of the same run that still live."""
     sampler.attach(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
 

@@ -138,7 +138,7 @@ def _trained(
         try:
             participants.start(time_limit_s=limit_s, on_started=bundle.clock.train_begins)
             bundle.manifest.timings_s["start"] = process.wall_s
-            with _energy_budget(sampler, process.pid, limit_kwh) as budget:
+            with _energy_budget(sampler, process.tree.pid, limit_kwh) as budget:
                 with call.timed():
                     process.train(settings.participant_args)
                 participants.mark("end")
