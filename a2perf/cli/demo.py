@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import numpy as np
 
-from a2perf.domains import task_title
+from a2perf.api.results import read_runs
 from a2perf.domains.registry import DemonstrationRun, domains, load_attribute, packaged_gin_file
 from a2perf.errors import UserError, command_line, install_hint
-from a2perf.report.numbers_text import rounded
-from a2perf.runs import Run, read_runs
 from a2perf.submission.options import normalised
 from a2perf.terminal import styled
 
@@ -29,9 +27,7 @@ class Step:
     """One command of the demonstration.
 
     Attributes:
-        title: of the step.
-        command: program and arguments.
-        root: root directory of the run; its numbers are printed at the end of the step.
+        root: root directory of the run; its result is printed at the end of the step.
         log: a file; its new lines are printed while the step runs.
     """
 
@@ -62,8 +58,8 @@ def demo(output: Path, train_seconds: int, force: bool) -> int:
             click.echo(f"Step {number} failed with exit status {status}.")
             click.echo("  Hint: see the message above, then rerun the same command; finished steps are kept")
             return status
-        for line in _measured(step.root) if step.root else ():
-            click.echo(f"  {line}")
+        for run in read_runs(step.root) if step.root is not None else ():
+            click.echo(textwrap.indent(str(run), "  "))
     report = output / "report"
     click.echo(f"\nFinished in {time.monotonic() - started:.0f} s.\n\nNext steps:")
     click.echo(f"  {command_line('a2perf', 'score', output)}        print the scores of these runs")
@@ -158,54 +154,3 @@ def _show_new(log: Path, seen: int) -> int:
     for line in data[seen:end].decode("utf-8", errors="replace").splitlines():
         click.echo(f"    {click.unstyle(line)}")
     return max(seen, end)
-
-
-def _measured(root: Path) -> list[str]:
-    """Returns a few lines on the runs below a root folder."""
-    runs = {run.mode: run for run in read_runs([root])}
-    lines = []
-    if "train" in runs:
-        cost = _cost(runs["train"])
-        lines += [
-            f"Training: {runs['train'].wall_clock_s:.0f} s{f', {cost}' if cost else ''}",
-            *_learned(runs["train"]),
-        ]
-    inference = runs["inference"]
-    for task, episodes in inference.episodes.items():
-        mean = np.mean([episode.episode_return for episode in episodes])
-        length = np.mean([episode.length for episode in episodes])
-        lines.append(
-            f"{task_title(inference.identity.domain, task)}: mean return {rounded(float(mean), '').value} over "
-            f"{len(episodes)} episodes ({length:.0f} steps on average)"
-        )
-    lines += [f"Cost: {cost}"] if (cost := _cost(inference)) else []
-    latency = inference.latency_s.get("infer_once")
-    if latency is not None:
-        median, tail = (rounded(float(np.percentile(latency, share)), "s") for share in (50, 99))
-        lines.append(
-            f"Decision latency (infer_once): median {median.value} {median.unit}, 99th percentile "
-            f"{tail.value} {tail.unit}, {len(latency)} calls"
-        )
-    return lines
-
-
-def _learned(run: Run) -> list[str]:
-    """Returns how the logged training return changed from the first to the last twentieth of the run."""
-    values = run.curve.values if run.curve is not None else np.zeros(0)
-    part = max(1, len(values) // 20)
-    if len(values) < 2 * part:
-        return []
-    first, last = values[:part].mean(), values[-part:].mean()
-    return [f"Training return, as logged by the submission: {first:.1f} at the start, {last:.1f} at the end"]
-
-
-def _cost(run: Run) -> str:
-    """Returns energy and memory of a run, with the provenance of the energy; empty without trackers."""
-    energy, memory = run.tracking.energy, run.tracking.rss_peak_bytes
-    parts = []
-    if np.isfinite(energy.net_kwh):
-        number = rounded(float(energy.net_kwh), "kWh")
-        parts.append(f"{number.value} {number.unit} ({energy.quality})")
-    if np.isfinite(memory) and memory:
-        parts.append(f"{memory / 2**20:.0f} MiB peak memory")
-    return ", ".join(parts)
