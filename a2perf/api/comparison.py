@@ -153,11 +153,11 @@ class Comparison(Tabular):
             return figure_for_notebook(lambda: forest.forest_figure(self.groups))
         if kind != "curves":
             raise ConfigError(f"{kind!r} is not a kind of plot", hint=f"use one of {', '.join(get_args(PlotKind))}")
-        lines = figures.lines_of(self.groups, time=time)
-        if not any(line is not None for row in lines for line in row):
+        curves = figures.curves_of(self.groups, time=time)
+        if not curves:
             over = "time" if time else "steps"
             raise UserError(f"no run has a curve over {over}", hint='use plot("forest")')
-        return figure_for_notebook(lambda: figures.grid(self.groups, lines, time=time))
+        return figure_for_notebook(lambda: figures.grid(curves))
 
     def write(
         self,

@@ -13,7 +13,7 @@ from a2perf.report.charts import shortened
 from a2perf.report.drawing import INK, WIDTH_IN, Drawing, chart_style, remove_control_characters
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 _TITLE_IN = 0.34
 _DPI = 110
@@ -26,12 +26,12 @@ class ChartPanel:
 
     Attributes:
         height_in: height of the chart in inches, without its title.
-        draw: draws the chart into a part of the figure.
+        draw: draws the chart ``into=`` a part of the figure.
     """
 
     title: str
     height_in: float
-    draw: Callable[[SubFigure], Drawing]
+    draw: Callable[..., Drawing]
 
 
 def panels_figure(panels: Sequence[ChartPanel]) -> Figure:
@@ -52,7 +52,7 @@ def panels_figure(panels: Sequence[ChartPanel]) -> Figure:
         row, column = divmod(place, columns)
         title = figure.add_subfigure(grid[2 * row, column])
         title.text(0.02, 0.3, shortened(panel.title), color=INK["ink"], fontsize=10, fontweight="bold")
-        panel.draw(figure.add_subfigure(grid[2 * row + 1, column]))
+        panel.draw(into=figure.add_subfigure(grid[2 * row + 1, column]))
     return figure
 
 

@@ -375,7 +375,7 @@ def test_plots_show_every_candidate_and_only_panels_with_curves() -> None:
     texts = [text.get_text() for axes in forest.axes for text in axes.texts]
     assert "other against old: returns: worse; energy_gross: not separated" in texts
     curves = found.plot("curves")
-    assert [axes.get_title(loc="left") for axes in curves.axes if axes.lines] == ["walk (returns)"]
+    assert [text.get_text() for part in curves.subfigs for text in part.texts] == ["walk (returns)"]
     with pytest.raises(ConfigError, match="'bars' is not a kind of plot"):
         found.plot("bars")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="no run has a curve over time"):

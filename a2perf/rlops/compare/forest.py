@@ -75,7 +75,8 @@ def forest_figure(comparison: ComparedGroups) -> Figure:
         bottom = _AXIS_IN + sum(blocks_in[place + 1 :])
         area = (left_in / width, bottom / height, _PLOT_IN / width, (blocks_in[place] - _TITLE_IN) / height)
         axes = figure.add_axes(area) if above is None else figure.add_axes(area, sharex=above)
-        _rows(axes, candidate, gate=comparison.request.gate)
+        _rows(axes, candidate.judgements, gate=comparison.request.gate)
+        _numbers(axes, candidate)
         title = f"{shortened(comparison.names[candidate.place])} against {shortened(baseline)}: "
         # at the left edge of the figure, just above the axes
         place_of_title = blended_transform_factory(figure.transFigure, axes.transAxes) + shift
@@ -89,19 +90,22 @@ def forest_figure(comparison: ComparedGroups) -> Figure:
     return figure
 
 
-def _rows(axes: Axes, candidate: Candidate, *, gate: bool) -> None:
+def _rows(axes: Axes, rows: Sequence[Judgement], *, gate: bool) -> None:
     axes.axvline(0.0, color=INK["muted"], linewidth=0.8)
-    for place, (panel, row, _) in enumerate(candidate.rows()):
-        numbers = JudgementNumbers(panel, row)
+    for place, row in enumerate(rows):
         if row.difference is not None:
             _draw_row(axes, place, row, gate=gate)
+    rows_of_names(axes, [row.env for row in rows])
+
+
+def _numbers(axes: Axes, candidate: Candidate) -> None:
+    """Writes difference, interval and sign on the right of each row."""
+    for place, (panel, row, _) in enumerate(candidate.rows()):
+        numbers = JudgementNumbers(panel, row)
         note = f"{numbers.difference()} {numbers.interval()}" if row.difference is not None else _SHORT_REASON
         beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
         axes.text(1.03, place, note, **beside)
-        axes.text(
-            1.0 + _NUMBERS_IN / _PLOT_IN, place, row.sign.value, color=INK[_COLOURS[row.sign]], **beside
-        )  # fmt: skip
-    rows_of_names(axes, [judgement.env for judgement in candidate.judgements])
+        axes.text(1.0 + _NUMBERS_IN / _PLOT_IN, place, row.sign.value, color=INK[_COLOURS[row.sign]], **beside)
 
 
 def _draw_row(axes: Axes, place: int, row: Judgement, *, gate: bool) -> None:
@@ -132,17 +136,12 @@ def _unit(row: Judgement) -> float:
 
 
 def _figure(rows: Sequence[Judgement], *, gate: bool) -> Figure:
-    figure = new_figure(_EDGES_IN + _ROW_IN * len(rows))
     height = _EDGES_IN + _ROW_IN * len(rows)
+    figure = new_figure(height)
     longest = max(len(shortened(row.env)) for row in rows)
     left = max(0.3, (_LETTER_IN * longest + 0.25) / WIDTH_IN)
     axes = figure.add_axes((left, 0.6 / height, 0.97 - left, 1 - _EDGES_IN / height))
-    axes.axvline(0.0, color=INK["muted"], linewidth=0.8)
-    for place, row in enumerate(rows):
-        _draw_row(axes, place, row, gate=gate)
+    _rows(axes, rows, gate=gate)
     _scale_axis(axes, rows)
-    axes.set_yticks(range(len(rows)), [shortened(row.env) for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
     axes.set_xlabel(_X_LABEL)
     return figure

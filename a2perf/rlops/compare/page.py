@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 
 import jinja2
 
 from a2perf._version import __version__
-from a2perf.report import compared_charts as compared
 from a2perf.report.drawing import Chart, interactive, only_in_pages
 from a2perf.report.page import render
 from a2perf.report.tables import Table, text_table
 from a2perf.rlops.compare.comparison import ComparedGroups
-from a2perf.rlops.compare.figures import Curves, x_label
+from a2perf.rlops.compare.figures import PanelCurves
 from a2perf.rlops.compare.forest import forest_chart
 from a2perf.rlops.compare.sentences import method, reasons, summary, title_of
 from a2perf.rlops.compare.tables import (
@@ -25,18 +23,12 @@ from a2perf.rlops.compare.tables import (
     verdict_table,
 )
 
-_MOST_SINGLE_RUNS = 60
-"""A chart with more runs than this shows only means."""
 _LOADER = jinja2.PackageLoader("a2perf.rlops.compare", "templates")
 
 
 @only_in_pages()
-def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
-    """Renders a comparison as one HTML document.
-
-    Args:
-        steps: lines against steps; empty for a page without charts.
-    """
+def to_page(comparison: ComparedGroups, steps: Sequence[PanelCurves], times: Sequence[PanelCurves]) -> str:
+    """Renders a comparison as one HTML document; without curves it has no charts of them."""
     energy = energy_table(comparison)
     return render(
         "compare.html",
@@ -55,8 +47,8 @@ def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
         ],
         gate=comparison.request.gate,
         tables=[score_table(comparison), runtime_table(comparison), *([energy] if energy is not None else [])],
-        step_charts=_curve_charts(comparison, steps, time=False),
-        time_charts=_curve_charts(comparison, times, time=True),
+        step_charts=_curve_charts(steps, "steps"),
+        time_charts=_curve_charts(times, "time"),
         notices=comparison.notices,
         runs=_runs(comparison),
         method=method(comparison),
@@ -65,25 +57,17 @@ def to_page(comparison: ComparedGroups, steps: Curves, times: Curves) -> str:
     )
 
 
-def _curve_charts(comparison: ComparedGroups, lines: Curves, *, time: bool) -> list[Chart]:
-    charts = []
-    label = x_label(comparison, time=time)
-    for at, (panel, row) in enumerate(zip(comparison.panels, lines, strict=False)):
-        drawn = [line for line in row if line is not None]
-        if not drawn:
-            continue
-        if sum(len(line.runs) for line in drawn) > _MOST_SINGLE_RUNS:
-            drawn = [line if line.mean is None else replace(line, runs=()) for line in drawn]
-        charts.append(
-            interactive(
-                f"{'time' if time else 'steps'}-{at}",
-                panel.name,
-                f"{panel.metric}: mean over runs with its 95 % interval.",
-                "; ".join(f"{line.name} ends at {line.mean[-1]:.3g}" for line in drawn if line.mean is not None) + ".",
-                {"linear": partial(compared.lines, drawn, x_name=label, y_name=panel.metric)},
-            )
+def _curve_charts(curves: Sequence[PanelCurves], axis: str) -> list[Chart]:
+    return [
+        interactive(
+            f"{axis}-{at}",
+            panel.name,
+            f"{panel.metric}: mean over runs with its 95 % interval.",
+            "; ".join(f"{line.name} ends at {line.mean[-1]:.3g}" for line in lines if line.mean is not None) + ".",
+            {"linear": draw},
         )
-    return charts
+        for at, (panel, lines, draw) in enumerate(curves)
+    ]
 
 
 def _runs(comparison: ComparedGroups) -> Table:

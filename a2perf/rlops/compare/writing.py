@@ -39,11 +39,11 @@ def write(comparison: ComparedGroups, stem: Path, *, with_figures: bool = True, 
         UserError: a file cannot be written.
     """
     files: dict[str, bytes | str] = {}  # by what follows the stem in its name
-    steps = figures.lines_of(comparison) if with_figures else []
-    times = figures.lines_of(comparison, time=True) if with_figures else []
-    for suffix, lines, in_time in (("", steps, False), ("-time", times, True)):
-        if any(line is not None for row in lines for line in row):
-            drawn = pictures(partial(figures.grid, comparison, lines, time=in_time))
+    steps = figures.curves_of(comparison) if with_figures else []
+    times = figures.curves_of(comparison, time=True) if with_figures else []
+    for suffix, curves in (("", steps), ("-time", times)):
+        if curves:
+            drawn = pictures(partial(figures.grid, curves))
             files |= {f"{suffix}.{kind}": picture for kind, picture in drawn.items()}
     scores, energy, runtimes = score_table(comparison), energy_table(comparison), runtime_table(comparison)
     verdicts = [verdict_table(comparison, candidate) for candidate in comparison.candidates]

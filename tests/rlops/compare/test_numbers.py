@@ -12,7 +12,7 @@ from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ReferenceScale
 from a2perf.report.learning import pooled_over_runs
 from a2perf.rlops.compare.comparison import compare
-from a2perf.rlops.compare.figures import lines_of
+from a2perf.rlops.compare.figures import curves_of
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import GroupRuns, Panel, select
@@ -32,9 +32,10 @@ def request_() -> Request:
 
 def test_curves_are_the_mean_over_runs_with_the_interval_of_the_reports(written_store: Path, request_: Request) -> None:
     compared = compare(Store(written_store), request_)
-    for panel, row in zip(compared.panels, lines_of(compared), strict=True):
-        for cell_, line in zip(panel.cells, row, strict=True):
-            assert line is not None
+    drawn = curves_of(compared)
+    assert [one.panel for one in drawn] == list(compared.panels)
+    for one in drawn:
+        for cell_, line in zip(one.panel.cells, one.lines, strict=True):
             assert line.mean is not None
             assert [name for name, _, _ in line.runs] == ["seed 1", "seed 2", "seed 3"]
             pooled = pooled_over_runs([(held.steps, held.values) for held in cell_.curves])
@@ -52,7 +53,6 @@ def test_selection_reads_scores_of_last_values(written_store: Path, request_: Re
             assert found.scores == pytest.approx(np.array(expected))
             assert [run.seed for run in found.runs] == [1, 2, 3]
     assert notices == []
-    assert len(lines_of(compare(Store(written_store), request_))) == 3
 
 
 def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_store: Path) -> None:
