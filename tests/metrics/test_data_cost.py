@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from a2perf.metrics.data_cost import checkpoint_energies, skill_levels
@@ -32,20 +31,6 @@ def test_sample_cost_is_the_mean_over_a_data_sets_checkpoints() -> None:
     assert score(runs_of(datasets=[_notes([])]))["training_sample_cost"].condition == (
         "not enough data (n=0 checkpoints, needs 1)"
     )
-
-
-def test_skill_levels_leave_gaps_between_them() -> None:
-    returns = list(np.linspace(0, 10, 101))
-    bounds = skill_levels(returns)
-    mean, deviation = np.mean(returns), np.std(returns, ddof=1)
-    assert bounds.novice_max == pytest.approx(mean - 2 * deviation)
-    assert bounds.expert_min == pytest.approx(mean + 2 * deviation)
-    assert bounds.level(float(mean)) == "intermediate"
-    assert bounds.level(float(mean - 1.5 * deviation)) is None
-    assert bounds.level(float(mean - 3 * deviation)) == "novice"
-    assert bounds.level(float(mean + 2 * deviation)) == "expert"
-    with pytest.raises(ValueError, match="n=1 checkpoints, needs 2"):
-        skill_levels([1.0])
 
 
 def test_published_bounds_of_the_skill_levels_have_this_form() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a2perf.metrics.efficiency import WINDOW, first_reached, reached
+from a2perf.metrics.efficiency import WINDOW, first_reached
 from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.values import MetricValue
@@ -110,13 +110,6 @@ def test_what_is_missing_is_said() -> None:
     seconds, energy = _values(timed)
     assert seconds.value == 12.0
     assert energy.condition == "energy was not recorded by every run"
-
-
-def test_what_one_run_used_is_what_it_had_used_at_the_threshold() -> None:
-    (run,) = runs_of(curves=[(RAMP * 100, RAMP)], curve_times=[(RAMP, "start")], tracking=[_report()]).runs
-    at = reached(run, 10.0)
-    assert (at.seconds, at.reached) == (12.0, True)
-    assert not reached(run, 100.0).reached
 
 
 def test_values_that_are_not_finite_are_left_out() -> None:

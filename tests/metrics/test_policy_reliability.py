@@ -30,11 +30,6 @@ def score(*runs: Run, **given: float) -> dict:
     return registry.score(ScoredRuns(runs, "inference", **given), names=["reliability"])
 
 
-@pytest.mark.parametrize(("outcomes", "value"), [([1, 1, 1], 1.0), ([0, 0], 1.0), ([1, 0], 0.0), ([1, 1, 1, 0], 0.25)])
-def test_outcome_consistency(outcomes: list[int], value: float) -> None:
-    assert consistency.outcome_consistency(outcomes) == pytest.approx(value, **TIGHT)
-
-
 # --- Formulas
 
 
@@ -67,17 +62,6 @@ def test_edit_distance_is_the_recursive_definition() -> None:
         assert consistency.edit_distance(a, b) == plain_edit_distance(a, b), (a, b)
     kitten, sitting = ([ord(letter) for letter in word] for word in ("kitten", "sitting"))
     assert consistency.normalised_edit_distance(kitten, sitting) == pytest.approx(3 / 7, **TIGHT)
-
-
-def test_trajectory_consistency_is_a_mean_over_pairs_and_undefined_for_one() -> None:
-    sequences = [[1, 2, 3], [1, 2, 3], [1, 3]]
-    assert consistency.trajectory_consistency_sequences(sequences) == pytest.approx(
-        1 - (0 + 1 / 3 + 1 / 3) / 3, **TIGHT
-    )
-    distributions = [[{0: 1}], [{0: 1}], [{1: 1}]]
-    assert consistency.trajectory_consistency_distributions(distributions) == pytest.approx(1 / 3, **TIGHT)
-    assert math.isnan(consistency.trajectory_consistency_sequences([[1]]))
-    assert math.isnan(consistency.trajectory_consistency_distributions([]))
 
 
 def test_resource_consistency_leaves_out_what_has_no_variation_coefficient() -> None:
@@ -119,10 +103,6 @@ def test_auroc_is_the_share_of_ordered_pairs() -> None:
     ]
     assert predictability.auroc(confidence, success) == pytest.approx(np.mean(pairs), **TIGHT)
     assert math.isnan(predictability.auroc([0.5, 0.6], [1, 1]))
-
-
-def test_brier_score() -> None:
-    assert predictability.brier_score([0.8, 0.4], [1, 0]) == pytest.approx((0.04 + 0.16) / 2, **TIGHT)
 
 
 def test_risk_coverage_of_ties_is_the_mean_over_their_orders() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
@@ -17,11 +16,10 @@ from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.records import RunState, SubmissionInfo, TaskView
 from a2perf.runs import Run, find_runs, read_run
 from a2perf.runs.finding import fingerprint_of
-from a2perf.runs.reading import identify
 from a2perf.runs.seed_groups import differing, seed_key
 from a2perf.runs.submission_info import info_of
 from a2perf.runs.tables import read_table
-from a2perf.storage import Journal, write_json
+from a2perf.storage import write_json
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles
 
@@ -32,19 +30,6 @@ def only(path: Path) -> Run:
 
 
 # --- bundles ----------------------------------------------------------------------------------------------------------
-
-
-def test_inference_bundle(tmp_path: Path):
-    made_bundles.write_inference(tmp_path / "R", 3)
-    run = only(tmp_path)
-    assert (run.identity.domain, run.identity.task, run.identity.algorithm) == ("quadruped_locomotion", "trot", "agent")
-    assert (run.identity.seed, run.identity.mode, run.identity.state) == (3, "inference", "finished")
-    assert run.returns["inference"]["trot"].shape == (20,)
-    assert run.successes["inference"]["trot"].tolist() == [1.0] * 20
-    assert 0.0009 <= run.latency_s["infer_once"].min() <= run.latency_s["infer_once"].max() <= 0.0011
-    assert run.latency_first_s == {"infer_once": 0.01}
-    assert run.emissions["inference"]["energy_consumed"][-1] == pytest.approx(40.0 * 20 / 3.6e6)
-    assert run.conditions == []
 
 
 def test_the_name_of_an_algorithm_includes_its_language_models(tmp_path: Path):
@@ -67,56 +52,6 @@ def test_a_view_of_a_task_is_compared_on_the_task_but_not_pooled_with_it(tmp_pat
     assert differing(keys) == {"view": {"", "text"}}
     assert [list(run.returns["inference"]) for run in found] == [["level_1"], ["level_1"]]
     assert {(key.task, key.env_kwargs) for key in keys} == {("level_1", '{"num_websites": 10}')}
-
-
-@pytest.mark.parametrize("events", [True, False])
-def test_training_bundle_has_its_curve_and_clock(tmp_path: Path, events: bool):
-    made_bundles.write_train(tmp_path / "R", 1, events=events)
-    run = only(tmp_path)
-    assert run.curve is not None
-    assert run.curve.steps.tolist() == [100.0 * index for index in range(300)]
-    assert run.curve.values[-1] == pytest.approx(10.0, abs=2.0)
-    assert run.wall_clock_s == 61.0
-    assert run.conditions == []
-
-
-def test_newer_schema_is_stated_and_the_other_files_are_read(tmp_path: Path):
-    path = made_bundles.write_inference(tmp_path / "R", 3)
-    content = json.loads((path / "manifest.json").read_text())
-    write_json(path / "manifest.json", {**content, "schema": 99})
-    run = only(tmp_path)
-    assert any("manifest.json could not be read: manifest.json has schema 99" in text for text in run.conditions)
-    assert run.identity.state == "unreadable"
-    assert len(run.returns["inference"]) == 1
-    assert len(run.latency_s["infer_once"]) == 200
-
-
-@pytest.mark.parametrize("name", ["rollouts.json", "latency.npz", "latency.json", "inference_emissions.csv"])
-def test_one_damaged_file_costs_only_itself(tmp_path: Path, name: str):
-    path = made_bundles.write_inference(tmp_path / "R", 3)
-    (path / "metrics" / name).write_bytes(b"\x93garbage\x00\xff")
-    run = only(tmp_path)
-    assert any(name in condition for condition in run.conditions)
-    held = {
-        "rollouts.json": bool(run.returns), "latency.npz": bool(run.latency_s),
-        "latency.json": bool(run.latency_first_s), "inference_emissions.csv": bool(run.emissions.get("inference")),
-    }  # fmt: skip
-    assert held.pop(name) is False
-    assert all(held.values())
-
-
-def test_killed_run_is_read_from_its_journal(tmp_path: Path):
-    path = made_bundles.write_inference(tmp_path / "R", 3, state=RunState.RUNNING)
-    (path / "metrics" / "rollouts.json").unlink()
-    with Journal(path / "journal.jsonl") as journal:
-        for index in range(4):
-            episode = json.loads(json.dumps({"index": index, "seed": index, "episode_return": 2.0 * index, "length": 1,
-                                             "terminated": True, "truncated": False}))  # fmt: skip
-            journal.append({"kind": "episode", "episode": episode}, durable=False)
-    run = only(tmp_path)
-    assert run.returns["inference"]["trot"].tolist() == [0.0, 2.0, 4.0, 6.0]
-    assert run.identity.state == "unfinished"
-    assert any("4 episode(s) of the journal" in condition for condition in run.conditions)
 
 
 def test_symbolic_links_are_stated_and_not_followed(tmp_path: Path):
@@ -145,36 +80,7 @@ def test_attic_and_classic_files_beside_bundles_are_no_runs_of_their_own(tmp_pat
     assert [run.label for run in find_runs([tmp_path])] == ["R/inference", "R/train"]
 
 
-def test_corrupt_event_file_is_named_with_its_offset(tmp_path: Path):
-    path = made_bundles.write_train(tmp_path / "R", 1)
-    events = next((path / "artifacts").iterdir())
-    data = bytearray(events.read_bytes())
-    at = len(made.version()) + 20
-    data[at] ^= 0xFF
-    events.write_bytes(bytes(data))
-    run = only(tmp_path)
-    assert run.curve is not None
-    assert len(run.curve.steps) == 299
-    assert f"artifacts/{events.name}: byte {len(made.version())}" in " ".join(run.conditions)
-
-
 # --- the earlier platform ---------------------------------------------------------------------------------------------
-
-
-def test_earlier_layout(tmp_path: Path):
-    made_bundles.write_earlier(tmp_path, 7)
-    run = only(tmp_path)
-    identity = run.identity
-    assert (identity.domain, identity.task, identity.algorithm, identity.seed) == (
-        "quadruped_locomotion", "dog_pace", "ppo", 7,
-    )  # fmt: skip
-    assert run.modes() == ["train", "inference", "generalization"]
-    assert run.returns["inference"]["dog_pace"].tolist() == [8.0, 2.0, 3.0]
-    assert run.returns["generalization"]["dog_trot"].tolist() == [1.0, 2.0]
-    assert run.latency_s["infer_once"].tolist() == [0.014, 0.001, 0.002]
-    assert run.curve is not None
-    assert run.curve.values.tolist() == [7.0 + step for step in range(100)]
-    assert run.conditions == []
 
 
 def test_collectors_of_the_earlier_layout_are_joined(tmp_path: Path):
@@ -196,17 +102,6 @@ def test_stock_codecarbon_is_stated(tmp_path: Path):
     assert any("one row" in condition for condition in run.conditions)
 
 
-def test_mixed_header_generations_are_joined_by_name(tmp_path: Path):
-    unit = made_bundles.write_earlier(tmp_path, 7)
-    row = "2026-01-01T00:02:00,p,x,60.0,0.1,0.1,50.0,0.0,1.0,0.002,0.0,0.0,0.002,16.0,1.0\n"
-    fork = made_bundles.EMISSIONS + "\n" + made_bundles.emissions_rows(3)
-    (unit / "metrics" / "train_emissions.csv").write_text(fork + made_bundles.STOCK + "\n" + row)
-    run = only(tmp_path)
-    assert len(run.emissions["train"]["duration"]) == 4
-    assert np.isnan(run.emissions["train"]["ram_process"]).tolist() == [False, False, False, True]
-    assert any("2 generations" in condition for condition in run.conditions)
-
-
 def test_clock_that_runs_backwards_is_stated(tmp_path: Path):
     unit = made_bundles.write_earlier(tmp_path, 7)
     lines = (unit / "metrics" / "train_emissions.csv").read_text().splitlines()
@@ -217,26 +112,7 @@ def test_clock_that_runs_backwards_is_stated(tmp_path: Path):
     assert len(run.emissions["train"]["duration"]) == 60
 
 
-def test_missing_columns_are_stated(tmp_path: Path):
-    unit = made_bundles.write_earlier(tmp_path, 7)
-    (unit / "metrics" / "train_emissions.csv").write_text("timestamp,duration\n2026-01-01T00:00:00,1.0\n")
-    run = only(tmp_path)
-    assert any("no column run_id, energy_consumed" in condition for condition in run.conditions)
-    assert run.curve is not None
-
-
 # --- trainers' logs and tables ----------------------------------------------------------------------------------------
-
-
-def test_progress_of_stable_baselines3(tmp_path: Path):
-    (tmp_path / "PPO_2").mkdir()
-    (tmp_path / "PPO_2" / "progress.csv").write_text(
-        "rollout/ep_rew_mean,time/fps,time/total_timesteps\n,100,2048\n1.5,100,4096\n2.5,100,6144\n"
-    )
-    run = only(tmp_path)
-    assert (run.identity.algorithm, run.identity.seed) == ("PPO", 2)
-    assert run.curve is not None
-    assert (run.curve.steps.tolist(), run.curve.values.tolist()) == ([4096.0, 6144.0], [1.5, 2.5])
 
 
 def test_a_second_table_of_returns_in_a_bundle_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -314,16 +190,6 @@ def test_killed_run_has_the_memory_and_time_of_its_trace(tmp_path: Path):
     # what the trace does not say comes from the emissions table
     assert scores["energy_gross"].value == pytest.approx(40.0 * 20 / 3.6e6)
     assert any("no tracking report" in condition for condition in run.conditions)
-
-
-def test_plain_csv_file(tmp_path: Path):
-    path = tmp_path / "mine_seed_4.csv"
-    path.write_text("step,return\n0,1\n10,nan\n20,3\n")
-    (run,) = find_runs([path])
-    found = read_run(run)
-    assert found.curve is not None
-    assert found.curve.values.tolist() == [1.0, 3.0]
-    assert identify(run).seed == 4
 
 
 def test_garbage_in_place_of_logs_is_stated(tmp_path: Path):

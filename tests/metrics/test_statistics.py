@@ -28,7 +28,6 @@ from a2perf.metrics.statistics import (
     iqr,
     mad,
     ranks,
-    stacked_windows,
     std,
 )
 from tests.metrics import plain_reliability as plain
@@ -50,14 +49,6 @@ def test_tails_lie_beyond_their_quantile(values: list[float]) -> None:
     assert min(values) - slack <= low <= np.percentile(values, 5) + slack
     assert np.percentile(values, 95) - slack <= high <= max(values) + slack
     assert cvar(np.negative(values), 0.05, "lower") == pytest.approx(-high, rel=1e-9, abs=1e-6)
-
-
-def test_statistics_run_along_an_axis() -> None:
-    matrix = np.random.default_rng(0).normal(size=(7, 5))
-    for statistic in (iqr, mad, std, cvar):
-        by_column = [statistic(matrix[:, column]) for column in range(5)]
-        np.testing.assert_allclose(statistic(matrix, axis=0), by_column, rtol=1e-12)
-        np.testing.assert_allclose(statistic(matrix.T, axis=1), by_column, rtol=1e-12)
 
 
 @given(st.integers(2, 12), st.integers(0, 10_000))
@@ -99,17 +90,6 @@ def test_ranks_share_ties_and_put_nan_last() -> None:
     assert ranks([3.0, 5.0, 5.0, 1.0]).tolist() == [3, 1.5, 1.5, 4]
     assert ranks([3.0, 5.0, math.nan], best="min").tolist() == [1, 2, 3]
     assert ranks([[1.0, 9.0], [2.0, 8.0]]).tolist() == [[2, 1], [1, 2]]
-
-
-def test_windows_are_gathered_by_length() -> None:
-    values = np.arange(10.0)
-    starts, stops = np.array([0, 2, 5, 9]), np.array([3, 4, 8, 9])
-    found = {
-        int(n): row.tolist()
-        for numbers, rows in stacked_windows(values, starts, stops)
-        for n, row in zip(numbers, rows, strict=True)
-    }
-    assert found == {0: [0, 1, 2], 1: [2, 3], 2: [5, 6, 7]}
 
 
 # --- bootstrap --------------------------------------------------------------------------------------------------------
@@ -192,17 +172,6 @@ DRAWS: dict[str, tuple[Callable[..., np.ndarray], float]] = {
     "normal": (lambda g, size: g.normal(size=size), 0.0),
     "gamma, skewness 1": (lambda g, size: g.gamma(4.0, size=size), 4.0),
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", DRAWS)
-def test_small_sample_interval_of_a_mean_covers_it(kind: str) -> None:
-    draw, truth = DRAWS[kind]
-    covered = 0
-    for trial in range(2000):
-        low, high = mean_interval(draw(np.random.default_rng([7, trial]), 10))
-        covered += low <= truth <= high
-    assert 0.92 <= covered / 2000 <= 0.975
 
 
 @pytest.mark.slow

@@ -115,21 +115,6 @@ def test_a_variant_far_behind_the_fastest_counts_as_not_reached() -> None:
     np.testing.assert_array_equal(gated(times, {}), times)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"r_max": 1.0}, "r_max is 1.0"),
-        ({"points": 1}, "points is 1"),
-        ({"held_out_limit": 0.5}, "held_out_limit is 0.5"),
-        ({"held_out": {"z": "x"}}, "'z' is not a workload"),
-        ({"held_out": {"y": "x", "x": "y"}}, "which is a held-out variant itself"),
-    ],
-)
-def test_rules_that_cannot_be_are_refused(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        score_times([[1.0, 2.0]], ["a"], ["x", "y"], ScoreRules(**arguments))  # type: ignore[arg-type]
-
-
 def test_intervals_contain_the_score_and_one_study_has_none() -> None:
     times = np.random.default_rng(3).lognormal(0.0, 0.5, (6, 8, 3))
     names = [f"s{row}" for row in range(6)], [f"w{column}" for column in range(8)]

@@ -91,17 +91,6 @@ def test_idle_draw_is_not_above_the_lowest_interval(tmp_path):
     assert cpu.energy().net_kwh == pytest.approx((0.99 * 50 + 10 - 20) / KWH, rel=5e-3)
 
 
-def test_memory_counters_are_used_where_there_are_some(tmp_path):
-    fake = FakePowercap(tmp_path)
-    fake.zone("intel-rapl:0", "package-0", fake.register(30.0))
-    fake.zone("intel-rapl:0/intel-rapl:0:0", "dram", fake.register(7.2))
-    ram = attached(RamEnergy(powercap=tmp_path, clock=fake.clock))
-    fake.run(1.0)
-    ram.sample(tick(1.0, 1.0))
-    assert ram.energy().gross_kwh == pytest.approx(7.2 / KWH, rel=2e-3)
-    assert (ram.method, ram.quality) == ("rapl", "measured")
-
-
 # --- models
 
 
@@ -283,21 +272,6 @@ def test_share_of_a_device_without_an_account_of_its_processes(nvml, monkeypatch
     # not known: anything from none to all of it
     if share is None:
         assert account.net_uncertainty.attribution_kwh * KWH >= 100 / math.sqrt(3) - 1e-6
-
-
-def test_idle_gpu_draw_is_left_out_of_the_net(nvml):
-    gpu = FakeGpu(energy_mj=0)
-    nvml([gpu])
-    clock = Clock()
-    tracker = GpuEnergy(clock=clock)
-    tracker.start()
-    clock.now_s, gpu.energy_mj = 1.0, 50_000
-    tracker.attach()
-    gpu.energy_mj = 50_000 + 2 * 400_000
-    tracker.sample(tick(2.0, 2.0))
-    assert tracker.idle_w == pytest.approx(50.0)
-    assert tracker.energy().gross_kwh == pytest.approx(800 / KWH)
-    assert tracker.energy().net_kwh == pytest.approx(700 / KWH)
 
 
 def test_a_lost_gpu_raises(nvml):

@@ -11,7 +11,6 @@ import pytest
 
 from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
 from a2perf.metrics.trackers.power_domains import MIRROR_READINGS, PowerDomains
-from a2perf.metrics.trackers.power_zones import kind_of
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.metrics.trackers.uncertainty import short_run_notes
 from a2perf.runs.tracking_record import TrackedEnergy, TrackingReport
@@ -142,12 +141,6 @@ def test_share_and_idle_draw_of_the_net_are_part_of_its_uncertainty(tmp_path) ->
     # two seconds of the tree's that may be missing: a tenth of the machine's time
     missing = cpu.energy(unaccounted_s=2.0).net_uncertainty.attribution_kwh * KWH
     assert missing == pytest.approx(math.hypot(expected, 400 * 0.1 / math.sqrt(3)), rel=0.01)
-
-
-def test_kinds_of_zones() -> None:
-    names = ["package-0", "package-1-die-3", "core", "uncore", "dram", "psys", "package-0x", "battery", ""]
-    kinds = ["package", "package", "core", "uncore", "dram", "psys", "", "", ""]
-    assert [kind_of(name) for name in names] == kinds
 
 
 def test_sampler_reads_moving_counters_between_its_samples(tmp_path, spawn) -> None:

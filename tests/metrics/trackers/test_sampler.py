@@ -50,6 +50,7 @@ def run(spawn, tmp_path, code, **options):
     sampler.prepare()
     process = spawn(code)
     sampler.attach(process.pid)
+    sampler.mark("work")
     end(process)
     return sampler.stop()
 
@@ -128,6 +129,7 @@ def test_trace_has_a_row_for_every_sample(spawn, tmp_path):
     assert max(int(row["rss_bytes"]) for row in trace if row["rss_bytes"]) > 5e6
     assert max(float(row["cpu_power_w"]) for row in trace) > 0
     assert all(row["load_1m"] for row in trace)
+    assert trace[-1]["phase"] == "work"
 
 
 def test_a_resumed_run_appends_with_its_own_id_and_its_own_zero(spawn, tmp_path):
@@ -149,32 +151,6 @@ def test_a_file_with_other_columns_is_set_aside(spawn, tmp_path):
     run(spawn, tmp_path, "pass")
     assert (tmp_path / "train_emissions.1.csv").read_text() == "a,b\n1,2\n"
     assert len(rows(tmp_path / "train_emissions.csv")) == 1
-
-
-def test_phases_divide_the_run(spawn, tmp_path):
-    sampler = Sampler(directory=tmp_path, settings=PLACE, with_codecarbon=False)
-    sampler.prepare()
-    process = spawn(WAIT + "\n" + BURN.format(seconds=0.4) + "print('burnt', flush=True)")
-    before = time.perf_counter()
-    sampler.attach(process.pid)
-    sampler.mark("load")
-    unmarked_s = time.perf_counter() - before  # belongs to no phase, and grows with the load of the machine
-    assert process.stdout.readline() == b"up\n"
-    time.sleep(0.2)
-    sampler.mark("train")
-    process.stdin.close()
-    assert process.stdout.readline() == b"burnt\n"
-    end(process)
-    report = sampler.stop()
-    assert list(report.phases) == ["load", "train"]
-    load, train = report.phases["load"], report.phases["train"]
-    assert load.wall_s + train.wall_s == pytest.approx(report.wall_s, abs=0.02 + unmarked_s)
-    assert load.wall_s >= 0.2
-    assert train.cpu_seconds >= 0.25
-    assert load.cpu_seconds + train.cpu_seconds == pytest.approx(report.cpu_seconds, abs=0.02 + unmarked_s)
-    share = 0.05 + unmarked_s / report.wall_s
-    assert load.energy_gross_kwh + train.energy_gross_kwh == pytest.approx(report.energy.gross_kwh, rel=share)
-    assert {row["phase"] for row in rows(tmp_path / "system_trace.csv")} >= {"load", "train"}
 
 
 def test_the_past_of_an_older_process_is_not_the_runs(spawn):
