@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from a2perf.metrics.trackers.emissions import EmissionsSettings
+
 KG_PER_LB = 0.45359237
 # kg CO2eq per kWh by fuel, with which codecarbon weighs the Canadian provinces; from the energy-usage package of
 # github.com/responsibleproblemsolving.
@@ -27,10 +29,9 @@ _NORDIC_ZONES = {
 
 @dataclass(frozen=True)
 class CarbonFactor:
-    """How much a kilowatt-hour emits.
+    """How much a kilowatt-hour emits, in kg CO2 equivalents.
 
     Attributes:
-        kg_per_kwh: kg CO2 equivalents per kWh.
         source: what the value is for, ``"USA/Massachusetts"``, ``"gcp/us-east1"``, ``"world"``, ``"forced"``.
         note: why a coarser value than the one asked for is used, or ``""``.
     """
@@ -45,6 +46,9 @@ class CarbonFactor:
     note: str = ""
 
 
+NO_FACTOR = CarbonFactor(0.0, "none")
+
+
 def codecarbon_data() -> Path:
     """Returns the data folder of the installed package without importing it."""
     spec = importlib.util.find_spec("codecarbon")
@@ -53,32 +57,20 @@ def codecarbon_data() -> Path:
     return Path(spec.origin).parent / "data"
 
 
-def find_factor(
-    *,
-    country_iso_code: str | None = None,
-    region: str | None = None,
-    cloud_provider: str | None = None,
-    cloud_region: str | None = None,
-    force_g_per_kwh: float | None = None,
-) -> CarbonFactor:
-    """Finds the carbon intensity for a place.
+def find_factor(settings: EmissionsSettings) -> CarbonFactor:
+    """Returns the finest carbon intensity for the place of the settings; its ``note`` states what is not known.
 
-    Args:
-        region: a state, province or electricity zone of that country, any case.
-        cloud_provider: ``"gcp"``, ``"aws"``, ``"azure"``; counts only together with ``cloud_region``.
-        cloud_region: the provider's name of it.
-
-    Returns:
-        The finest factor there is; what was asked for and is not known stands in ``note``.
+    The case of a region does not matter. A cloud counts only with its region.
     """
-    folder = codecarbon_data()
-    iso = (country_iso_code or "").upper()
+    folder, region = codecarbon_data(), settings.region
+    cloud_provider, cloud_region = settings.cloud_provider, settings.cloud_region
+    iso = (settings.country_iso_code or "").upper()
     infra = folder / "private_infra"
     mix = _load(infra / "global_energy_mix.json")
     country = mix.get(iso, {})
     place = {"country_name": country.get("country_name", ""), "country_iso_code": iso, "region": region or ""}
-    if force_g_per_kwh is not None:
-        return CarbonFactor(float(force_g_per_kwh) / 1e3, "forced", **place)
+    if settings.force_carbon_intensity_g_co2e_kwh is not None:
+        return CarbonFactor(settings.force_carbon_intensity_g_co2e_kwh / 1e3, "forced", **place)
     notes = []
     if cloud_provider and cloud_region:
         row = _cloud_row(folder / "cloud" / "impact.csv", cloud_provider, cloud_region)
@@ -106,11 +98,7 @@ def find_factor(
 
 
 def find_cpu_power(model: str) -> tuple[str, float] | None:
-    """Looks a processor up in codecarbon's table.
-
-    Returns:
-        The name there and the thermal design power in watts, or ``None``.
-    """
+    """Returns the name of a processor in codecarbon's table and its thermal design power in watts, or ``None``."""
     folder = codecarbon_data()
     wanted = plain_cpu_name(model)
     if not wanted:

@@ -14,22 +14,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from a2perf.metrics.trackers.carbon_factors import CarbonFactor, find_factor
+from a2perf.metrics.trackers.carbon_factors import NO_FACTOR, find_factor
 from a2perf.metrics.trackers.emissions import EmissionsSettings, known_processor, make_tracker
 from a2perf.metrics.trackers.energy import CpuEnergy
 from a2perf.metrics.trackers.host import describe_host
-from a2perf.metrics.trackers.tick import Tick
+from a2perf.metrics.trackers.tick import Tracker
 from a2perf.runs.tracking_record import Emissions, TrackedEnergy
 
 STOP_S = 1.0
 LOG = "codecarbon.log"
 
 
-class EmissionsTracker:
+class EmissionsTracker(Tracker):
     """Finds the carbon factor, and feeds codecarbon's outputs.
 
     Args:
-        settings: where the run takes place and which outputs are wanted.
         directory: where codecarbon's log goes; None leaves its tracker out.
         cpu: the processor's tracker; codecarbon gets its power model, and both then use the same one.
     """
@@ -41,19 +40,12 @@ class EmissionsTracker:
         self._directory = directory
         self._cpu = cpu
         self._outputs: _CodecarbonOutputs | None = None
-        self.factor: CarbonFactor | None = None
+        self.factor = NO_FACTOR
         self.log_files: dict[str, str] = {}
 
     def start(self) -> None:
         """Finds the factor."""
-        given = self._settings
-        self.factor = find_factor(
-            country_iso_code=given.country_iso_code,
-            region=given.region,
-            cloud_provider=given.cloud_provider,
-            cloud_region=given.cloud_region,
-            force_g_per_kwh=given.force_carbon_intensity_g_co2e_kwh,
-        )
+        self.factor = find_factor(self._settings)
 
     def attach(self) -> None:
         """Starts codecarbon in the background if its outputs are wanted."""
@@ -62,9 +54,6 @@ class EmissionsTracker:
         model = self._cpu.model
         watts = model.watts_per_thread * describe_host().cpu_count if model is not None else None
         self._outputs = _CodecarbonOutputs(self._settings, self._directory / LOG, watts)
-
-    def sample(self, tick: Tick) -> None:
-        """Has nothing to read; codecarbon samples by itself."""
 
     def stop(self) -> None:
         """Ends codecarbon.
@@ -80,27 +69,19 @@ class EmissionsTracker:
         if self._outputs.error:
             raise RuntimeError(f"codecarbon failed: {self._outputs.error}")
 
-    @property
-    def kg_per_kwh(self) -> float:
-        """The carbon factor; 0 if none was found."""
-        return self.factor.kg_per_kwh if self.factor is not None else 0.0
-
     def method(self, cpu_method: str) -> str:
         """How emissions are found: ``"a2perf:<energy>+factor:<place>"``."""
-        return f"a2perf:{cpu_method.split(':')[0]}+factor:{self.factor.source if self.factor is not None else 'none'}"
+        return f"a2perf:{cpu_method.split(':')[0]}+factor:{self.factor.source}"
 
     def emissions(self, energy: TrackedEnergy) -> Emissions:
         """The emissions of so much energy."""
-        result = Emissions(
-            kg_co2eq=energy.gross_kwh * self.kg_per_kwh,
-            kg_per_kwh=self.kg_per_kwh,
-            method=self.method(energy.cpu.method),
-            quality=energy.quality,
-        )
-        if (factor := self.factor) is not None:
-            result.country_name, result.country_iso_code = factor.country_name, factor.country_iso_code
-            result.region, result.factor_source, result.note = factor.region, factor.source, factor.note
-        return result
+        factor = self.factor
+        return Emissions(
+            kg_co2eq=energy.gross_kwh * factor.kg_per_kwh, kg_per_kwh=factor.kg_per_kwh,
+            method=self.method(energy.cpu.method), quality=energy.quality, country_name=factor.country_name,
+            country_iso_code=factor.country_iso_code, region=factor.region, factor_source=factor.source,
+            note=factor.note,
+        )  # fmt: skip
 
 
 class _CodecarbonOutputs:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from math import hypot
 
 from a2perf.metrics.trackers.power_domains import UPDATE_S
-from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick
+from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick, Tracker
 from a2perf.metrics.trackers.uncertainty import (
     IDLE_DRIFT,
     Contributions,
@@ -29,7 +29,7 @@ BUSY_BASELINE = 0.5
 """A baseline that was taken while the participant started up may be too high by this share."""
 
 
-class Component:
+class Component(Tracker):
     """What the components share: the account in joules, the idle baseline and the uncertainty.
 
     Args:
@@ -83,9 +83,6 @@ class Component:
         if self._read is not None:
             self._last_joules = self._read()
             self._end_baseline(self._last_joules, BEFORE)
-
-    def stop(self) -> None:
-        """Has nothing to close."""
 
     def _begin_counter(self, read: Callable[[], float]) -> None:
         self._read = read

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from a2perf.metrics.trackers import procfs
-from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick
+from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick, Tracker
 from a2perf.runs.tracking_record import HostConditions
 from a2perf.system import usable_processors
 
@@ -116,7 +116,7 @@ def read_clock_mhz() -> float | None:
     return sum(values) / len(values) if values else None
 
 
-class HostTracker:
+class HostTracker(Tracker):
     """Watches how quiet the machine is.
 
     Args:
@@ -172,9 +172,6 @@ class HostTracker:
                 tick.values["cpu_mhz"] = round(mhz, 1)
                 seen.cpu_mhz_min = min(seen.cpu_mhz_min or mhz, mhz)
                 seen.cpu_mhz_max = max(seen.cpu_mhz_max, mhz)
-
-    def stop(self) -> None:
-        """Has nothing to close."""
 
     def baseline(self) -> tuple[float, float, str]:
         """The machine before the run: seconds of the window, its utilisation in percent, when it was taken."""

@@ -320,7 +320,7 @@ class Recorder:
     def _write_emissions(self, timestamp: str) -> None:
         host, factor, report = describe_host(), self._emissions.factor, self._report
         energy = self._energy(self.elapsed_s)
-        kilograms = energy.gross_kwh * self._emissions.kg_per_kwh
+        kilograms = energy.gross_kwh * factor.kg_per_kwh
         gpu = self._gpu.gpu()
         watts = self._row_watts(energy)
         self._write(
@@ -335,7 +335,7 @@ class Recorder:
                 **{f"{name}_power": watts[name] for name in COMPONENTS},
                 **{f"{name}_energy": getattr(energy, name).gross_kwh for name in COMPONENTS},
                 "energy_consumed": energy.gross_kwh,
-                **(asdict(factor) if factor else {}),  # its place; the file has no column for the rest
+                **asdict(factor),  # its place; the file has no column for the rest
                 "os": host.os,
                 "python_version": platform.python_version(),
                 "codecarbon_version": importlib.metadata.version("codecarbon"),
@@ -346,7 +346,7 @@ class Recorder:
                 "ram_total_size": host.memory_bytes / 2**30,
                 "ram_process": self._rss_bytes / 2**30,
                 "tracking_mode": self._settings.tracking_mode or "process",
-                "on_cloud": "Y" if factor and factor.cloud_provider else "N",
+                "on_cloud": "Y" if factor.cloud_provider else "N",
                 "pue": self._settings.pue,
                 "method": f"{energy.method};emissions={self._emissions.method(energy.cpu.method)}",
                 "quality": energy.quality,

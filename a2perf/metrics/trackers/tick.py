@@ -70,10 +70,12 @@ class Tracker(Protocol):
         """The participant process exists from now on."""
 
     def sample(self, tick: Tick) -> None:
-        """Reads once and adds to the tick."""
+        """Reads once and adds to the tick; by default nothing."""
+        return
 
     def stop(self) -> None:
-        """Closes what it opened, after the last sample."""
+        """Closes what it opened, after the last sample; by default nothing."""
+        return
 
 
 class InstalledTracker(Tracker, Protocol):

@@ -160,7 +160,7 @@ def test_a_decorated_function_runs_under_codecarbon_and_leaves_its_file(tmp_path
     assert row["country_name"] == "France"
     assert row["project_name"] == ("mine" if form == "called" else "codecarbon")
     assert float(row["emissions"]) / float(row["energy_consumed"]) == pytest.approx(
-        find_factor(country_iso_code="FRA").kg_per_kwh
+        find_factor(EmissionsSettings(country_iso_code="FRA")).kg_per_kwh
     )
 
 
@@ -193,11 +193,11 @@ def test_a_decorated_function_that_raises_still_raises(tmp_path):
         ({"country_iso_code": "USA", "region": "Massachusets"}, 0.3695, "USA"),
         ({}, 0.475, "world"),
         ({"country_iso_code": "XYZ"}, 0.475, "world"),
-        ({"country_iso_code": "USA", "force_g_per_kwh": 12.5}, 0.0125, "forced"),
+        ({"country_iso_code": "USA", "force_carbon_intensity_g_co2e_kwh": 12.5}, 0.0125, "forced"),
     ],
 )
 def test_carbon_factor_of_a_place(place, kg_per_kwh, source):
-    factor = find_factor(**place)
+    factor = find_factor(EmissionsSettings(**place))
     assert factor.kg_per_kwh == pytest.approx(kg_per_kwh, abs=5e-5)
     assert factor.source == source
     assert bool(factor.note) == (source == "world" or place.get("region") == "Massachusets")
@@ -224,14 +224,14 @@ def test_carbon_factors_are_codecarbons(place):
         Energy.from_energy(kWh=1.0),
         GeoMetadata(country_iso_code=place["country_iso_code"], region=place.get("region"), country_name=""),
     )
-    assert find_factor(**place).kg_per_kwh == pytest.approx(theirs, rel=1e-9)
+    assert find_factor(EmissionsSettings(**place)).kg_per_kwh == pytest.approx(theirs, rel=1e-9)
 
 
 def test_cloud_regions():
-    factor = find_factor(cloud_provider="gcp", cloud_region="us-east1", country_iso_code="FRA")
+    factor = find_factor(EmissionsSettings(cloud_provider="gcp", cloud_region="us-east1", country_iso_code="FRA"))
     assert (factor.source, factor.cloud_region) == ("gcp/us-east1", "us-east1")
     assert 0.1 < factor.kg_per_kwh < 1
-    unknown = find_factor(cloud_provider="gcp", cloud_region="moon-1", country_iso_code="FRA")
+    unknown = find_factor(EmissionsSettings(cloud_provider="gcp", cloud_region="moon-1", country_iso_code="FRA"))
     assert unknown.source == "FRA"
     assert "moon-1" in unknown.note
 
