@@ -14,14 +14,20 @@ import numpy as np
 from a2perf.arrays import Values, as_finite
 from a2perf.metrics.definition import AS_RECORDED, Metric, OfRun, metric, numbers_over_runs, with_uncertainty
 from a2perf.metrics.runs_in_mode import ScoredRuns, once_per_run
-from a2perf.metrics.system_series import EmissionsSummary, from_emissions
+from a2perf.metrics.system_series import report_of_table
 from a2perf.metrics.values import MetricResult, Profile, RunNumber
 from a2perf.runs.run import Run
-from a2perf.runs.tracking_record import ComponentEnergy, TrackedEnergy, recorded
+from a2perf.runs.tracking_record import (
+    COMPONENTS,
+    ComponentEnergy,
+    TrackedEnergy,
+    TrackingReport,
+    nothing_tracked,
+    recorded,
+)
 
 _NO_CALLS = np.empty(0)
 CALLS = ("infer_once", "round_trip", "preprocess_observation", "processor_time")
-COMPONENTS = ("cpu", "gpu", "ram")
 _LATENCY: dict[str, tuple[str, Callable[[Values], float]]] = {
     "median": ("median", lambda s: float(np.median(s))),
     "mean": ("mean", lambda s: float(s.mean())),
@@ -47,9 +53,9 @@ def _cost(unit: str, label: str, formula: str, **more: Any) -> Callable[[Callabl
 
 
 @once_per_run
-def emissions_summary(run: Run) -> EmissionsSummary:
-    """Returns the summary of the emissions table. It is empty if the energy was tracked, to count nothing twice."""
-    return EmissionsSummary() if run.tracking.energy.quality else from_emissions(run.emissions.get(run.mode, {}))
+def _table(run: Run) -> TrackingReport:
+    """Returns what the emissions table says: nothing if the energy was tracked, to count nothing twice."""
+    return nothing_tracked() if run.tracking.energy.quality else report_of_table(run.emissions.get(run.mode, {}))
 
 
 # --- energy and power -------------------------------------------------------------------------------------------------
@@ -63,23 +69,10 @@ _DRAWN: tuple[tuple[str, str, str, str, Callable[[_Energy], float]], ...] = (
 )
 
 
-def _part(energy: TrackedEnergy, part: str) -> _Energy:
-    parts: dict[str, _Energy] = {"": energy, "cpu": energy.cpu, "gpu": energy.gpu, "ram": energy.ram}
-    return parts[part]
-
-
-def _of_table(kind: str, part: str, table: EmissionsSummary) -> float | None:
-    if kind == "energy{}_gross":
-        return table.component_kwh.get(part) if part else table.energy_kwh
-    return table.power_mean_w.get(part) if kind == "power{}_mean" else None
-
-
 def _drawn(kind: str, part: str, read: Callable[[_Energy], float]) -> Callable[[Run], RunNumber]:
     def number(run: Run) -> RunNumber:
-        if not run.tracking.energy.quality:
-            table = emissions_summary(run)
-            return RunNumber(_of_table(kind, part, table), table.quality, table.method)
-        energy = _part(run.tracking.energy, part)
+        whole = run.tracking.energy if run.tracking.energy.quality else _table(run).energy
+        energy: _Energy = getattr(whole, part) if part else whole
         account = energy.account if isinstance(energy, ComponentEnergy) else ""
         method = "; ".join(words for words in (energy.method, account) if words)
         value = RunNumber(None if energy.quality in ("", "none") else recorded(read(energy)), energy.quality, method)
@@ -104,10 +97,7 @@ def _energy_and_power() -> list[Metric]:
 @_cost("kg CO2eq", "Emissions", "energy times the carbon intensity of the region")
 def emissions(run: Run) -> RunNumber:
     """Carbon intensity is a yearly mean of a region: always an estimate, whatever measured the energy."""
-    tracked = run.tracking.emissions
-    if not tracked.method:
-        table = emissions_summary(run)
-        return RunNumber(table.emissions_kg, "estimated", "; ".join(w for w in (table.method, table.region) if w))
+    tracked = run.tracking.emissions if run.tracking.emissions.method else _table(run).emissions
     method = "; ".join(words for words in (tracked.method, tracked.factor_source) if words)
     return RunNumber(None if tracked.method == "none" else recorded(tracked.kg_co2eq), "estimated", method)
 
@@ -122,9 +112,9 @@ def _memory(sets: str, statistic: str) -> OfRun:
         value = recorded(getattr(run.tracking, f"{sets}_{statistic}_bytes"))
         if value is not None or sets == "pss":
             return RunNumber(value or None, "measured", "process tree")
-        table = emissions_summary(run)
-        method = f"process tree, {table.processes} process(es) merged on time"
-        return RunNumber(getattr(table, f"memory_{statistic}_bytes"), "measured", method)
+        table = _table(run)
+        method = f"process tree, {table.processes_peak} process(es) merged on time"
+        return RunNumber(recorded(getattr(table, f"rss_{statistic}_bytes")), "measured", method)
 
     return number
 
@@ -168,8 +158,8 @@ def wall_clock(run: Run) -> RunNumber:
         return RunNumber(given, "measured", "the participant's phase, by the evaluator's clock")
     if tracked := recorded(run.tracking.wall_s):
         return RunNumber(tracked, "measured", "life of the participant process")
-    seconds = emissions_summary(run).wall_clock_s
-    return RunNumber(seconds, "measured", "time that all processes of the emissions table share")
+    method = "time that all processes of the emissions table share"
+    return RunNumber(recorded(_table(run).wall_s), "measured", method)
 
 
 # --- latency ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ energy and ``ram_process``; and stock codecarbon's with one row per run. Columns
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -14,39 +15,11 @@ import msgspec
 import numpy as np
 
 from a2perf.arrays import Values
+from a2perf.runs.tracking_record import COMPONENTS, TrackingReport, nothing_tracked
 
 TOLERANCE_S = 10.0
 # codecarbon, its fork and a2perf call 2**30 bytes a GB
 BYTES_PER_GB = 2**30
-
-
-class EmissionsSummary(msgspec.Struct, kw_only=True, frozen=True):
-    """What an emissions table says about one run.
-
-    Attributes:
-        energy_kwh: sum over processes of the last cumulative energy; by component in ``component_kwh``.
-        emissions_kg: sum over processes of the last cumulative emissions.
-        wall_clock_s: time that all processes ran side by side; the longest duration if there are no timestamps.
-        memory_mean_bytes: of the sum over processes; ``None`` without the column ``ram_process``.
-        memory_peak_bytes: highest such sum.
-        power_mean_w: by component, mean over rows, summed over processes.
-        quality: ``"measured"``, ``"estimated"`` or ``"mixed"``; tables that do not say count as estimated.
-        method: how power was found, where the table says.
-        region: place of the carbon intensity.
-        processes: number of different ``run_id``.
-    """
-
-    energy_kwh: float | None = None
-    component_kwh: dict[str, float] = msgspec.field(default_factory=dict)
-    emissions_kg: float | None = None
-    wall_clock_s: float | None = None
-    memory_mean_bytes: float | None = None
-    memory_peak_bytes: float | None = None
-    power_mean_w: dict[str, float] = msgspec.field(default_factory=dict)
-    quality: str = "estimated"
-    method: str = "not recorded"
-    region: str = ""
-    processes: int = 0
 
 
 class EnergyCourse(msgspec.Struct, kw_only=True, frozen=True):
@@ -56,7 +29,7 @@ class EnergyCourse(msgspec.Struct, kw_only=True, frozen=True):
         elapsed_s: seconds since the first process was started, from 0 and not decreasing.
         kwh: cumulative, as long as ``elapsed_s``.
         started_s: seconds since the epoch of the start; NaN where the table has no timestamps.
-        quality: as in ``EmissionsSummary``.
+        quality: ``"measured"``, ``"estimated"`` or ``"mixed"``.
     """
 
     elapsed_s: Values
@@ -91,42 +64,39 @@ def energy_course(columns: Mapping[str, Any]) -> EnergyCourse | None:
     return EnergyCourse(elapsed_s=elapsed, kwh=total, started_s=first, quality=_quality(columns)[0])
 
 
-def from_emissions(columns: Mapping[str, Any]) -> EmissionsSummary:
-    """Summarises an emissions table; columns that are missing leave their numbers ``None``.
+def report_of_table(columns: Mapping[str, Any]) -> TrackingReport:
+    """Returns what an emissions table says about one run; numbers of missing columns stay unknown.
+
+    Energy and emissions are sums over processes of their last cumulative values, powers are means over rows, and
+    memory is that of all processes at the times of the first. A table that does not name a quality is estimated.
 
     Args:
         columns: name to values (numbers or text), all of one length.
     """
+    report = nothing_tracked()
     rows = len(next(iter(columns.values()), ()))
     if rows == 0:
-        return EmissionsSummary()
-    groups = _by_process(columns, rows)
+        return report
     duration = _numbers(columns, "duration", rows)
-    groups = [_forward_only(group, duration) for group in groups]
-    totals = {
-        name: _last_sum(columns, name, groups, rows)
-        for name in ("energy_consumed", "cpu_energy", "gpu_energy", "ram_energy", "emissions")
-    }
+    groups = [_forward_only(group, duration) for group in _by_process(columns, rows)]
+    energy, (quality, method) = report.energy, _quality(columns)
+    parts = {"energy_consumed": energy} | {f"{name}_energy": getattr(energy, name) for name in COMPONENTS}
+    for name, part in parts.items():
+        part.gross_kwh, part.quality, part.method = _last_sum(columns, name, groups, rows), quality, method
+    for name in COMPONENTS:
+        watts = _numbers(columns, f"{name}_power", rows)
+        if watts is not None and np.isfinite(watts).any():
+            means = [np.nanmean(watts[group]) for group in groups if np.isfinite(watts[group]).any()]
+            getattr(energy, name).power_mean_w = float(sum(means))
+    report.emissions.kg_co2eq, report.emissions.method = _last_sum(columns, "emissions", groups, rows), method
+    report.emissions.factor_source = _word(columns, "region") or _word(columns, "country_name")
+    report.wall_s = _wall_clock(columns, groups, duration, rows)
     memory = _memory(columns, groups, rows)
-    power = {
-        part: float(sum(np.nanmean(values[group]) for group in groups if np.isfinite(values[group]).any()))
-        for part in ("cpu", "gpu", "ram")
-        if (values := _numbers(columns, f"{part}_power", rows)) is not None and np.isfinite(values).any()
-    }
-    quality, method = _quality(columns)
-    return EmissionsSummary(
-        energy_kwh=totals["energy_consumed"],
-        component_kwh={part: kwh for part in ("cpu", "gpu", "ram") if (kwh := totals[f"{part}_energy"]) is not None},
-        emissions_kg=totals["emissions"],
-        wall_clock_s=_wall_clock(columns, groups, duration, rows),
-        memory_mean_bytes=None if memory is None else float(memory.mean()) * BYTES_PER_GB,
-        memory_peak_bytes=None if memory is None else float(memory.max()) * BYTES_PER_GB,
-        power_mean_w=power,
-        quality=quality,
-        method=method,
-        region=_word(columns, "region") or _word(columns, "country_name"),
-        processes=len(groups),
-    )
+    if memory is not None:
+        report.rss_mean_bytes = float(memory.mean()) * BYTES_PER_GB
+        report.rss_peak_bytes = float(memory.max()) * BYTES_PER_GB
+    report.processes_peak = len(groups)
+    return report
 
 
 def merge_on_time(series: Sequence[tuple[Any, Any]], *, tolerance_s: float = TOLERANCE_S) -> Values:
@@ -199,24 +169,22 @@ def _forward_only(group: Any, duration: Values | None) -> Any:
     return group[np.isnan(own) | (own >= np.fmax.accumulate(own))]
 
 
-def _last_sum(columns: Mapping[str, Any], name: str, groups: Sequence[Any], rows: int) -> float | None:
+def _last_sum(columns: Mapping[str, Any], name: str, groups: Sequence[Any], rows: int) -> float:
     values = _numbers(columns, name, rows)
     if values is None:
-        return None
+        return math.nan
     last = [finite[-1] for group in groups if (finite := values[group][np.isfinite(values[group])]).size]
-    return float(sum(last)) if last else None
+    return float(sum(last)) if last else math.nan
 
 
-def _wall_clock(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None, rows: int) -> float | None:
+def _wall_clock(columns: Mapping[str, Any], groups: Sequence[Any], duration: Values | None, rows: int) -> float:
     if "timestamp" in columns and all(group.size > 1 for group in groups):
         times = seconds_of(list(columns["timestamp"]))
         if np.isfinite(times).all():
             first = max(float(times[group].min()) for group in groups)
             last = min(float(times[group].max()) for group in groups)
-            return last - first if last > first else None
-    if duration is None or not np.isfinite(duration).any():
-        return None
-    return float(np.nanmax(duration))
+            return last - first if last > first else math.nan
+    return math.nan if duration is None or not np.isfinite(duration).any() else float(np.nanmax(duration))
 
 
 def _memory(columns: Mapping[str, Any], groups: Sequence[Any], rows: int) -> Values | None:

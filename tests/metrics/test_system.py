@@ -18,7 +18,7 @@ from a2perf.errors import UserError
 from a2perf.metrics.definition import provenance_over_runs
 from a2perf.metrics.registry import rank, score
 from a2perf.metrics.system import METRICS
-from a2perf.metrics.system_series import from_emissions, merge_on_time, seconds_of
+from a2perf.metrics.system_series import merge_on_time, report_of_table, seconds_of
 from tests.metrics.made_runs import runs_of
 from tests.waiting import Child
 
@@ -77,15 +77,15 @@ def test_emissions_are_estimated_even_where_energy_is_measured() -> None:
 
 
 def test_energy_of_the_earlier_generation_is_cumulative_per_process() -> None:
-    found = from_emissions(_stacked(_fork_table("a"), _fork_table("b")))
-    assert found.energy_kwh == pytest.approx(0.6)
-    assert found.component_kwh["cpu"] == pytest.approx(0.36)
-    assert found.processes == 2
-    assert found.wall_clock_s == 15.0
-    assert found.power_mean_w["cpu"] == 100.0
-    assert found.memory_peak_bytes == 8 * 2**30
-    assert found.memory_mean_bytes == 5 * 2**30
-    assert found.quality == "estimated"
+    found = report_of_table(_stacked(_fork_table("a"), _fork_table("b")))
+    assert found.energy.gross_kwh == pytest.approx(0.6)
+    assert found.energy.cpu.gross_kwh == pytest.approx(0.36)
+    assert found.processes_peak == 2
+    assert found.wall_s == 15.0
+    assert found.energy.cpu.power_mean_w == 100.0
+    assert found.rss_peak_bytes == 8 * 2**30
+    assert found.rss_mean_bytes == 5 * 2**30
+    assert found.energy.quality == "estimated"
 
 
 def test_stock_codecarbon_has_totals_and_no_memory() -> None:
@@ -104,18 +104,16 @@ def test_a_tracking_report_beats_the_table_beside_it() -> None:
 
 def test_rows_whose_clock_ran_backwards_are_left_out() -> None:
     table = _fork_table(duration=[0.0, 10.0, 5.0, 15.0], energy_consumed=[0.0, 0.2, 0.9, 0.3])
-    found = from_emissions(table)
-    assert found.energy_kwh == pytest.approx(0.3)
+    assert report_of_table(table).energy.gross_kwh == pytest.approx(0.3)
 
 
 def test_missing_columns_and_garbage_cost_only_their_own_numbers() -> None:
     table = _fork_table(energy_consumed=["0.1", "", "n/a", "0.4"])
     del table["ram_process"]
-    found = from_emissions(table)
-    assert found.energy_kwh == pytest.approx(0.4)
-    assert found.memory_peak_bytes is None
-    assert from_emissions({}).processes == 0
-    assert from_emissions({"cpu_power": ["5"]}).energy_kwh is None
+    scores = score(runs_of(emissions=[table, {}, {"cpu_power": ["5"]}]))
+    assert scores["energy_gross"].per_run == [pytest.approx(0.4), None, None]
+    assert scores["memory_rss_peak"].per_run == []
+    assert scores["power_cpu_mean"].per_run == [50.0, None, 5.0]
 
 
 def test_processes_are_merged_within_the_tolerance_only() -> None:
