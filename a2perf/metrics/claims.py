@@ -21,14 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
-from a2perf.metrics.sequential import (
-    NEVER,
-    BettingEvidence,
-    Evidence,
-    JointEvidence,
-    PairedEvidence,
-    RepeatedIntervals,
-)
+from a2perf.metrics.sequential import NEVER, BettingEvidence, Evidence, PairedEvidence, RepeatedIntervals
 
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE"]
 Comparison = Literal[">=", "<=", "=="]
@@ -47,11 +40,7 @@ ROUNDING = 1e-3
 def exact_verdict(claimed: float, measured: float) -> Verdict:
     """Judges a claim about a value that every repetition measures alike, such as the return of one placement.
 
-    Args:
-        claimed: the claimed value; higher is better.
-
-    Returns:
-        REFUTED if the claim is better by more than ``ROUNDING``, else CONFIRMED.
+    Higher is better: REFUTED if the claim is higher by more than ``ROUNDING``, else CONFIRMED.
     """
     return "REFUTED" if claimed - measured > ROUNDING * abs(measured) else "CONFIRMED"
 
@@ -62,9 +51,9 @@ class ClaimResult:
 
     Attributes:
         estimate: mean of the reruns, in units of the claim; NaN without any.
-        low: lower end of the 95 % interval of that mean. It is valid whenever one stops. For a claimed sample it is
-            the interval of the difference of both means, moved by the claimed mean: the claim is refuted if the
-            interval does not reach that. Infinite before the first look of a claim without bounds.
+        low: lower end of the 95 % interval of that mean, valid whenever one stops. For a claimed sample it is the
+            interval of the difference of both means, moved by the claimed mean. Infinite before the first look of a
+            claim without bounds.
         needed: how many more would settle it in about eight of ten cases; None if it is settled or no number can be
             named.
     """
@@ -142,10 +131,7 @@ class SequentialClaim:
         self._result: ClaimResult | None = None
 
     def add(self, value: float) -> ClaimResult | None:
-        """Takes one rerun.
-
-        Returns:
-            The final result once no further rerun is required, also on every later call; None before.
+        """Takes one rerun; returns the final result once no further rerun is required, None before.
 
         Raises:
             ValueError: the value is not finite or outside the bounds. Count a failed rerun as the worst value, or the
@@ -180,9 +166,9 @@ class SequentialClaim:
         if not self._own_size:
             return BettingEvidence(low - self.claimed, high - self.claimed, self.margin, alpha)
         ordered = np.random.default_rng(seed).permutation(sample)
-        blocks = [block for block in _BLOCKS if block == 1 or self.max_reruns > sample.size]
+        blocks = tuple(block for block in _BLOCKS if block == 1 or self.max_reruns > sample.size)
         bets = BettingEvidence(low - high, high - low, self.margin, alpha / len(blocks))
-        return JointEvidence(tuple(PairedEvidence(ordered, block, bets) for block in blocks))
+        return PairedEvidence(ordered, blocks, bets)
 
     def _checked(self, given: ArrayLike) -> Values:
         values = np.asarray(given, dtype=np.float64).ravel()

@@ -158,60 +158,44 @@ class BettingEvidence:
 
 @dataclass(frozen=True)
 class PairedEvidence:
-    """Bets on the difference of fresh values from those of a fixed sample; each of the sample serves once.
+    """Bets on the difference of fresh values from those of a fixed sample; each of the sample serves once per block.
 
     Attributes:
         sample: the fixed sample in random order, shape ``(m,)``.
-        block: number of fresh values; their mean is compared with one value of the sample.
-        bets: the bets on the differences; the bounds are those of a difference.
+        blocks: numbers of fresh values; the mean of each number is compared with one value of the sample.
+        bets: the bets on the differences; the bounds are those of a difference, and ``alpha`` is that of one block.
     """
 
     sample: Values
-    block: int
+    blocks: tuple[int, ...]
     bets: BettingEvidence
 
-    def _differences(self, values: Values) -> Values:
-        count = min(values.size // self.block, self.sample.size)
-        means = values[: count * self.block].reshape(count, self.block).mean(axis=1)
+    def _differences(self, values: Values, block: int) -> Values:
+        count = min(values.size // block, self.sample.size)
+        means = values[: count * block].reshape(count, block).mean(axis=1)
         return np.asarray(means - self.sample[:count])
 
     def first(self, values: Values, level: float, *, above: bool) -> int:
         """See ``Evidence``."""
-        found = self.bets.first(self._differences(values), level, above=above)
-        return found if found == NEVER else (found + 1) * self.block - 1
+        by_block = {
+            block: self.bets.first(self._differences(values, block), level, above=above) for block in self.blocks
+        }
+        return min(NEVER if at == NEVER else (at + 1) * block - 1 for block, at in by_block.items())
 
     def interval(self, values: Values) -> tuple[float, float]:
         """See ``Evidence``."""
-        return self.bets.interval(self._differences(values))
-
-    def further(self, values: Values, ways: Ways) -> int | None:
-        """See ``Evidence``."""
-        differences = self._differences(values)
-        found = self.bets.further(differences, ways)
-        if found is None or differences.size + found > self.sample.size:
-            return None
-        return (differences.size + found) * self.block - values.size
-
-
-@dataclass(frozen=True)
-class JointEvidence:
-    """Several sources of evidence about one mean, among which ``alpha`` has been divided."""
-
-    parts: tuple[Evidence, ...]
-
-    def first(self, values: Values, level: float, *, above: bool) -> int:
-        """See ``Evidence``."""
-        return min(part.first(values, level, above=above) for part in self.parts)
-
-    def interval(self, values: Values) -> tuple[float, float]:
-        """See ``Evidence``."""
-        ends = [part.interval(values) for part in self.parts]
+        ends = [self.bets.interval(self._differences(values, block)) for block in self.blocks]
         return max(low for low, _ in ends), min(high for _, high in ends)
 
     def further(self, values: Values, ways: Ways) -> int | None:
         """See ``Evidence``."""
-        found = [part.further(values, ways) for part in self.parts]
-        return min((count for count in found if count is not None), default=None)
+        counts = []
+        for block in self.blocks:
+            differences = self._differences(values, block)
+            found = self.bets.further(differences, ways)
+            if found is not None and differences.size + found <= self.sample.size:
+                counts.append((differences.size + found) * block - values.size)
+        return min(counts, default=None)
 
 
 @dataclass(frozen=True)
