@@ -11,7 +11,7 @@ that was not reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -67,7 +67,6 @@ class ResultScore(msgspec.Struct, kw_only=True, frozen=True):
         score: in [0, 1], by ``ScoreRules.points``.
         exact: the exact integral of the step function, in [0, 1].
         low: lower end of the 95 % interval of ``score`` over studies; None with one study.
-        times: median time over studies by workload, None if not reached; held-out variants are included.
         ratios: performance ratio by counted workload, None if it does not count: not reached, or a held-out variant
             was not reached.
     """
@@ -77,7 +76,6 @@ class ResultScore(msgspec.Struct, kw_only=True, frozen=True):
     exact: float
     low: float | None = None
     high: float | None = None
-    times: dict[str, float | None]
     ratios: dict[str, float | None]
 
 
@@ -93,10 +91,8 @@ def gated(times: ArrayLike, gates: Mapping[int, Sequence[int]], limit: float | N
     """Returns the times with infinity on each base workload that has a held-out variant that was not reached.
 
     Args:
-        times: shape ``(..., submissions, workloads)``.
         gates: column of a base workload -> columns of its held-out variants. Nothing changes without any.
-        limit: times beyond this multiple of the shortest time of their workload count as not reached first; None for
-            no limit.
+        limit: as ``ScoreRules.held_out_limit``; applies first.
     """
     values = np.array(times, np.float64)
     if not gates:
@@ -111,15 +107,7 @@ def gated(times: ArrayLike, gates: Mapping[int, Sequence[int]], limit: float | N
 
 
 def performance_ratios(times: ArrayLike) -> Values:
-    """Returns each time divided by the shortest one of its workload.
-
-    Args:
-        times: shape ``(..., submissions, workloads)``.
-
-    Returns:
-        The same shape: 1 for the fastest, infinity where the target was not reached, for all submissions on a workload
-        that none of them solved.
-    """
+    """Returns each time divided by the shortest one of its workload: 1 for the fastest, infinity if not reached."""
     values = np.asarray(times, np.float64)
     best = values.min(axis=-2, keepdims=True)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -127,26 +115,15 @@ def performance_ratios(times: ArrayLike) -> Values:
 
 
 def profile_score(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = GRID_POINTS) -> Values:
-    """Returns the normalised integral of the performance profile from 1 to ``r_max``.
+    """Returns the normalised integral of the performance profile from 1 to ``r_max``, shape ``(..., submissions)``.
 
     A workload that no submission solved has no finite ratio, and lowers the scores of all.
-
-    Args:
-        ratios: shape ``(..., submissions, workloads)``.
-        points: as in ``ScoreRules``.
-
-    Returns:
-        Shape ``(..., submissions)``, in [0, 1].
     """
     return np.asarray(workload_scores(ratios, r_max, points).mean(axis=-1))
 
 
 def workload_scores(ratios: ArrayLike, r_max: float = R_MAX, points: int | None = GRID_POINTS) -> Values:
-    """Returns what each workload adds to a score: the integral of its step of the profile, in [0, 1].
-
-    The arguments are those of ``profile_score``, which is the mean of the result over workloads. The shape is that of
-    ``ratios``.
-    """
+    """Returns what each workload adds to a score: the integral of its step of the profile, in [0, 1]."""
     values = np.asarray(ratios, np.float64)
     if points is None:
         # The integral of a step from its ratio to r_max is the distance between the two.
@@ -166,7 +143,6 @@ def score_times(
     rules: ScoreRules | None = None,
     *,
     repetitions: int = REPETITIONS,
-    seed: int = 0,
 ) -> list[ResultScore]:
     """Scores submissions by their times to the target.
 
@@ -181,14 +157,9 @@ def score_times(
         workloads: their names, held-out variants included.
         rules: by default those of AlgoPerf, without held-out variants.
         repetitions: resamples.
-        seed: of the resamples; the same seed gives the same interval.
-
-    Returns:
-        One score per submission, in the order given.
 
     Raises:
-        ValueError: shape and names do not match; a held-out variant or its base is
-            not among the workloads, or no workload is left to count.
+        ValueError: shape and names do not match, or a held-out variant or its base is not among the workloads.
     """
     rules = rules or ScoreRules()
     values = np.asarray(times, np.float64)
@@ -197,12 +168,15 @@ def score_times(
         raise ValueError(
             f"times have shape {np.shape(times)} for {len(submissions)} submissions and {len(workloads)} workloads"
         )
-    plan = _plan(workloads, rules)
-    medians = median_time(values)
-    ratios = plan.ratios(medians)
+    counted, gates = _columns(workloads, rules)
+
+    def ratios_of(medians: Values) -> Values:
+        return performance_ratios(gated(medians, gates, rules.held_out_limit)[..., counted])
+
+    ratios = ratios_of(median_time(values))
     scores = profile_score(ratios, rules.r_max, rules.points)
     exact = profile_score(ratios, rules.r_max, None)
-    ends = _intervals(values, scores, plan, repetitions, seed)
+    ends = _intervals(values, scores, ratios_of, rules, repetitions)
     return [
         ResultScore(
             submission=name,
@@ -210,28 +184,17 @@ def score_times(
             exact=float(exact[row]),
             low=None if ends is None else ends[row][0],
             high=None if ends is None else ends[row][1],
-            times=_finite(workloads, medians[row]),
-            ratios=_finite([workloads[column] for column in plan.counted], ratios[row]),
+            ratios={
+                workloads[column]: float(ratio) if np.isfinite(ratio) else None
+                for column, ratio in zip(counted, ratios[row], strict=True)
+            },
         )
         for row, name in enumerate(submissions)
     ]
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Columns of the workloads that count, and of the held-out variants that gate them."""
-
-    rules: ScoreRules
-    counted: tuple[int, ...]
-    gates: dict[int, list[int]]
-
-    def ratios(self, medians: Values) -> Values:
-        """Returns the ratios of the workloads that count; shape ``(..., submissions, counted)``."""
-        passed = gated(medians, self.gates, self.rules.held_out_limit)
-        return performance_ratios(passed[..., list(self.counted)])
-
-
-def _plan(workloads: Sequence[str], rules: ScoreRules) -> _Plan:
+def _columns(workloads: Sequence[str], rules: ScoreRules) -> tuple[list[int], dict[int, list[int]]]:
+    """Returns the columns of the workloads that count, and those of the held-out variants by their base workload."""
     places = {name: place for place, name in enumerate(workloads)}
     if len(places) < len(workloads):
         raise ValueError("two workloads have the same name")
@@ -243,30 +206,28 @@ def _plan(workloads: Sequence[str], rules: ScoreRules) -> _Plan:
         if base in rules.held_out:
             raise ValueError(f"held-out variant {variant!r} of {base!r}, which is a held-out variant itself")
         gates.setdefault(places[base], []).append(places[variant])
-    counted = tuple(place for name, place in places.items() if rules.count_held_out or name not in rules.held_out)
-    return _Plan(rules, counted, gates)
+    return [place for name, place in places.items() if rules.count_held_out or name not in rules.held_out], gates
 
 
 def _intervals(
-    values: Values, scores: Values, plan: _Plan, repetitions: int, seed: int
+    values: Values, scores: Values, ratios_of: Callable[[Values], Values], rules: ScoreRules, repetitions: int
 ) -> list[tuple[float, float]] | None:
     """Returns the interval of each score; None with one study."""
     submissions, workloads, studies = values.shape
     if studies < 2:
         return None
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     cells = submissions * workloads
     flat = np.ascontiguousarray(values.reshape(cells, studies).T).ravel()
     means = []
-    total = np.zeros((submissions, len(plan.counted)))
-    squares = np.zeros_like(total)
+    total: Values | float = 0.0
+    squares: Values | float = 0.0
     for size in chunk_sizes(repetitions, min(512, max(1, _MOST_DRAWN // values.size))):
         samples = resample(flat, (studies, cells), size, generator)
         medians = median_time(np.moveaxis(samples, 1, -1)).reshape(size, submissions, workloads)
-        drawn = workload_scores(plan.ratios(medians), plan.rules.r_max, plan.rules.points)
+        drawn = workload_scores(ratios_of(medians), rules.r_max, rules.points)
         means.append(drawn.mean(axis=-1))
-        total += drawn.sum(axis=0)
-        squares += (drawn**2).sum(axis=0)
+        total, squares = total + drawn.sum(axis=0), squares + (drawn**2).sum(axis=0)
     sample = np.concatenate(means)  # (repetitions, submissions)
     variances = np.maximum(squares / repetitions - (total / repetitions) ** 2, 0.0)
     ends = []
@@ -275,7 +236,3 @@ def _intervals(
         low, high = small_sample_interval(sample[:, row], scores[row], studies, freedom, CONFIDENCE)
         ends.append((max(0.0, float(low)), min(1.0, float(high))))
     return ends
-
-
-def _finite(names: Sequence[str], values: Values) -> dict[str, float | None]:
-    return {name: float(value) if np.isfinite(value) else None for name, value in zip(names, values, strict=True)}
