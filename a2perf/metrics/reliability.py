@@ -35,23 +35,17 @@ def training(
 ) -> dict[str, MetricResult]:
     """Scores the training curves of several runs of one algorithm on one task by every metric of the profile.
 
-    Args:
-        curves: ``(steps, values)`` of each run, arrays of equal length; steps of different runs may differ.
-        normalise: for the ``corrected`` profile.
-
-    Returns:
-        If the data does not suffice, ``value`` is ``None`` and ``condition`` is the reason; ``notes`` mention points
-        that were left out.
+    The curves are ``(steps, values)``; steps of different runs may differ. If the data does not suffice, ``value`` is
+    ``None`` and ``condition`` is the reason. ``normalise`` is for the ``corrected`` profile.
 
     Raises:
         UserError: a curve with steps and values of different lengths.
     """
     cleaned, notes = clean_all(curves)
-    wanted = TRAINING_NAMES[profile]
     if profile == "upstream":
-        found = reliability_upstream.training(cleaned, wanted)
+        found = reliability_upstream.training(cleaned)
     else:
-        found = reliability_corrected.training(cleaned, wanted, normalise)
+        found = reliability_corrected.training(cleaned, TRAINING_NAMES, normalise)
     return _completed(found, profile, len(cleaned), notes, normalise)
 
 
@@ -60,9 +54,8 @@ def rollouts(
 ) -> dict[str, MetricResult]:
     """Scores the rollouts of several runs of one algorithm on one task.
 
-    Args:
-        profile: ``"upstream"`` pools the rollouts of all runs; ``"corrected"`` takes each run's value, then the mean.
-        normalise: reference scores that become 0 and 1, for the ``corrected`` profile.
+    The ``upstream`` profile pools the rollouts of all runs; ``corrected`` takes each run's value, then the mean, with
+    the reference scores ``normalise`` at 0 and 1.
     """
     notes, runs = [], []
     for number, values in enumerate(returns):
@@ -107,10 +100,6 @@ def _rollouts_of(runs: ScoredRuns, profile: Profile) -> dict[str, MetricResult]:
 
 _CHAN = "Chan et al., ICLR 2020"
 _RANGES = "IQR: interquartile range; Mad: median absolute deviation; Stddev: sample standard deviation (ddof 1)"
-_IN_BOTH = (
-    "IqrWithinRuns", "IqrAcrossRuns", "LowerCVaROnDiffs", "LowerCVaROnDrawdown", "LowerCVarOnAcross",
-    "MedianPerfDuringTraining",
-)  # fmt: skip
 
 
 def _of_training(
@@ -120,7 +109,7 @@ def _of_training(
     made = metric(
         name=name, label=label, category="reliability", unit=unit, direction=direction, formula=formula, source=_CHAN,
         needs=needs, across=True,
-        profiles=PROFILES if name in _IN_BOTH or shared is _rollouts_of else ("corrected",),
+        profiles=PROFILES if name in reliability_upstream.TRAINING or shared is _rollouts_of else ("corrected",),
     )  # fmt: skip
     return made(lambda runs, profile: runs.once(shared, profile)[name])
 
@@ -130,115 +119,65 @@ def _of_rollouts(name: str, label: str, direction: Direction, formula: str, need
     return _of_training(name, label, direction, formula, needs, shared=_rollouts_of)
 
 
-def _within(kind: str, words: str) -> Metric:
-    return _of_training(
-        f"{kind}WithinRuns",
-        f"Dispersion within runs ({words})",
-        "min",
-        f"{_RANGES}, of the differences of a curve in sliding windows of five median step differences, mean over "
-        "windows; upstream: centred windows, plain differences, windows of all runs pooled; corrected: trailing full "
-        "windows, differences divided by those of steps, each run first",
-        "3 points of a run",
-        "per step",
-    )
-
-
-def _across(kind: str, words: str) -> Metric:
-    return _of_training(
-        f"{kind}AcrossRuns",
-        f"Dispersion across runs ({words})",
-        "min",
-        f"{_RANGES}, across runs at each step after a Butterworth low-pass (order 8, 0.01 of Nyquist, forwards and "
-        "backwards), mean over steps; upstream: zeros dropped; corrected: at up to 101 evaluation points",
-        "3 runs",
-    )
-
-
+_WITHIN = (
+    f"{_RANGES}, of the differences of a curve in sliding windows of five median step differences, mean over windows; "
+    "upstream: centred windows, plain differences, windows of all runs pooled; corrected: trailing full windows, "
+    "differences divided by those of steps, each run first"
+)
+_ACROSS = (
+    f"{_RANGES}, across runs at each step after a Butterworth low-pass (order 8, 0.01 of Nyquist, forwards and "
+    "backwards), mean over steps; upstream: zeros dropped; corrected: at up to 101 evaluation points"
+)
+_KINDS = {"Iqr": "IQR", "Mad": "MAD", "Stddev": "std"}
 _ALL = (
-    _within("Iqr", "IQR"),
-    _within("Mad", "MAD"),
-    _within("Stddev", "std"),
-    _across("Iqr", "IQR"),
-    _across("Mad", "MAD"),
-    _across("Stddev", "std"),
+    *(_of_training(f"{kind}WithinRuns", f"Dispersion within runs ({text})", "min", _WITHIN, "3 points of a run",
+                   "per step") for kind, text in _KINDS.items()),
+    *(_of_training(f"{kind}AcrossRuns", f"Dispersion across runs ({text})", "min", _ACROSS, "3 runs")
+      for kind, text in _KINDS.items()),
     _of_training(
-        "LowerCVaROnDiffs",
-        "Short-term risk (CVaR on differences)",
-        "min",
+        "LowerCVaROnDiffs", "Short-term risk (CVaR on differences)", "min",
         "mean of the differences between points that are <= their 5th percentile, sign flipped: a typical worst drop; "
         "upstream: all runs pooled; corrected: divided by the differences of steps, each run first",
-        "2 points of a run",
-        "per step",
+        "2 points of a run", "per step",
     ),
     _of_training(
-        "UpperCVaROnDiffs",
-        "Largest rises (CVaR on differences)",
-        "none",
+        "UpperCVaROnDiffs", "Largest rises (CVaR on differences)", "none",
         "mean of the differences per step that are >= their 95th percentile, each run first",
-        "2 points of a run",
-        "per step",
+        "2 points of a run", "per step",
     ),
     _of_training(
-        "LowerCVaROnDrawdown",
-        "Long-term risk (CVaR on drawdown)",
-        "min",
+        "LowerCVaROnDrawdown", "Long-term risk (CVaR on drawdown)", "min",
         "mean of the drawdowns (highest value so far less the value) that are >= their 95th percentile; upstream: all "
-        "runs pooled; corrected: each run first. The name is historic: it is the upper tail",
+        "runs pooled; corrected: each run first. The name is historic: it is the upper tail", "2 points of a run",
+    ),
+    _of_training(
+        "MaxDrawdown", "Long-term risk (maximum drawdown)", "min", "highest drawdown of each run, mean over runs",
         "2 points of a run",
     ),
     _of_training(
-        "MaxDrawdown",
-        "Long-term risk (maximum drawdown)",
-        "min",
-        "highest drawdown of each run, mean over runs",
-        "2 points of a run",
-    ),
-    _of_training(
-        "LowerCVarOnAcross",
-        "Risk across runs (CVaR)",
-        "max",
+        "LowerCVarOnAcross", "Risk across runs (CVaR)", "max",
         "mean of the final values of the runs that are <= their 5th percentile; with up to 20 runs the worst run",
         "3 runs (upstream: 1)",
     ),
     _of_training(
-        "UpperCVaROnAcross",
-        "Best runs (CVaR)",
-        "none",
+        "UpperCVaROnAcross", "Best runs (CVaR)", "none",
         "mean of the final values of the runs that are >= their 95th percentile; with up to 20 runs the best run",
         "3 runs",
     ),
     _of_training(
-        "MedianPerfDuringTraining",
-        "Median performance during training",
-        "max",
-        "median of each run's curve, mean over runs",
-        "1 point of a run",
+        "MedianPerfDuringTraining", "Median performance during training", "max",
+        "median of each run's curve, mean over runs", "1 point of a run",
     ),
     _of_rollouts("IqrAcrossRollouts", "Dispersion across rollouts (IQR)", "min", "interquartile range", "2 rollouts"),
-    _of_rollouts(
-        "MadAcrossRollouts", "Dispersion across rollouts (MAD)", "min", "median absolute deviation", "2 rollouts"
-    ),
-    _of_rollouts(
-        "StddevAcrossRollouts", "Dispersion across rollouts (std)", "min", "standard deviation, ddof 1", "2 rollouts"
-    ),
-    _of_rollouts(
-        "LowerCVaRAcrossRollouts",
-        "Risk across rollouts (CVaR)",
-        "max",
-        "mean of the returns that are <= their 5th percentile",
-        "1 rollout",
-    ),
-    _of_rollouts(
-        "UpperCVaRAcrossRollouts",
-        "Best rollouts (CVaR)",
-        "none",
-        "mean of the returns that are >= their 95th percentile",
-        "1 rollout",
-    ),
-)
+    _of_rollouts("MadAcrossRollouts", "Dispersion across rollouts (MAD)", "min", "median absolute deviation",
+                 "2 rollouts"),
+    _of_rollouts("StddevAcrossRollouts", "Dispersion across rollouts (std)", "min", "standard deviation, ddof 1",
+                 "2 rollouts"),
+    _of_rollouts("LowerCVaRAcrossRollouts", "Risk across rollouts (CVaR)", "max",
+                 "mean of the returns that are <= their 5th percentile", "1 rollout"),
+    _of_rollouts("UpperCVaRAcrossRollouts", "Best rollouts (CVaR)", "none",
+                 "mean of the returns that are >= their 95th percentile", "1 rollout"),
+)  # fmt: skip
 METRICS: dict[str, Metric] = {one.name: one for one in _ALL}
 ROLLOUT_NAMES = tuple(name for name in METRICS if name.endswith("AcrossRollouts"))
-TRAINING_NAMES: dict[Profile, tuple[str, ...]] = {
-    profile: tuple(name for name, one in METRICS.items() if profile in one.profiles and name not in ROLLOUT_NAMES)
-    for profile in PROFILES
-}
+TRAINING_NAMES = tuple(name for name in METRICS if name not in ROLLOUT_NAMES)

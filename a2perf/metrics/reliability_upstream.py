@@ -25,25 +25,12 @@ WINDOW = 5
 MIN_RUNS = 3
 
 
-def training(curves: Sequence[Curve], wanted: Sequence[str]) -> dict[str, MetricResult]:
-    """Computes the wanted training metrics of cleaned curves."""
-    formulas: dict[str, Callable[[Sequence[Curve]], MetricResult]] = {
-        "IqrAcrossRuns": _across_runs,
-        "IqrWithinRuns": _within_runs,
-        "LowerCVaROnDiffs": lambda of_runs: _pooled_tail(
-            [np.diff(curve.values) for curve in of_runs], "lower", -1.0, "2 points"
-        ),
-        "LowerCVaROnDrawdown": lambda of_runs: _pooled_tail(
-            [drawdown(curve.values) for curve in of_runs], "upper", 1.0, "a point"
-        ),
-        "LowerCVarOnAcross": _on_final_values,
-        "MedianPerfDuringTraining": _median_performance,
-    }
+def training(curves: Sequence[Curve]) -> dict[str, MetricResult]:
+    """Computes the training metrics of cleaned curves."""
     if not curves:
-        return {
-            name: MetricResult(condition=not_enough(0, MIN_RUNS if name == "IqrAcrossRuns" else 1)) for name in wanted
-        }
-    return {name: formulas[name](curves) for name in wanted}
+        needed = dict.fromkeys(TRAINING, 1) | {"IqrAcrossRuns": MIN_RUNS}
+        return {name: MetricResult(condition=not_enough(0, runs)) for name, runs in needed.items()}
+    return {name: formula(curves) for name, formula in TRAINING.items()}
 
 
 def rollouts(runs: Sequence[Values], wanted: Sequence[str]) -> dict[str, MetricResult]:
@@ -192,3 +179,13 @@ def _median_performance(curves: Sequence[Curve]) -> MetricResult:
     result = mean_over_runs(medians, "upstream")
     result.notes = ["not part of the earlier platform: median of each run, then the mean over runs"]
     return result
+
+
+TRAINING: dict[str, Callable[[Sequence[Curve]], MetricResult]] = {
+    "IqrWithinRuns": _within_runs,
+    "IqrAcrossRuns": _across_runs,
+    "LowerCVaROnDiffs": lambda curves: _pooled_tail([np.diff(one.values) for one in curves], "lower", -1.0, "2 points"),
+    "LowerCVaROnDrawdown": lambda curves: _pooled_tail([drawdown(c.values) for c in curves], "upper", 1.0, "a point"),
+    "LowerCVarOnAcross": _on_final_values,
+    "MedianPerfDuringTraining": _median_performance,
+}
