@@ -17,34 +17,15 @@ if TYPE_CHECKING:
     from a2perf.metrics.values import MetricResult, MetricValue, RunNumber
 
 _HOMES = {
-    "Metric": "definition",
-    "MetricResult": "values",
-    "MetricValue": "values",
-    "RunNumber": "values",
-    "ScoredRuns": "runs_in_mode",
-    "all_metrics": "registry",
-    "metric": "definition",
-    "rank": "registry",
-    "score": "registry",
-    "score_runs": "scores",
-    "scored_runs": "runs_in_mode",
-    "select": "registry",
-}
+    "Metric": "definition", "MetricResult": "values", "MetricValue": "values", "RunNumber": "values",
+    "ScoredRuns": "runs_in_mode", "all_metrics": "registry", "metric": "definition", "rank": "registry",
+    "score": "registry", "score_runs": "scores", "scored_runs": "runs_in_mode", "select": "registry",
+}  # fmt: skip
 
 __all__ = [
-    "Metric",
-    "MetricResult",
-    "MetricValue",
-    "RunNumber",
-    "ScoredRuns",
-    "all_metrics",
-    "metric",
-    "rank",
-    "score",
-    "score_runs",
-    "scored_runs",
-    "select",
-]
+    "Metric", "MetricResult", "MetricValue", "RunNumber", "ScoredRuns", "all_metrics", "metric", "rank", "score",
+    "score_runs", "scored_runs", "select",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -25,11 +25,10 @@ _MOST_STRETCH = 2.0
 
 
 class Estimate(msgspec.Struct, kw_only=True, frozen=True):
-    """A point estimate with its interval.
+    """A point estimate with its interval; arrays are nested lists.
 
     Attributes:
-        value: a float, or a nested list for an aggregate that returns an array.
-        low: lower end of the interval, shaped like ``value``; ``None`` when there are fewer than 2 runs.
+        low: lower end of the interval, shaped like ``value``; ``None`` with fewer than 2 runs.
         n: runs resampled (the smallest number of any task).
     """
 
@@ -77,9 +76,7 @@ def bootstrap(
     Args:
         scores: shape ``(runs, tasks)`` or ``(runs,)`` for one task; finite.
         aggregate: from ``(..., runs, tasks)`` to ``(...)`` or ``(..., k)``.
-        repetitions: resamples; 50,000 for intervals.
         confidence: mass of the interval, in (0, 1).
-        method: ``"percentile"`` or ``"small"``.
         seed: a seed or a generator; the same seed gives the same bits.
 
     Raises:
@@ -106,11 +103,7 @@ def bootstrap(
 def small_sample_interval(
     sample: Values, value: Values, runs: int, freedom: float, confidence: float
 ) -> tuple[Values, Values]:
-    """Returns the ends of ``small_sample_ends`` for each value of an aggregate.
-
-    Args:
-        sample: the aggregate of each resample, shape ``(repetitions, ...)``.
-    """
+    """Returns the ends of ``small_sample_ends`` for each value of an aggregate; ``sample``: ``(repetitions, ...)``."""
     low, high = np.empty_like(value), np.empty_like(value)
     for place in np.ndindex(value.shape):
         draws = sample[(slice(None), *place)]
@@ -122,11 +115,7 @@ def small_sample_interval(
 
 
 def mean_interval(values: Values, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Returns the interval of the mean of a few runs (``small_sample_ends``).
-
-    Args:
-        values: shape ``(runs,)``, at least 2.
-    """
+    """Returns the interval of the mean of a few runs (``small_sample_ends``); ``values``: ``(runs,)``, at least 2."""
     count = values.size
     # Equal values must give exactly 0, on which small_sample_ends relies; their std can differ from 0 by rounding.
     error = 0.0 if np.ptp(values) == 0 else float(values.std(ddof=1)) / math.sqrt(count)
@@ -183,9 +172,7 @@ def freedom_of_mean(matrix: Values) -> float:
 def freedom_of_sum(variances: Values, runs: int) -> float:
     """Returns the degrees of freedom of the error of a sum over tasks (Welch-Satterthwaite).
 
-    Args:
-        variances: error variance of each term, shape ``(tasks,)``.
-        runs: runs behind each of them.
+    ``variances`` are the error variances of the terms, shape ``(tasks,)``, with so many runs behind each of them.
     """
     total = float(variances.sum())
     return float(runs - 1) if total == 0.0 else float((runs - 1) / ((variances / total) ** 2).sum())
@@ -237,13 +224,12 @@ def percentile_interval(sample: Values, *, confidence: float = 0.95) -> tuple[Va
 
 
 def interval_over_tasks(
-    tasks: int, statistic: Callable[[NDArray[np.int64]], float], *, repetitions: int = 500, confidence: float = 0.95
+    tasks: int, statistic: Callable[[NDArray[np.int64]], float], *, repetitions: int = 500
 ) -> tuple[float, float] | None:
-    """Returns the percentile interval of a statistic over resamples of the tasks of one run.
+    """Returns the percentile interval of a statistic over resamples of the tasks of one run, reproducibly.
 
     Args:
         statistic: takes the numbers of the drawn tasks, shape ``(tasks,)``; returns NaN for no value.
-        repetitions: resamples; the result is reproducible.
 
     Returns:
         The ends; None with fewer than two tasks, or if half of the resamples have no value.
@@ -255,7 +241,7 @@ def interval_over_tasks(
     known = draws[~np.isnan(draws)]
     if known.size < repetitions / 2:
         return None
-    low, high = percentile_interval(known, confidence=confidence)
+    low, high = percentile_interval(known)
     return float(low), float(high)
 
 
@@ -276,9 +262,7 @@ def _check(repetitions: int, confidence: float, method: str) -> None:
 def profile_values(scores: ArrayLike, thresholds: ArrayLike) -> Values:
     """Returns, for each threshold, the share of runs and tasks that score above it; shape ``(..., thresholds)``.
 
-    Args:
-        scores: shape ``(..., runs, tasks)``.
-        thresholds: increasing, shape ``(k,)``.
+    ``scores`` have the shape ``(..., runs, tasks)``, and ``thresholds`` increase.
     """
     array = np.asarray(scores, dtype=np.float64)
     levels = np.asarray(thresholds, dtype=np.float64)
@@ -291,11 +275,7 @@ def profile_values(scores: ArrayLike, thresholds: ArrayLike) -> Values:
 
 
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike, *, repetitions: int = 2000) -> Estimate:
-    """Returns the performance profile of one algorithm with its pointwise interval.
-
-    Args:
-        scores: shape ``(runs, tasks)``, finite.
-        thresholds: increasing, shape ``(k,)``; values of the result belong to them in order.
+    """Returns the performance profile of one algorithm with its pointwise interval at increasing thresholds.
 
     Raises:
         ValueError: as ``bootstrap``, or the thresholds do not increase.
@@ -318,9 +298,7 @@ def probability_of_improvement(
 ) -> Estimate:
     """Returns how likely a run of ``first`` beats a run of ``second`` on a task drawn at random; ties count half.
 
-    Args:
-        first: shape ``(runs, tasks)``.
-        second: shape ``(other runs, tasks)``, the same tasks.
+    Both have the shape ``(runs, tasks)``, with the same tasks.
 
     Raises:
         ValueError: as ``bootstrap``, or the numbers of tasks differ.

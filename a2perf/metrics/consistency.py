@@ -23,10 +23,9 @@ T = TypeVar("T")
 
 
 def outcome_consistency(successes: ArrayLike) -> float:
-    """Returns (2p - 1)^2 of one task, in [0, 1]: 1 if all repeats agree, 0 if half of them succeed.
+    """Returns (2p - 1)^2 of the successes (0 or 1) of one task, in [0, 1]; NaN without a repeat.
 
-    Args:
-        successes: 0 or 1 per repeat, shape ``(repeats,)``; NaN without one.
+    It is 1 if all repeats agree, and 0 if half of them succeed.
     """
     outcomes = np.asarray(successes, np.float64)
     return math.nan if outcomes.size == 0 else (2.0 * float(outcomes.mean()) - 1.0) ** 2
@@ -35,8 +34,7 @@ def outcome_consistency(successes: ArrayLike) -> float:
 def jensen_shannon_divergence(first: Distribution, second: Distribution) -> float:
     """Returns the Jensen-Shannon divergence to base 2, in [0, 1]; the divergence, not its square root.
 
-    Args:
-        first: probabilities or counts, not negative; they are normalised to a sum of 1.
+    The probabilities or counts of each distribution are normalised to a sum of 1.
 
     Raises:
         ValueError: a distribution has no mass.
@@ -86,11 +84,10 @@ def normalised_edit_distance(first: Sequence[int], second: Sequence[int]) -> flo
 
 
 def trajectory_consistency_distributions(distributions: Sequence[Sequence[Distribution]]) -> float:
-    """Returns 1 minus the mean pairwise Jensen-Shannon divergence of one task, in [0, 1].
+    """Returns 1 minus the mean pairwise Jensen-Shannon divergence of successful repeats of one task, in [0, 1].
 
-    Args:
-        distributions: per successful repeat the action distribution of each dimension; one for discrete actions. The
-            divergence of two repeats is the mean over dimensions. NaN with fewer than two repeats.
+    Each repeat has an action distribution per dimension, one for discrete actions; the divergence of two repeats is the
+    mean over dimensions. NaN with fewer than two repeats.
     """
 
     def divergence(first: Sequence[Distribution], second: Sequence[Distribution]) -> float:
@@ -100,10 +97,9 @@ def trajectory_consistency_distributions(distributions: Sequence[Sequence[Distri
 
 
 def trajectory_consistency_sequences(sequences: Sequence[Sequence[int]]) -> float:
-    """Returns 1 minus the mean pairwise normalised edit distance of one task, in [0, 1].
+    """Returns 1 minus the mean pairwise normalised edit distance of the actions of successful repeats of one task.
 
-    Args:
-        sequences: actions of each successful repeat. NaN with fewer than two.
+    In [0, 1]; NaN with fewer than two repeats.
     """
     return 1.0 - _mean_over_pairs(sequences, normalised_edit_distance)
 
@@ -123,11 +119,10 @@ def coefficient_of_variation(values: ArrayLike) -> float:
 
 
 def resource_consistency(resources: Mapping[str, ArrayLike]) -> float:
-    """Returns exp(-mean coefficient of variation) of one task, in [0, 1].
+    """Returns exp(-mean coefficient of variation) over the resources of one task, in [0, 1].
 
-    Args:
-        resources: by resource (cost, time, number of actions) the use of each repeat. A resource without a coefficient
-            of variation does not count. NaN if none has one.
+    Each resource (cost, time, number of actions) has one use per repeat. A resource without a coefficient of variation
+    does not count. NaN if none has one.
     """
     found = [coefficient_of_variation(values) for values in resources.values()]
     known = [value for value in found if math.isfinite(value)]
@@ -142,8 +137,7 @@ def robustness(accuracy_under_perturbation: float, accuracy: float) -> float:
 def pass_all_k(successes: int, repeats: int, k: int) -> float:
     """Returns the unbiased estimate C(c, k) / C(n, k) of pass^k of one task: all of k repeats succeed.
 
-    Args:
-        k: at least 1; NaN if there are fewer repeats.
+    NaN with fewer than k repeats.
     """
     return math.nan if k > repeats else math.comb(successes, k) / math.comb(repeats, k)
 

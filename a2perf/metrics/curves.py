@@ -18,12 +18,7 @@ from a2perf.runs.series import kept_points, restart_note
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One run's curve.
-
-    Attributes:
-        steps: strictly increasing, float64.
-        values: finite, as long as ``steps``.
-    """
+    """One run's curve: steps strictly increase, values are finite."""
 
     steps: Values
     values: Values
@@ -36,12 +31,8 @@ def clean(steps: Any, values: Any) -> Curve:
     Leaves out points that are not finite and points that a restarted run wrote again (``runs.series``; recorded runs
     come without them). Averages values of the same step, which several collectors log.
 
-    Args:
-        steps: environment steps, in the order of recording.
-        values: one value per step.
-
     Raises:
-        UserError: the two differ in length.
+        UserError: steps and values differ in length.
     """
     x, y = np.asarray(steps, dtype=np.float64).ravel(), np.asarray(values, dtype=np.float64).ravel()
     if x.size != y.size:
@@ -64,11 +55,7 @@ def clean(steps: Any, values: Any) -> Curve:
 
 
 def clean_all(curves: Iterable[tuple[Any, Any]]) -> tuple[list[Curve], list[str]]:
-    """Cleans the curves of several runs; runs without a point are left out.
-
-    Returns:
-        The curves, and notes that name the run by its position.
-    """
+    """Cleans the curves of several runs and leaves out runs without a point; notes name the run by its position."""
     cleaned = [clean(steps, values) for steps, values in curves]
     notes = [f"run {number}: {note}" for number, curve in enumerate(cleaned) for note in curve.notes]
     empty = [number for number, curve in enumerate(cleaned) if curve.steps.size == 0]

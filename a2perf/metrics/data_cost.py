@@ -26,11 +26,7 @@ Level = Literal["novice", "intermediate", "expert"]
 class SkillBounds(msgspec.Struct, kw_only=True, frozen=True):
     """Bounds of the skill levels in mean episode return; returns between them belong to no level.
 
-    Attributes:
-        novice_max: mean less two standard deviations.
-        intermediate_min: mean less one.
-        intermediate_max: mean plus one.
-        expert_min: mean plus two.
+    They lie one (intermediate) and two (novice, expert) standard deviations from the mean.
     """
 
     novice_max: float
@@ -66,11 +62,9 @@ def skill_levels(mean_returns: Sequence[float]) -> SkillBounds:
 
 
 def checkpoint_energies(total_kwh: float, checkpoint_numbers: Sequence[int]) -> Values:
-    """Returns what training up to each checkpoint took: the total in proportion to its number, kWh.
+    """Returns what training up to each checkpoint took, kWh: the total in proportion to its number (step).
 
-    Args:
-        total_kwh: energy of the whole training.
-        checkpoint_numbers: number (step) of each checkpoint; the highest one took all of it.
+    The highest one took all of it.
     """
     numbers = np.asarray(checkpoint_numbers, dtype=np.float64)
     if not numbers.size or numbers.max() <= 0:

@@ -54,7 +54,6 @@ class Metric:
         unit: ``""`` for the unit of the reward, ``"1"`` for a pure number.
         direction: ``"min"``: lower is better.
         provenance: of its numbers: ``"recorded"``, ``"measured"``, ``"estimated"`` or ``"as recorded"`` (each differs).
-        formula: the computation in one sentence.
         source: paper, standard or earlier implementation that the formula is from.
         needs: the least data it takes, in words.
         applies: whether tables list it for given runs; if not, it is left out without a reason.
@@ -115,10 +114,9 @@ def metric(
     profiles: tuple[Profile, ...] = PROFILES,
     applies: Callable[[ScoredRuns], bool] = applies_always,
 ) -> Callable[[Callable[..., Any]], Metric]:
-    """Makes a metric of a function.
+    """Makes a metric of a function; arguments as for ``Metric``.
 
     Args:
-        unit: as for ``Metric``, like the other arguments.
         name: by default the function's.
         label: by default the name with spaces.
         provenance: of its numbers, unless a ``RunNumber`` states its own.
@@ -160,7 +158,6 @@ def numbers_over_runs(
 
     Args:
         numbers: in the order of the runs; None or NaN where a run did not record it.
-        profile: ``upstream`` has no intervals.
         provenance: of numbers that do not state theirs.
     """
     default = "measured" if provenance == AS_RECORDED else provenance
@@ -185,8 +182,7 @@ def numbers_over_runs(
 def with_uncertainty(number: RunNumber, unsure: EnergyUncertainty, kwh: float) -> RunNumber:
     """Returns a run's number with the uncertainty of the energy that it is proportional to.
 
-    Args:
-        number: the energy itself, a power or a part of it.
+    The number is the energy itself, a power or a part of it.
     """
     expanded = recorded(unsure.expanded_kwh)
     if expanded is None or number.value is None:
@@ -215,11 +211,9 @@ def add_uncertainty(result: MetricResult, numbers: Sequence[RunNumber], profile:
 
 
 def mean_over_runs(values: Values, profile: Profile, *, over: str = "runs") -> MetricResult:
-    """Returns mean, standard deviation (ddof 1) and interval of one number per run.
+    """Returns mean, standard deviation (ddof 1) and interval of one number per run, at least 1 of them.
 
-    Args:
-        values: shape ``(runs,)``, at least 1.
-        profile: ``upstream`` has no intervals.
+    The profile ``upstream`` has no intervals.
     """
     several = values.size > 1
     return MetricResult(

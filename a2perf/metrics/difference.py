@@ -48,8 +48,7 @@ class Difference:
             their differences, each divided by its scale. None without scores.
         low: lower end of the interval; None with fewer than two scores on a side.
         sign: better if the interval lies above 0, worse if it lies below.
-        candidate_n: number of scores; over several pairs the smallest.
-        baseline_n: number of scores; over several pairs the smallest.
+        candidate_n: number of scores, as ``baseline_n``; over several pairs the smallest.
     """
 
     value: float | None

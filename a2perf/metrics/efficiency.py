@@ -36,11 +36,11 @@ _EVENLY = "points without a time are taken as spread evenly over the run"
 
 
 class Reached(NamedTuple):
-    """What one run had used when its curve first reached the threshold.
+    """What one run had used when its curve first reached the threshold; a number that is not known is None.
 
     Attributes:
-        seconds: since the start of training; None if it was not reached, or if no time was recorded.
-        kwh: cumulative gross energy; None if it was not reached, or if no energy was recorded.
+        seconds: since the start of training.
+        kwh: cumulative gross energy.
         quality: ``"measured"`` or ``"estimated"`` energy; ``""`` without energy.
         evenly: whether the points were spread evenly over the run because they have no valid times.
         why: why a number is missing, other than that the threshold was not reached.
@@ -64,11 +64,9 @@ def first_reached(values: Values, threshold: float) -> int | None:
 
 
 def logged_at(run: Run) -> tuple[Values, Values | None] | None:
-    """Returns when the finite points of a run's curve were logged and what the run had used by then.
+    """Returns the seconds since the start of a run at the finite points of its curve, and the cumulative kWh by then.
 
-    Returns:
-        Seconds since the start of the run and cumulative kWh (None without a course of energy), each of shape
-        ``(finite points,)``; None where the files name no times that can be right.
+    The energy is None without a course of energy; the result is None if the files name no times that can be right.
     """
     steps, values = _curve(run)
     course = _course(run)

@@ -61,8 +61,7 @@ def tasks_of(run: Run) -> dict[Hashable, Repeats]:
 def successes_of(episodes: Sequence[Episode], threshold: float | None) -> Values:
     """Returns 1 for a success, 0 for a failure, and NaN if neither is known, shape ``(episodes,)``.
 
-    Args:
-        threshold: least return of a success in an environment that reports none; None if there is no such return.
+    ``threshold`` is the least return of a success in an environment that reports none; None if there is no such return.
     """
 
     def success(episode: Episode) -> float:
@@ -100,12 +99,7 @@ def _over_tasks(of_task: OfTask, reason: str, *, needs_success: bool = True) -> 
 
 
 def _result(of_runs: Sequence[Values], profile: Profile, reason: str, count: int) -> MetricResult:
-    """Returns the mean over runs of the means over tasks.
-
-    Args:
-        of_runs: values of the tasks of each run; NaN for a task without one.
-        reason: why there is no value, if there is none.
-    """
+    """Returns the mean over runs of the means over tasks (NaN for a task without a value), or the reason for none."""
     known = [values[~np.isnan(values)] for values in of_runs]
     result = numbers_over_runs([consistency.mean_over_tasks(values) for values in of_runs], profile, "recorded")
     if result.value is None:

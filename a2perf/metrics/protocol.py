@@ -40,9 +40,6 @@ class ReferenceScale:
     The floor is a trivial policy. The scale uses stored scores of the two policies, never the runs under comparison
     (Mnih et al. 2015, "Human-level control through deep reinforcement learning", with an expert policy in the human's
     place). Beyond 1 is better than the expert.
-
-    Attributes:
-        expert: mean return of the expert, different from ``floor``.
     """
 
     floor: float
@@ -62,10 +59,8 @@ class Reference(msgspec.Struct, kw_only=True, frozen=True):
     """A measured score.
 
     Attributes:
-        mean: mean return, the number that normalises.
-        low: lower end of the 95 % interval of the mean; equals ``mean`` where the score is exact.
+        low: lower end of the 95 % interval of the mean return; equals ``mean`` where the score is exact.
         spread: standard deviation of the ``n`` values (ddof 1); 0 for one value.
-        n: number of values that ``mean`` rests on.
         of: what one value is, ``"episodes"`` or ``"seeds"`` (means over the episodes of one trained policy).
         exact: the policy is the best of all, by complete enumeration; the interval is then a point.
         command: command that measures it again.
@@ -99,7 +94,6 @@ class Budget(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         steps: environment steps, track ``fixed_samples``.
         energy_kwh: energy of the participant's processes above idle, kWh, track ``fixed_energy``.
-        reason: where these numbers come from.
     """
 
     steps: int
@@ -116,7 +110,6 @@ class Evaluation(msgspec.Struct, kw_only=True, frozen=True):
         seeds_sha256: over the seeds of all training seeds in order, one decimal number per line; detects a changed
             rule.
         warmup_calls: calls of ``infer_once`` before the timed ones.
-        timed_calls: calls that are timed.
     """
 
     episodes: int
@@ -131,8 +124,7 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         name: the task's name in its domain, as ``Domain.tasks`` has it.
-        env_kwargs: arguments of the environment that is evaluated on.
-        train_kwargs: arguments that are different while training.
+        train_kwargs: arguments of the environment that are different while training.
         fingerprint: of the id; results of other behaviour are not results of this protocol.
         core: whether it counts in the overall score; the other tasks need no download and are for tests.
         training_seeds: root seeds; each has one training run and one evaluation.
@@ -205,11 +197,9 @@ class ProtocolTask(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Generalization(msgspec.Struct, kw_only=True, frozen=True):
-    """The generalization of one domain: the policies trained on one task, on all of these.
+    """The generalization of one domain: policies trained on one task are evaluated on all of these.
 
-    Attributes:
-        trained_on: task of the evaluated training seeds.
-        episodes: scored episodes per task and seed.
+    ``episodes`` counts those per task and seed.
     """
 
     trained_on: str
@@ -218,13 +208,7 @@ class Generalization(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Quick(msgspec.Struct, kw_only=True, frozen=True):
-    """The reduced protocol of ``--quick``; its results are marked as not rankable.
-
-    Attributes:
-        episodes: maximum of scored episodes per seed.
-        timed_calls: maximum of timed calls.
-        warmup_calls: maximum of calls before them.
-    """
+    """The reduced protocol of ``--quick`` with its maxima per seed; its results are marked as not rankable."""
 
     seeds: int
     episodes: int
@@ -234,11 +218,7 @@ class Quick(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Protocol(msgspec.Struct, kw_only=True, frozen=True):
-    """One version of the protocol.
-
-    Attributes:
-        tracks: what each track limits and how that is checked, by name.
-    """
+    """One version of the protocol; ``tracks`` describes what each track limits and how that is checked."""
 
     schema: int
     name: str
@@ -314,8 +294,7 @@ class ScoredTask(NamedTuple):
 def scored_task(name: str, fingerprint: str, protocol: str = "") -> ScoredTask | None:
     """Returns the task with the references that normalise the returns of a run; None without references.
 
-    Args:
-        protocol: the protocol that the run was recorded under. ``""``: the newest that knows the task.
+    ``protocol`` is the one that the run was recorded under; ``""`` takes the newest that knows the task.
     """
     for candidate in [protocol] if protocol else versions():
         task = load(candidate).task_of(name, fingerprint) if candidate in names() else None
@@ -365,9 +344,6 @@ def sha256(name: str = LATEST) -> str:
 @functools.cache
 def load(name: str = LATEST) -> Protocol:
     """Returns a protocol.
-
-    Returns:
-        The tasks, budgets, seeds and reference scores.
 
     Raises:
         UserError: no such protocol.

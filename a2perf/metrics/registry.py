@@ -92,15 +92,10 @@ def select(selection: Iterable[object] | object) -> list[Metric]:
 def score(
     runs: ScoredRuns, profile: Profile = "corrected", *, names: Iterable[object] | None = None
 ) -> dict[str, MetricValue]:
-    """Computes metrics of runs that are seeds of one another.
+    """Computes metrics of runs that are seeds of one another, in the order of the registry.
 
-    Args:
-        names: as for ``select``; all when ``None``.
-
-    Returns:
-        A value per metric, in the order of the registry. Left out: a metric without formula in the profile, and, with
-        ``names`` of None, one that does not apply to the runs. One that raises becomes a value with the error as its
-        ``condition``.
+    A metric without formula in the profile is left out, and, with ``names`` of None, one that does not apply to the
+    runs. One that raises becomes a value with the error as its ``condition``.
 
     Raises:
         ConfigError: a name that no metric has.

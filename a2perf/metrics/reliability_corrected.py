@@ -91,10 +91,7 @@ def slopes(curve: Curve) -> Values:
 def windowed(curve: Curve, statistic: Callable[..., Any], window: float | None = None) -> Values:
     """Returns a statistic of the slopes in the window ``[t - window + 1, t]`` of each step t with a full window.
 
-    Args:
-        curve: at least 3 points; fewer give an empty result.
-        statistic: along ``axis``.
-        window: length in steps; ``None``: five median step differences.
+    The window is in steps, by default five median step differences. Fewer than 3 points give an empty result.
     """
     if curve.steps.size < 3:
         return np.empty(0)
@@ -230,15 +227,11 @@ def _compared(matrix: Values, name: str) -> MetricResult:
 
 
 def of_resamples(statistic: Callable[..., Any], matrix: Values, rows: NDArray[np.intp]) -> Values:
-    """Returns a statistic across runs of each resample at each point.
+    """Returns a statistic across runs of each resample at each point, shape ``(resamples, points)``.
 
     Args:
-        statistic: along ``axis``.
         matrix: shape ``(runs, points)``.
         rows: runs of each resample, shape ``(resamples, runs)``.
-
-    Returns:
-        Shape ``(resamples, points)``.
     """
     if statistic in _SORTING:
         # Sorting contiguous values takes half the time and gives the same bits.

@@ -67,9 +67,7 @@ class ScoredRuns:
 def scored_runs(runs: Sequence[Run], mode: str, *, threshold: float | None = None) -> ScoredRuns:
     """Returns runs as metrics take them.
 
-    Args:
-        mode: as for ``ScoredRuns``.
-        threshold: by default that of the protocol of the runs, or of the newest one that knows the task.
+    The threshold is by default that of the protocol of the runs, or of the newest one that knows the task.
     """
     if threshold is None and mode in ("train", "inference") and runs:
         identity = runs[0].identity

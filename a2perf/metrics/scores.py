@@ -40,10 +40,9 @@ _RUNS_WORTH_A_PROCESS = 150  # fewer are scored sooner than another interpreter 
 def score_runs(
     paths: Sequence[Path], profile: Profile = "corrected", *, cached: bool = True, processes: int = 1
 ) -> dict[str, Any]:
-    """Scores every run at or below the given paths.
+    """Scores every run at or below the given paths: bundles, runs of any known layout, or files of curves.
 
     Args:
-        paths: bundles, folders of runs of any known layout, or files of curves.
         processes: how many may share the work when there is much of it; the result is the same. With more than one
             the caller's main module must be importable (``if __name__ == "__main__"``).
 
@@ -66,16 +65,12 @@ def score_found(
     read: Callable[[RunFolder], Run] | None = None,
     identify_run: Callable[[RunFolder], RunIdentity] = identify,
 ) -> dict[str, Any]:
-    """Scores runs that were found before.
+    """Scores runs that were found before; returns the document of ``scores.json``.
 
     Args:
-        processes: how many may share the work, as for ``score_runs``.
         read: returns a run that the caller may hold in memory; by default every run is read from its files. It is not
             used in other processes.
         identify_run: returns the identity of a run; by default from its files.
-
-    Returns:
-        The document of ``scores.json``.
     """
     profile = profile_named(profile)
     with _Memory(cached) as memory:

@@ -59,11 +59,8 @@ def std(values: ArrayLike, axis: int | None = None) -> Any:
 def cvar(values: ArrayLike, alpha: float = 0.05, tail: Tail = "lower", axis: int | None = None) -> Any:
     """Returns the conditional value at risk along ``axis``: the mean of what lies in the tail, its quantile included.
 
-    Args:
-        values: at least one value along ``axis``.
-        alpha: mass of the tail, in (0, 1).
-        tail: ``"lower"``: mean of the values <= the alpha-quantile; ``"upper"``: of those >= the (1-alpha)-quantile.
-        axis: ``None`` pools all values.
+    The lower tail holds the values <= the alpha-quantile, the upper one those >= the (1-alpha)-quantile. There is at
+    least one value along ``axis``; ``None`` pools all values.
 
     Raises:
         ValueError: ``alpha`` lies outside (0, 1).
@@ -102,11 +99,9 @@ def iqm(scores: ArrayLike) -> Any:
 
 
 def ranks(values: ArrayLike, *, best: Literal["max", "min"] = "max") -> Values:
-    """Returns the rank of each algorithm, 1 for the best; ties share the mean of their ranks.
+    """Returns the rank of each algorithm along the first axis, 1 for the best.
 
-    Args:
-        values: shape ``(algorithms,)`` or ``(algorithms, ...)``; ranked along the first axis. NaN ranks last.
-        best: whether the highest or the lowest value is the best.
+    Ties share the mean of their ranks; NaN is last.
     """
     array = np.asarray(values, dtype=np.float64)
     signed = np.where(np.isnan(array), np.inf, -array if best == "max" else array)
@@ -142,13 +137,9 @@ DISPERSIONS: dict[str, Statistic] = {"Iqr": iqr, "Mad": mad, "Stddev": std}
 def stacked_windows(values: Values, starts: NDArray[np.intp], stops: NDArray[np.intp]) -> list[tuple[Any, Values]]:
     """Gathers windows of equal length into matrices: one vectorised call then serves many windows.
 
-    Args:
-        values: shape ``(n,)``.
-        starts: first index of each window.
-        stops: index after the last of each window.
-
     Returns:
-        Pairs of window numbers, shape ``(k,)``, and their values, shape ``(k, length)``; empty windows are left out.
+        Pairs of window numbers, shape ``(k,)``, and their values from start to before stop, shape ``(k, length)``;
+        empty windows are left out.
     """
     lengths = stops - starts
     stacked = []

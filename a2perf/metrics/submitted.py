@@ -30,9 +30,7 @@ class BudgetCheck(Record, kw_only=True):
 
     Attributes:
         verdict: ``"unknown"`` if the used amount is not recorded.
-        used: environment steps or kWh; None if unknown.
-        limit: of the same unit.
-        unit: ``"steps"`` or ``"kWh"``.
+        used: in ``unit``, environment ``"steps"`` or ``"kWh"``; None if unknown.
         how: where the number comes from.
     """
 
@@ -48,15 +46,12 @@ class SubmittedRun(Record, kw_only=True):
 
     Attributes:
         task: name of the protocol's task or of a view of it; for generalization, the one trained on.
-        seed: training seed.
-        mode: ``"train"``, ``"inference"`` or ``"generalization"``.
         path: the bundle, below the folder of this file.
         state: ``"missing"``, ``"finished"``, ``"failed"``, ``"interrupted"``, or ``"running"`` for one that was killed.
         reason: exit reason or kind of failure, or why it is missing.
         manifest_sha256: of the bundle's manifest, which itself holds the hash of every file.
         mean_return: of its episodes; None unless it is a finished inference run.
         normalised: the same, normalised by the stored references.
-        budget: of a training run in a track with a budget.
         attempts: number of starts, including archived ones.
     """
 
@@ -81,7 +76,6 @@ class ProtocolScore(Record, kw_only=True):
         low: None with fewer than two seeds.
         seeds: finished seeds that it is computed from, the smallest number of any task.
         expected: seeds that the protocol asks for.
-        tasks: number of tasks.
         notes: what a reader should know: missing seeds, tasks without references.
     """
 
@@ -98,25 +92,18 @@ class ProtocolRecord(Record, kw_only=True):
     """``protocol.json``.
 
     Attributes:
-        protocol: name of the protocol.
-        protocol_sha256: of its file.
-        submission: the submission of these runs.
         track: the track with rules that every training run verifiably kept; ``"open"`` otherwise.
-        asked_track: the requested one.
         quick: made under the reduced protocol.
         public_seeds: made with the public seeds of the protocol, which a submission can know. True for older
             records, from before keyed seeds.
         models: language models that the submission might use.
         complete: every run that the protocol asks for on ``tasks`` has finished.
         rankable: whether this may be ranked with other results of the protocol.
-        not_rankable: why not, one reason each.
         tasks: the protocol's tasks that were asked for, or views of them.
         runs: in the order in which they are run.
-        scores: by task.
         overall: over the scored tasks; with ``core`` it is the protocol's overall score.
         core: all core tasks of the protocol are among ``tasks``.
         recorded_at: when the last of its runs ended, ISO 8601 UTC; empty before the first.
-        citation: one line.
     """
 
     schema: int = SCHEMA
@@ -141,12 +128,7 @@ class ProtocolRecord(Record, kw_only=True):
     models: list[str] = msgspec.field(default_factory=list)
 
     def entry_of(self, run: Path, folder: Path) -> SubmittedRun | None:
-        """Returns what is recorded of the bundle at a path.
-
-        Args:
-            run: the bundle, absolute.
-            folder: of this record, absolute and above the bundle.
-        """
+        """Returns what is recorded of a bundle below the folder of this record; both paths are absolute."""
         inside = unpacked_path(run).relative_to(unpacked_path(folder)).as_posix()
         return next((entry for entry in self.runs if entry.path == inside), None)
 

@@ -69,9 +69,6 @@ def report_of_table(columns: Mapping[str, Any]) -> TrackingReport:
 
     Energy and emissions are sums over processes of their last cumulative values, powers are means over rows, and
     memory is that of all processes at the times of the first. A table that does not name a quality is estimated.
-
-    Args:
-        columns: name to values (numbers or text), all of one length.
     """
     report = nothing_tracked()
     rows = len(next(iter(columns.values()), ()))
@@ -99,17 +96,12 @@ def report_of_table(columns: Mapping[str, Any]) -> TrackingReport:
     return report
 
 
-def merge_on_time(series: Sequence[tuple[Any, Any]], *, tolerance_s: float = TOLERANCE_S) -> Values:
-    """Sums series of several processes, ``(times in seconds, values)``, at the times of the first.
+def merge_on_time(series: Sequence[tuple[Any, Any]]) -> Values:
+    """Sums at least one series of a process, ``(times in seconds, values)``, at the times of the first.
 
-    Each further series contributes its latest value not older than ``tolerance_s``; none contributes 0. That is how the
-    earlier platform added up distributed collectors.
-
-    Raises:
-        ValueError: no series.
+    Each further series contributes its latest value not older than ``TOLERANCE_S``; none contributes 0. That is how
+    the earlier platform added up distributed collectors.
     """
-    if not series:
-        raise ValueError("merging takes at least one series")
     times, total = (np.array(column, dtype=np.float64) for column in series[0])
     for other in series[1:]:
         own, values = (np.asarray(column, dtype=np.float64) for column in other)
@@ -117,7 +109,7 @@ def merge_on_time(series: Sequence[tuple[Any, Any]], *, tolerance_s: float = TOL
             continue
         # Before the first own time the index is -1, which would wrap to the last value; the mask leaves it out.
         latest = np.searchsorted(own, times, side="right") - 1
-        known = (latest >= 0) & (times - own[np.maximum(latest, 0)] <= tolerance_s)
+        known = (latest >= 0) & (times - own[np.maximum(latest, 0)] <= TOLERANCE_S)
         total[known] += values[latest[known]]
     return total
 

@@ -33,7 +33,6 @@ class MetricValue(msgspec.Struct, kw_only=True, frozen=True):
         unit: ``""`` for the unit of the reward.
         direction: ``"min"``: lower is better.
         provenance: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"recorded"`` (a reward, a count).
-        method: how the number was measured or estimated.
         condition: why there is no value, ``"not enough data (n=2, needs 3)"``.
         notes: remarks such as points left out, filters not applied, a small n.
         uncertainty: of the measurement, expanded (k = 2), in ``unit``; ``None`` if it is unknown or does not apply.

@@ -25,12 +25,7 @@ _REPEATS = 3
 
 @dataclass
 class Source:
-    """One counter or group of counters.
-
-    Attributes:
-        poll: reads once; returns whether the value has changed.
-        period_s: time between two readings.
-    """
+    """One counter or group of counters; ``poll`` reads it once and returns whether the value has changed."""
 
     poll: Callable[[], bool]
     due_s: float
@@ -41,11 +36,7 @@ class Source:
     _repeated: int = 0
 
     def was_read(self, now_s: float, cost_s: float, *, changed: bool) -> None:
-        """Chooses the time of the next reading.
-
-        Args:
-            changed: whether the value was a new one.
-        """
+        """Chooses the time of the next reading."""
         self.readings += 1
         self._cost_s = cost_s if self.readings == 1 else self._cost_s + _SMOOTHING * (cost_s - self._cost_s)
         self._changed, self._repeated = (self._changed + 1, 0) if changed else (0, self._repeated + 1)
@@ -63,7 +54,7 @@ class Readings:
     """Reads sources while a thread waits for something else.
 
     Args:
-        polls: one function per source; it reads once and returns whether the value has changed.
+        polls: one per source, as in ``Source``.
         clock: seconds.
         work_clock: processor time of the calling thread in seconds.
     """

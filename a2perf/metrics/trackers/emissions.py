@@ -201,12 +201,10 @@ class EmissionsSettings:
 
 
 def make_tracker(offline: bool, arguments: dict[str, Any]) -> Any:
-    """Makes a tracker of the installed codecarbon, 3.2 or later.
+    """Makes a tracker of the installed codecarbon, 3.2 or later; one that is offline asks nothing of the network.
 
-    Args:
-        offline: whether it must not look up its location on the network.
-        arguments: of the newest codecarbon. Before 3.3 outputs were flags; other arguments that an older version
-            does not know are left out.
+    The arguments are those of the newest codecarbon. Before 3.3 outputs were flags; other arguments that an older
+    version does not know are left out.
     """
     import codecarbon
 
@@ -230,14 +228,7 @@ def _track_emissions_decorator(fn: Any = None, **given: Any) -> Any:
 
     Used bare, with arguments, or with all arguments from gin. The tracker works offline unless ``offline=False``.
     ``default_cpu_power`` and ``co2_signal_api_token`` are the old names of ``force_cpu_power`` and
-    ``electricitymaps_api_token``.
-
-    Args:
-        fn: the function.
-        given: codecarbon's parameters (the fields of ``EmissionsSettings``), ``None`` where not given.
-
-    Returns:
-        The wrapped function, or a decorator when ``fn`` is not given.
+    ``electricitymaps_api_token``. The other parameters are codecarbon's, ``None`` where not given.
 
     Raises:
         ConfigError: a parameter has a value that it cannot have.

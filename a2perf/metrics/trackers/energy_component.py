@@ -32,9 +32,7 @@ BUSY_BASELINE = 0.5
 class Component(Tracker):
     """What the components share: the account in joules, the idle baseline and the uncertainty.
 
-    Args:
-        pue: power usage effectiveness, the factor from a device's energy to the data centre's.
-        clock: seconds of the account.
+    The power usage effectiveness ``pue`` is the factor from a device's energy to the data centre's.
     """
 
     name = ""
@@ -119,11 +117,7 @@ class Component(Tracker):
             self._lowest_w = min(self._lowest_w, self.power_w)
 
     def energy(self, *, unaccounted_s: float = 0.0) -> ComponentEnergy:
-        """The account so far.
-
-        Args:
-            unaccounted_s: processor time of the tree that may be missing in its account, in seconds.
-        """
+        """The account so far; ``unaccounted_s`` seconds of processor time may be missing in that of the tree."""
         idle_w = min(self.idle_w, self._lowest_w)
         above = max(0.0, self.joules - idle_w * self._elapsed_s)
         share = self._share()

@@ -31,11 +31,7 @@ _TICK_J = 1e-3
 
 
 class GpuEnergy(Component):
-    """Energy of the selected NVIDIA GPUs.
-
-    Args:
-        gpu_ids: indices or UUIDs; ``None`` selects all.
-    """
+    """Energy of the selected NVIDIA GPUs by index or UUID; ``None`` selects all."""
 
     name = "gpu_energy"
 

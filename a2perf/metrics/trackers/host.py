@@ -44,7 +44,6 @@ class HostDescription(msgspec.Struct, kw_only=True, frozen=True):
         cpu_usable: processors that this process may run on.
         cpu_family: CPU family and model number as x86 counts them, ``None`` elsewhere.
         virtualization: what hints at a virtual machine or container, ``""`` where nothing does.
-        gpus: names of the NVIDIA GPUs, where their driver shows them.
         container: what the launcher that made this container says of it: engine, image, network, guarantees; empty
             outside of one.
     """
@@ -117,11 +116,7 @@ def read_clock_mhz() -> float | None:
 
 
 class HostTracker(Tracker):
-    """Watches how quiet the machine is.
-
-    Args:
-        own_process: whether the tracked tree is that of this process.
-    """
+    """Watches how quiet the machine is; ``own_process``: the tracked tree is that of this process."""
 
     name = "host"
 

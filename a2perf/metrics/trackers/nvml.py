@@ -83,14 +83,10 @@ class Nvml:
     def open(
         cls, gpu_ids: Sequence[int | str] | str | None = None, *, clock: Callable[[], float] = time.perf_counter
     ) -> Nvml | None:
-        """Opens the library and the devices.
+        """Opens the library and the devices; returns ``None`` without an NVIDIA driver.
 
         Args:
             gpu_ids: indices or (starts of) UUIDs, as a sequence or comma-separated; ``None`` selects all.
-            clock: seconds, for the integral of power.
-
-        Returns:
-            ``None`` without an NVIDIA driver.
         """
         if "pynvml" not in sys.modules and not _has_driver():
             return None

@@ -62,12 +62,7 @@ class _Pair:
 
 
 class PowerDomains:
-    """The counters below one powercap folder.
-
-    Args:
-        clock: seconds; that of the caller's account.
-        reads: ``"processor"`` or ``"memory"`` reads the counters of that component alone; by default those of both.
-    """
+    """The counters below one powercap folder, of one component or of both, on the clock of the caller's account."""
 
     def __init__(
         self,

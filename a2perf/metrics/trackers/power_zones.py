@@ -70,11 +70,10 @@ class Zone:
             os.close(descriptor)
 
     def step_j(self, now_s: float) -> float | None:
-        """Reads the counter.
+        """Reads the counter; returns the joules since the last reading.
 
-        Returns:
-            Joules since the last reading; None if that is unknown, because the counter could not be read now or then,
-            was reset, or may have wrapped around more than once.
+        None if that is unknown: the counter could not be read now or then, was reset, or may have wrapped around more
+        than once.
         """
         before, self.value_uj = self.value_uj, self.peek()
         elapsed, self._last_s = now_s - self._last_s, now_s
@@ -105,8 +104,7 @@ class PowerDomain:
         kind: as ``kind_of`` returns it.
         label: name that is unique in its kind, ``"package-0"``, ``"package-0 dram"``.
         zones: counters of the same energy, the preferred first: the register, its memory-mapped twin, mirrors.
-        counted_j: joules that were counted since it was opened.
-        counted_s: seconds in which they were counted.
+        counted_j: joules that were counted since it was opened, in ``counted_s`` seconds.
         unread_s: seconds in which no zone could be read.
     """
 
@@ -121,12 +119,7 @@ class PowerDomain:
     _last_s: float = 0.0
 
     def open(self, now_s: float, *, missed_s: float = 0.0) -> None:
-        """Takes the first reading.
-
-        Args:
-            now_s: time of the clock that all later readings use.
-            missed_s: seconds of the account in which the domain was not there.
-        """
+        """Takes the first reading on the clock of all later ones; it was not there for ``missed_s`` of the account."""
         self._last_s, self.unread_s = now_s, missed_s
         for zone in self.zones:
             zone.step_j(now_s)

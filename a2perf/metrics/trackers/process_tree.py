@@ -80,15 +80,12 @@ def started_ago_s(pid: int) -> float:
 
 
 def lost_with(vanished: Mapping[int, tuple[int, float]], growth: Mapping[int, float], *, root: int) -> float:
-    """Finds what vanished processes had used and no survivor has taken over.
+    """Returns what vanished processes had used and no survivor has taken over, >= 0, in the unit of the totals.
 
     Args:
         vanished: for each process that is gone, its last known parent and its last known total.
         growth: for each survivor, by how much what it has inherited grew since then.
         root: where orphans of the tree are reaped (it is the sub-reaper) when it survives.
-
-    Returns:
-        The amount to carry on, >= 0, in the unit of the totals.
     """
     claims: dict[int, float] = {}
     unclaimed = orphaned = 0.0
@@ -327,17 +324,10 @@ class PsutilTree:
         self._carried_s += lost_with(gone, growth, root=self._root.pid)
         self._totals, self._reaped = totals, reaped
         self._cpu_seconds = max(self._cpu_seconds, sum(total for _, total in totals.values()) + self._carried_s)
-        return TreeSample(
-            pids=frozenset(living),
-            cpu_seconds=self._cpu_seconds,
-            cpu_method="psutil",
-            threads=threads,
-            rss_bytes=rss,
-            pss_bytes=None,
-            memory_peak_bytes=rss if thorough else None,
-            io_read_bytes=0,
-            io_write_bytes=0,
-        )
+        return replace(
+            _NOTHING, pids=frozenset(living), cpu_seconds=self._cpu_seconds, cpu_method="psutil", threads=threads,
+            rss_bytes=rss, memory_peak_bytes=rss if thorough else None,
+        )  # fmt: skip
 
 
 _NOTHING = TreeSample(

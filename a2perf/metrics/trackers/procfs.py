@@ -49,7 +49,10 @@ class MachineCpu:
 
 @dataclass(frozen=True, slots=True)
 class CgroupUsage:
-    """What the kernel has accounted to one control group; ``None`` where its files do not say."""
+    """What the kernel has accounted to one control group; ``None`` where its files do not say.
+
+    ``method`` is ``"cgroup_v1"`` or ``"cgroup_v2"`` if processor time was found.
+    """
 
     method: str | None
     cpu_seconds: float | None
@@ -157,14 +160,9 @@ def _first_int(path: Path) -> int | None:
 
 
 def read_cgroup(folders: Iterable[Path]) -> CgroupUsage:
-    """Reads what a dedicated control group has used.
+    """Reads what a dedicated control group has used, dead processes included, as far as its folders report it.
 
-    Args:
-        folders: the group's folder in the v2 tree, or its folders under the v1 controllers ``cpuacct`` and ``memory``.
-
-    Returns:
-        Processor time including that of dead processes and peak memory, as far as the folders report them; ``method``
-        is ``"cgroup_v1"`` or ``"cgroup_v2"`` if processor time was found.
+    They are the group's folder in the v2 tree, or those under the v1 controllers ``cpuacct`` and ``memory``.
     """
     method: str | None = None
     cpu_seconds: float | None = None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -42,11 +43,9 @@ _OF_TREE = ("processes", "threads", "rss_bytes", "pss_bytes", "io_read_bytes", "
 
 
 class Recorder:
-    """Holds a2perf's own trackers and what they have found so far.
+    """Holds a2perf's own trackers and what they have found so far; arguments as for ``Sampler``.
 
-    Args:
-        with_codecarbon: whether codecarbon may give the outputs that the settings ask it for.
-        columns: of the system trace, beside a2perf's own.
+    ``columns`` are those of the system trace beside a2perf's own.
     """
 
     def __init__(
@@ -68,15 +67,10 @@ class Recorder:
         # this process has been working all along, so its first moments are not idle
         baselines = tuple(when for when, taken in ((BEFORE, idle), (DURING, not own_process)) if taken)
         self._host = HostTracker(own_process=own_process, baselines=baselines)
-        self._cpu = CpuEnergy(
-            force_watts=settings.force_cpu_power, machine=machine, pue=settings.pue, baselines=baselines,
-            powercap=powercap,
-        )  # fmt: skip
-        self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, pue=settings.pue, baselines=baselines)
-        self._ram = RamEnergy(
-            force_watts=settings.force_ram_power, machine=machine, pue=settings.pue, baselines=baselines,
-            powercap=powercap,
-        )  # fmt: skip
+        shared: dict[str, Any] = {"pue": settings.pue, "baselines": baselines}
+        self._cpu = CpuEnergy(force_watts=settings.force_cpu_power, machine=machine, powercap=powercap, **shared)
+        self._gpu = GpuEnergy(gpu_ids=settings.gpu_ids, **shared)
+        self._ram = RamEnergy(force_watts=settings.force_ram_power, machine=machine, powercap=powercap, **shared)
         self._emissions = EmissionsTracker(settings, directory if with_codecarbon else None, self._cpu)
         # The host comes first: the energy trackers divide by machine_busy_s, which it fills in.
         self.trackers: list[Tracker] = [self._host, self._cpu, self._ram, self._gpu, self._emissions]
@@ -114,11 +108,7 @@ class Recorder:
         self._unaccounted = Unaccounted(root)
 
     def tick(self, tree: TreeSample | None, elapsed_s: float, phase: str) -> Tick:
-        """Begins a sample.
-
-        Args:
-            elapsed_s: since ``attach``.
-        """
+        """Begins a sample, ``elapsed_s`` after ``attach``."""
         last = self._last
         before_s = last.cpu_seconds if last is not None else 0.0
         cpu_seconds = max(before_s, tree.cpu_seconds - self._past[0] if tree is not None else 0.0)

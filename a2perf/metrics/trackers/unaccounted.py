@@ -43,8 +43,7 @@ class _Machine:
 class Unaccounted:
     """Bounds the time that may be missing in the account of one tree, from its start until ``account``.
 
-    Args:
-        root: the process that watches over the tree; what it and this process have inherited is the tree's.
+    The root watches over the tree; what it and this process have inherited is the tree's.
     """
 
     def __init__(self, root: int) -> None:
@@ -58,11 +57,7 @@ class Unaccounted:
         self._tree |= pids
 
     def account(self, cpu_seconds: float, cpu_method: str) -> Account:
-        """Returns how the time was counted, and the most that may be missing.
-
-        Args:
-            cpu_seconds: of the tree, since this was made.
-        """
+        """Returns how the time was counted, and the most that may be missing beside ``cpu_seconds`` of the tree."""
         before, now = self._before, self._machine()
         if before is None or now is None:
             return Account(cpu=ACCOUNTS.get(cpu_method, cpu_method))

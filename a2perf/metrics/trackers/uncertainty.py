@@ -65,11 +65,7 @@ class Contributions:
         return Contributions(*(factor * value for value in astuple(self)))
 
     def record(self, pue: float) -> EnergyUncertainty:
-        """Returns the record in kilowatt-hours.
-
-        Args:
-            pue: power usage effectiveness, taken as exact, as the energy itself has it.
-        """
+        """Returns the record in kilowatt-hours; the power usage effectiveness is taken as exact."""
         scale = pue / JOULES_PER_KWH
         return EnergyUncertainty(
             expanded_kwh=COVERAGE_FACTOR * self.standard() * scale,
