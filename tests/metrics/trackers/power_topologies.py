@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from a2perf.metrics.trackers.energy import CpuEnergy, RamEnergy
 from a2perf.metrics.trackers.process_tree import TreeSample
@@ -98,145 +99,117 @@ def outcome(machine: Machine, folder: Path) -> Outcome:
     return Outcome(fake.true_joules() - began_j, record.gross_kwh * KWH, expanded, record)
 
 
-def _one_package(fake: FakePowercap) -> None:
-    package = fake.register(60.0, start_uj=5_000_000)
-    fake.zone("intel-rapl:0", "package-0", package)
+Part = tuple[float, str, dict[str, int]]
+"""Watts of a register, the zones ``PATH=NAME`` that show it, and further arguments of ``FakePowercap.register``."""
+UNSEEN = {"counts": False}
 
 
-def _two_sockets(fake: FakePowercap) -> None:
-    for socket, watts in enumerate((60.0, 45.0)):
-        fake.zone(f"intel-rapl:{socket}", f"package-{socket}", fake.register(watts, start_uj=7_000_000 * socket))
+def build(*parts: Part, hidden: str = "") -> Callable[[FakePowercap], None]:
+    """Returns what makes a tree of these registers."""
+
+    def make(fake: FakePowercap) -> None:
+        for watts, zones, options in parts:
+            register = fake.register(watts, **options)
+            for zone in zones.split():
+                fake.zone(*zone.split("="), register)
+        if hidden:
+            fake.hide(hidden)
+
+    return make
 
 
-def _with_parts(fake: FakePowercap) -> None:
-    _one_package(fake)
-    for place, (name, watts) in enumerate({"core": 40.0, "uncore": 5.0}.items()):
-        part = fake.register(watts, counts=False)
-        fake.zone(f"intel-rapl:0/intel-rapl:0:{place}", name, part)
-        fake.zone(f"intel-rapl:0:{place}", name, part)  # the same again, as sysfs links it
+PACKAGE: Part = (60.0, "intel-rapl:0=package-0", {"start_uj": 5_000_000})
+SOCKETS: tuple[Part, ...] = (
+    (60.0, "intel-rapl:0=package-0", {}), (45.0, "intel-rapl:1=package-1", {"start_uj": 7_000_000}),
+)  # fmt: skip
+# sysfs links each subzone beside its zone
+PARTS: tuple[Part, ...] = (
+    PACKAGE,
+    (40.0, "intel-rapl:0/intel-rapl:0:0=core intel-rapl:0:0=core", UNSEEN),
+    (5.0, "intel-rapl:0/intel-rapl:0:1=uncore intel-rapl:0:1=uncore", UNSEEN),
+)
+TWIN: Part = (28.0, "intel-rapl:0=package-0 intel-rapl-mmio:0=package-0", {"start_uj": 5_000_000})
+MEMORY: tuple[Part, ...] = (
+    (60.0, "intel-rapl:0=package-0", UNSEEN), (60.0, "intel-rapl:1=package-1", {**UNSEEN, "start_uj": 4_000_000}),
+    (6.0, "intel-rapl:0/intel-rapl:0:0=dram intel-rapl:0:0=dram", {"range_uj": DRAM_RANGE_UJ}),
+    (4.5, "intel-rapl:1/intel-rapl:1:0=dram intel-rapl:1:0=dram", {"start_uj": 3_000_000, "range_uj": DRAM_RANGE_UJ}),
+)  # fmt: skip
+MIRRORED_MEMORY: tuple[Part, ...] = (
+    (30.0, "intel-rapl:0=package-0-die-0", UNSEEN),
+    (31.0, "intel-rapl:1=package-0-die-1", {**UNSEEN, "start_uj": 4_000_000}),
+    (6.0, "intel-rapl:0/intel-rapl:0:0=dram intel-rapl:1/intel-rapl:1:0=dram", {"range_uj": DRAM_RANGE_UJ}),
+)
 
 
-def _with_psys(fake: FakePowercap) -> None:
-    _one_package(fake)
-    fake.zone("intel-rapl:1", "psys", fake.register(95.0, counts=False))
+def mirrored(*, late_ticks: int = 0, sockets: int = 1, dies: int = 2) -> Callable[[FakePowercap], None]:
+    """Returns what makes dies that all show the counter of their package."""
+
+    def make(fake: FakePowercap) -> None:
+        for socket in range(sockets):
+            package = fake.register(34.0 + socket, start_uj=11_000_000 * (socket + 1))
+            for die in range(dies):
+                path, name = f"intel-rapl:{socket * dies + die}", f"package-{socket}-die-{die}"
+                fake.zone(path, name, package, late_ticks=late_ticks * die)
+                fake.zone(f"{path}/{path}:0", "core", fake.register(9.0, counts=False))
+
+    return make
 
 
-def _with_twin(fake: FakePowercap) -> None:
-    package = fake.register(28.0, start_uj=5_000_000)
-    fake.zone("intel-rapl:0", "package-0", package)
-    fake.zone("intel-rapl-mmio:0", "package-0", package)
+def two_dies(*start_uj: int, name: str = "package-0-die-{}") -> Callable[[FakePowercap], None]:
+    """Returns what makes two dies with counters of their own."""
+    return build(*(
+        (watts, f"intel-rapl:{die}={name.format(die)}", {"start_uj": start_uj[die]})
+        for die, watts in enumerate((34.0, 33.2))
+    ))  # fmt: skip
 
 
-def _twin_alone(fake: FakePowercap) -> None:
-    _with_twin(fake)
-    fake.hide("intel-rapl:0")
-
-
-def _psys_alone(fake: FakePowercap) -> None:
-    fake.zone("intel-rapl:0", "psys", fake.register(22.5, start_uj=9_000_000))
-
-
-def _mirrored(fake: FakePowercap, *, late_ticks: int = 0, sockets: int = 1, dies: int = 2) -> None:
-    for socket in range(sockets):
-        package = fake.register(34.0 + socket, start_uj=11_000_000 * (socket + 1))
-        for die in range(dies):
-            path, name = f"intel-rapl:{socket * dies + die}", f"package-{socket}-die-{die}"
-            fake.zone(path, name, package, late_ticks=late_ticks * die)
-            fake.zone(f"{path}/{path}:0", "core", fake.register(9.0, counts=False))
-
-
-def _two_dies(fake: FakePowercap, *, start_uj: tuple[int, int] = (5_000_000, 812_000_000)) -> None:
-    for die, watts in enumerate((34.0, 33.2)):
-        register = fake.register(watts, start_uj=start_uj[die])
-        fake.zone(f"intel-rapl:{die}", f"package-0-die-{die}", register)
-
-
-def _same_name_twice(fake: FakePowercap) -> None:
-    for die, watts in enumerate((34.0, 33.2)):
-        fake.zone(f"intel-rapl:{die}", "package-0", fake.register(watts, start_uj=77_000_000 * die))
-
-
-def _wrapping(fake: FakePowercap) -> None:
-    fake.zone("intel-rapl:0", "package-0", fake.register(60.0, start_uj=RANGE_UJ - 70_000_000))
-
-
-def _wrapping_twice(fake: FakePowercap) -> None:
-    register = fake.register(150.0, start_uj=3_000_000, range_uj=RANGE_UJ // 16)
-    fake.zone("intel-rapl:0", "package-0", register)
-
-
-def _reset(fake: FakePowercap) -> None:
+def reset(fake: FakePowercap) -> None:
+    """Lets a counter start again from 0."""
     register = fake.zones["intel-rapl:0"].register
     register.start_uj = -int(register.joules * 1e6)
     fake.run(0.0)
 
 
-def _half_hidden(fake: FakePowercap) -> None:
-    _two_sockets(fake)
-    fake.hide("intel-rapl:1")
+def remove(fake: FakePowercap) -> None:
+    """Removes the first zone."""
+    fake.remove("intel-rapl:0")
 
 
-def _cores_alone(fake: FakePowercap) -> None:
-    _with_parts(fake)
-    fake.hide("intel-rapl:0")
-
-
-def _second_appears(fake: FakePowercap) -> None:
-    fake.register(45.0, start_uj=90_000_000)
-    _one_package(fake)
-
-
-def _appear(fake: FakePowercap) -> None:
-    fake.zone("intel-rapl:1", "package-1", fake.registers[0])
-
-
-def _memory(fake: FakePowercap) -> None:
-    for socket, watts in enumerate((6.0, 4.5)):
-        path, package = f"intel-rapl:{socket}", fake.register(60.0, counts=False, start_uj=4_000_000 * socket)
-        fake.zone(path, f"package-{socket}", package)
-        dram = fake.register(watts, start_uj=3_000_000 * socket, range_uj=DRAM_RANGE_UJ)
-        fake.zone(f"{path}/{path}:0", "dram", dram)
-        fake.zone(f"{path}:0", "dram", dram)
-
-
-def _mirrored_memory(fake: FakePowercap) -> None:
-    dram = fake.register(6.0, range_uj=DRAM_RANGE_UJ)
-    for die in range(2):
-        path = f"intel-rapl:{die}"
-        fake.zone(path, f"package-0-die-{die}", fake.register(30.0 + die, counts=False, start_uj=4_000_000 * die))
-        fake.zone(f"{path}/{path}:0", "dram", dram)
-
+HIDDEN_FOR_A_WHILE: dict[float, Event] = {
+    0.8: lambda fake: fake.hide("intel-rapl:0"), 1.2: lambda fake: fake.show("intel-rapl:0"),
+}  # fmt: skip
+SECOND_APPEARS: dict[float, Event] = {0.7: lambda fake: fake.zone("intel-rapl:1", "package-1", fake.registers[0])}
+UNSURE: dict[str, Any] = {"exact": False, "quality": "estimated"}
 
 MACHINES = (
-    Machine("one package", _one_package),
-    Machine("two sockets", _two_sockets),
-    Machine("package with core and uncore", _with_parts),
-    Machine("package and psys", _with_psys),
-    Machine("package and its MMIO twin", _with_twin),
-    Machine("MMIO twin, register unreadable", _twin_alone),
-    Machine("psys alone", _psys_alone),
-    Machine("two dies that mirror one counter (AMD)", _mirrored, amd=True),
-    Machine("two mirrors, the second one tick late", lambda fake: _mirrored(fake, late_ticks=1), amd=True),
-    Machine("two sockets of four mirrors each", lambda fake: _mirrored(fake, sockets=2, dies=4), amd=True),
-    Machine("two real dies", _two_dies),
-    Machine("two real dies that start at one value", lambda fake: _two_dies(fake, start_uj=(5_000_000, 5_000_000))),
-    Machine("two packages of one name", _same_name_twice),
-    Machine("counter wraps around", _wrapping),
-    Machine("counter wraps between rare readings", _wrapping_twice, step_s=260.0, seconds=1000.0),
-    Machine("register vanishes, MMIO twin takes over", _with_twin, {1.0: lambda fake: fake.remove("intel-rapl:0")}),
-    Machine("one of two mirrors vanishes", _mirrored, {1.0: lambda fake: fake.remove("intel-rapl:0")},
-            amd=True),
-    Machine("counter is reset (suspend)", _one_package, {1.0: _reset}, exact=False),
-    Machine("unreadable for 0.4 s", _one_package,
-            {0.8: lambda fake: fake.hide("intel-rapl:0"), 1.2: lambda fake: fake.show("intel-rapl:0")},
-            exact=False, quality="estimated"),
-    Machine("only package vanishes half-way", _one_package, {1.0: lambda fake: fake.remove("intel-rapl:0")},
-            exact=False, quality="estimated"),
-    Machine("one of two packages unreadable", _half_hidden, exact=False, quality="estimated"),
-    Machine("second package appears after 0.7 s", _second_appears, {0.7: _appear}, exact=False, quality="estimated"),
-    Machine("package unreadable, core and uncore readable", _cores_alone, exact=False, quality="estimated"),
-    Machine("memory of two sockets", _memory, memory=True),
-    Machine("memory of two dies that mirror one counter", _mirrored_memory, memory=True),
+    Machine("one package", build(PACKAGE)),
+    Machine("two sockets", build(*SOCKETS)),
+    Machine("package with core and uncore", build(*PARTS)),
+    Machine("package and psys", build(PACKAGE, (95.0, "intel-rapl:1=psys", UNSEEN))),
+    Machine("package and its MMIO twin", build(TWIN)),
+    Machine("MMIO twin, register unreadable", build(TWIN, hidden="intel-rapl:0")),
+    Machine("psys alone", build((22.5, "intel-rapl:0=psys", {"start_uj": 9_000_000}))),
+    Machine("two dies that mirror one counter (AMD)", mirrored(), amd=True),
+    Machine("two mirrors, the second one tick late", mirrored(late_ticks=1), amd=True),
+    Machine("two sockets of four mirrors each", mirrored(sockets=2, dies=4), amd=True),
+    Machine("two real dies", two_dies(5_000_000, 812_000_000)),
+    Machine("two real dies that start at one value", two_dies(5_000_000, 5_000_000)),
+    Machine("two packages of one name", two_dies(0, 77_000_000, name="package-0")),
+    Machine("counter wraps around", build((60.0, "intel-rapl:0=package-0", {"start_uj": RANGE_UJ - 70_000_000}))),
+    Machine("counter wraps between rare readings",
+            build((150.0, "intel-rapl:0=package-0", {"start_uj": 3_000_000, "range_uj": RANGE_UJ // 16})),
+            step_s=260.0, seconds=1000.0),
+    Machine("register vanishes, MMIO twin takes over", build(TWIN), {1.0: remove}),
+    Machine("one of two mirrors vanishes", mirrored(), {1.0: remove}, amd=True),
+    Machine("counter is reset (suspend)", build(PACKAGE), {1.0: reset}, exact=False),
+    Machine("unreadable for 0.4 s", build(PACKAGE), HIDDEN_FOR_A_WHILE, **UNSURE),
+    Machine("only package vanishes half-way", build(PACKAGE), {1.0: remove}, **UNSURE),
+    Machine("one of two packages unreadable", build(*SOCKETS, hidden="intel-rapl:1"), **UNSURE),
+    Machine("second package appears after 0.7 s", build((45.0, "", {"start_uj": 90_000_000}), PACKAGE), SECOND_APPEARS,
+            **UNSURE),
+    Machine("package unreadable, core and uncore readable", build(*PARTS, hidden="intel-rapl:0"), **UNSURE),
+    Machine("memory of two sockets", build(*MEMORY), memory=True),
+    Machine("memory of two dies that mirror one counter", build(*MIRRORED_MEMORY), memory=True),
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib import metadata
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from a2perf.metrics.trackers import sampler as sampler_module
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.metrics.trackers.tick import GROUP
 from a2perf.runs.tracking_record import TrackingReport
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
@@ -210,6 +212,49 @@ def test_a_tracker_of_the_caller_sees_every_sample(spawn, tmp_path):
     assert odd.calls == ["start", "attach", *["sample"] * report.samples, "stop"]
 
 
+class Processes:
+    """An installed tracker: counts the processes of the tree."""
+
+    name = "count"
+    columns: tuple[str, ...] = ("tree_processes",)
+
+    def start(self): ...
+
+    def attach(self): ...
+
+    def sample(self, tick):
+        tick.values["tree_processes"] = tick.tree.processes
+
+    def stop(self): ...
+
+
+class Taken(Processes):
+    columns = ("elapsed_s",)
+
+
+class Raises(Processes):
+    name, columns = "raises", ("never",)
+
+    def sample(self, tick):
+        raise RuntimeError("no device")
+
+
+def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch, spawn, tmp_path):
+    points = [
+        metadata.EntryPoint(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", GROUP)
+        for kind in (Processes, Taken, Raises, int)
+    ]
+    monkeypatch.setattr("a2perf.plugins.entry_points", lambda group: points if group == GROUP else [])
+    report = run(spawn, tmp_path, BURN.format(seconds=0.4), interval_s=0.1)
+    trace = rows(tmp_path / "system_trace.csv")
+    assert "1" in [row["tree_processes"] for row in trace]
+    assert all(row["never"] == "" for row in trace)
+    failures = {failure.tracker: failure.error for failure in report.failures}
+    assert failures["raises"] == "RuntimeError: no device"
+    assert "the column 'elapsed_s' is taken" in failures["taken"]
+    assert "no method start()" in failures["int"]
+
+
 def test_a_tracker_that_hangs_does_not_hold_the_run_up(spawn, tmp_path, monkeypatch):
     monkeypatch.setattr(sampler_module, "STOP_TIMEOUT_S", 0.3)
     release = threading.Event()
@@ -302,6 +347,7 @@ import os, subprocess, sys, time
 from pathlib import Path
 from a2perf.metrics.trackers.emissions import EmissionsSettings
 from a2perf.metrics.trackers.sampler import Sampler
+from a2perf.metrics.trackers.tick import GROUP
 folder, own, wait_s = Path(sys.argv[1]), sys.argv[2] or None, float(sys.argv[3])
 place = {"country_iso_code": "USA", "region": "Massachusetts"}
 settings = EmissionsSettings(**place, log_level="debug", save_to_file=True, output_dir=own)
