@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from a2perf.domains import domain_title, task_title
 from a2perf.errors import UserError, command_line
@@ -25,12 +24,12 @@ from a2perf.experiments.competition.records import REVEALED
 from a2perf.experiments.competition.run_entrants import check_evaluator
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, outcome_of
 from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
-from a2perf.launch.outcomes import mean_return, scored_episodes
+from a2perf.launch.outcomes import scored_episodes
 from a2perf.metrics.claims import exact_verdict
-from a2perf.records import SubmissionInfo
 from a2perf.report.competition_page import ClaimedReturn, EntrantResults, FrontPage, competition_page
 from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
 from a2perf.report.leaderboard.safe_names import slug
+from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.writing import Progress
 from a2perf.runs.bundle import integrity
 from a2perf.storage import read_json, write_atomic, write_json
@@ -80,22 +79,11 @@ def publish_site(
     reveal(competition, out / "reveal", outcomes, checked.standing)
     published = check_reveal(out / "reveal", competition.commitment.commitment)
     checked.problems += [problem for problem in published.problems if problem not in checked.problems]
-    rows = [row.entry for board in written.record.boards for row in board.rows]
-    slugs = {(entry.name, entry.version): slug(entry.name, entry.version) for entry in rows}
-    infos = {(entry.name, entry.version): entry.info for entry in rows}
+    rows = {(row.entry.name, row.entry.version): row.entry for board in written.record.boards for row in board.rows}
     listed = read_entrants(competition)
-    pages = {
-        entrant.place: slugs[entrant.name, entrant.sha256]
-        for entrant in listed.all()
-        if (entrant.name, entrant.sha256) in slugs
-    }
-    entrants = results_of(
-        entries, pages,
-        standing={one.place: one for one in checked.standing.entrants},
-        infos={
-            entrant.place: infos[entrant.name, entrant.sha256] for entrant in listed.all() if entrant.place in pages
-        },
-    )  # fmt: skip
+    entrants = sorted(
+        (_results(one, rows.get((one.name, one.sha256))) for one in checked.standing.entrants), key=_standing
+    )
     domain = competition.terms.domain
     front = FrontPage(
         title=competition.terms.name,
@@ -144,44 +132,15 @@ def settled_entries(competition: Competition) -> list[QueueEntry]:
     return entries
 
 
-def results_of(
-    entries: Sequence[QueueEntry],
-    pages: Mapping[str, str],
-    *,
-    standing: Mapping[str, EntrantStanding] = MappingProxyType({}),
-    infos: Mapping[str, SubmissionInfo] = MappingProxyType({}),
-) -> list[EntrantResults]:
-    """Returns the results of each entry, ranked ones first.
-
-    Args:
-        entries: every run.
-        pages: by entry, the name of its folder in the leaderboard.
-        standing: rank and mean by entry.
-        infos: how each entry describes itself.
-    """
-    found: dict[str, dict[str, TaskStanding]] = {}
-    for entry in entries:
-        task, of_entrant = str(entry.data["task"]), found.setdefault(str(entry.data["submission"]), {})
-        result = of_entrant.setdefault(task, TaskStanding(task=task, held_out=entry.data["split"] != "public"))
-        if entry.state is State.FAILED and entry.blocked:
-            result.not_run += 1
-        elif entry.state is State.FAILED:
-            result.failures.append([entry.kind or "failed", f"{entry.data['mode']}: {entry.reason}"])
-        elif (value := mean_return(entry)) is not None:
-            result.returns.append(value)
-    entrants = []
-    for name, results in found.items():
-        home = f"{LEADERBOARD}/submissions/{pages[name]}" if name in pages else ""
-        page, report = (f"{home}/index.html", f"{home}/report/index.html") if home else ("", "")
-        ranked = standing.get(name)
-        entrants.append(
-            EntrantResults(
-                name, list(results.values()), page, report,
-                rank=None if ranked is None else ranked.rank, mean=None if ranked is None else ranked.mean,
-                info=infos.get(name, SubmissionInfo()),
-            )
-        )  # fmt: skip
-    return sorted(entrants, key=_standing)
+def _results(entrant: EntrantStanding, entry: Entry | None) -> EntrantResults:
+    """Returns the verified results of an entrant with the addresses of its pages on the leaderboard."""
+    if entry is None:
+        return EntrantResults(entrant.place, entrant.tasks, rank=entrant.rank, mean=entrant.mean)
+    home = f"{LEADERBOARD}/submissions/{slug(entry.name, entry.version)}"
+    return EntrantResults(
+        entrant.place, entrant.tasks, f"{home}/index.html", f"{home}/report/index.html", entrant.rank, entrant.mean,
+        entry.info,
+    )  # fmt: skip
 
 
 def claims_of(entries: Sequence[QueueEntry], *, domain: str = "") -> list[ClaimedReturn]:

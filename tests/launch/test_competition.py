@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from a2perf.api.competition_site import results_of
 from a2perf.cli.competition import competition as command
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
@@ -28,8 +27,7 @@ from a2perf.experiments.competition.records import (
 from a2perf.experiments.competition.required_runs import required_runs
 from a2perf.experiments.competition.run_entrants import run_specs
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
-from a2perf.launch.queue_entry import PREREQUISITE, QueueEntry, State
-from a2perf.launch.run_spec import RunCommand
+from a2perf.launch import RunSpec
 from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
 from a2perf.runs import signing
 from a2perf.storage import read_json, write_record
@@ -63,7 +61,7 @@ def cup(folder: Path, **changes: object) -> Competition:
     return competitions.create(folder / "cup", terms(**changes))
 
 
-def planned(made: Competition, entrants: Entrants) -> list[QueueEntry]:
+def planned(made: Competition, entrants: Entrants) -> list[RunSpec]:
     return run_specs(made, entrants, enter_all(made, entrants))
 
 
@@ -348,24 +346,6 @@ def test_what_would_let_an_entrant_read_the_secrets_is_refused(tmp_path: Path) -
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
-
-
-def test_the_order_is_by_the_secret_tasks_and_failures_come_last() -> None:
-    def entry(name: str, task: str, state: State, kind: str | None = None) -> QueueEntry:
-        split = "public" if task == "open" else "held out"
-        data = {"submission": name, "task": task, "split": split, "mode": "inference", "bundle": f"/none/{name}/{task}"}
-        return QueueEntry(f"{name}{task}", RunCommand(("x",)), data, state=state, kind=kind, reason="why")
-
-    entries = [
-        entry("fell", "one", State.FAILED, "timeout"), entry("fell", "open", State.FINISHED),
-        entry("blocked", "one", State.FAILED, PREREQUISITE),
-    ]  # fmt: skip
-    found = {entrant.name: entrant for entrant in results_of(entries, {"fell": "fell-12ab"})}
-    assert found["fell"].report == "leaderboard/submissions/fell-12ab/report/index.html"
-    assert found["blocked"].report == ""
-    assert found["fell"].outcome == "timeout"
-    assert found["fell"].results[0].failures == [["timeout", "inference: why"]]
-    assert found["blocked"].results[0].not_run == 1
 
 
 def test_what_entrants_write_is_escaped() -> None:

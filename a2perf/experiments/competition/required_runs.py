@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gin import config_parser
-
 from a2perf.domains.registry import get_domain
-from a2perf.errors import UserError
 from a2perf.experiments.competition.records import CompetitionTerms, Secret, place_of, task_file
 
 TRAINING_GIN, PUBLIC_GIN, SECRET_GIN = "training.gin", "inference.gin", "secret.gin"
@@ -103,34 +100,6 @@ def gin_texts(terms: CompetitionTerms) -> dict[str, str]:
     if terms.train:
         files[TRAINING_GIN] = _text(terms, "TRAIN", {"train_time_limit_s": terms.train_time_limit_s}, with_task=True)
     return files
-
-
-def settings_in(text: str) -> dict[str, Any]:
-    """Returns the bindings of a gin file by name, ``{"Submission.seed": 0}``; nothing is imported or evaluated.
-
-    Raises:
-        UserError: the text is not a gin file.
-    """
-    found: dict[str, Any] = {}
-    try:
-        for statement in config_parser.ConfigParser(text, _ConfigurableNames()):
-            if isinstance(statement, config_parser.BindingStatement):
-                selector = statement.selector.split(".")[-1]
-                prefix = f"{statement.scope}/" if statement.scope else ""
-                found[f"{prefix}{selector}.{statement.arg_name}"] = statement.value
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"not a gin file: {error}") from error
-    return found
-
-
-class _ConfigurableNames(config_parser.ParserDelegate):  # type: ignore[misc]
-    """Keeps references as names instead of resolving them; constants lose their module."""
-
-    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> str:
-        return f"@{scoped_configurable_name}{'()' if evaluate else ''}"
-
-    def macro(self, macro_name: str) -> str:
-        return "%" + ".".join(macro_name.split(".")[-2:])
 
 
 def _text(terms: CompetitionTerms, mode: str, own: Mapping[str, object], *, with_task: bool) -> str:

@@ -29,7 +29,7 @@ from a2perf.stranger_files import Kind, printable
 from a2perf.submission.evaluator.folder_content import SCHEME, identify_submission
 from a2perf.submission.evaluator.seeds import RunSeeds, spawn_seeds
 from a2perf.submission.participant.forms import is_submission
-from a2perf.submission.participant_gin import Binding, parse, to_gin
+from a2perf.submission.participant_gin import Binding, parsed_values, to_gin
 from a2perf.submission.participant_settings import permitted
 from a2perf.submission.run_options import RunOptions
 
@@ -262,8 +262,7 @@ def _bindings(recorded: RecordedBundle) -> dict[str, Any]:
     """Returns the literal bindings of the recorded configuration by ``"Configurable.parameter"``."""
     files = files_of(recorded.path)
     name = configuration_name(files)
-    parsed = parse(files.read(name, _MAX_CONFIG_BYTES), name)
-    return {".".join(binding.name.split(".")[-2:]): binding.value for binding in parsed}
+    return parsed_values(files.read(name, _MAX_CONFIG_BYTES), name)
 
 
 def _recorded_settings(manifest: Manifest, bindings: Mapping[str, Any]) -> dict[str, Any]:
