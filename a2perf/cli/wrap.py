@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def wrap(
     root = Path(root_dir).expanduser().absolute() if root_dir else new_run_folder(wanted, store)
     progress = RunProgress()
     progress.say(f"wrapping {wanted.script} on {wanted.env}, seed {wanted.seed}, into {root}")
-    return run(wanted, root, progress, force=launch.restart().force, echo=sys.stdout)
+    return run(wanted, root, progress, force=launch.restart().force)
 
 
 def _needed(flag: str, variable: str, given: str | None) -> str:

@@ -2,6 +2,9 @@
 
 ``python -P -m a2perf.experiments.script_wrapper.child ORDER.json``. It writes into the folder of the order; the
 script's output goes to standard output. ``wrap.json`` records how it ended or, if the process died, its last phase.
+
+Workers that the script starts with ``multiprocessing`` are patched too: a forked one inherits the patched classes, a
+spawned one imports this module before it executes anything, and finds the script as a module with its SEED replaced.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import random
 import sys
 import time
 import traceback
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import GeneratorType, ModuleType
 from typing import Any
@@ -33,8 +38,13 @@ from a2perf.experiments.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS
 from a2perf.experiments.script_wrapper.live_values import LiveValues
 from a2perf.experiments.script_wrapper.loggers import Loggers
 from a2perf.experiments.script_wrapper.order import REPORT, ScriptOrder, ScriptReport
-from a2perf.experiments.script_wrapper.worker import PRIVATE_NAME, VARIABLE, listen_in_worker
 from a2perf.submission.participant.signatures import require_done
+
+_ORDER = "A2PERF_WRAP_ORDER"
+"""Environment variable with the path of the order, for processes that the script starts."""
+
+_PRIVATE_NAME = "_a2perf_script"
+"""Module name of the script if the name of its file is taken."""
 
 
 def main() -> int:
@@ -47,7 +57,7 @@ def main() -> int:
     if order.mirror:
         values.mirror = _open_mirror(order, report)
     # Absolute: the script may change the working directory before it starts workers.
-    os.environ[VARIABLE] = os.path.abspath(sys.argv[1])
+    os.environ[_ORDER] = os.path.abspath(sys.argv[1])
     episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", EpisodeJournal(folder)), Loggers(values)
     listen(episodes)
     loggers.listen()
@@ -232,7 +242,7 @@ def _module_for(path: Path) -> ModuleType:
             taken = importlib.util.find_spec(name) is not None
         except (ImportError, ValueError):
             taken = True
-    module = ModuleType(PRIVATE_NAME if taken else name)
+    module = ModuleType(_PRIVATE_NAME if taken else name)
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     return module
@@ -302,8 +312,37 @@ def _write(folder: Path, report: ScriptReport) -> None:
     os.replace(temporary, folder / REPORT)
 
 
+def _listen_in_worker() -> None:
+    """Patches a spawned process; after an error the process runs unpatched."""
+    try:
+        order = msgspec.json.decode(Path(os.environ[_ORDER]).read_bytes(), type=ScriptOrder)
+        script = Path(order.script)
+        episodes = Episodes(f"{script.parent}{os.sep}", EpisodeJournal(Path(order.folder)), worker=True)
+    except (KeyError, OSError, msgspec.DecodeError):
+        return
+    listen(episodes)
+    sys.meta_path.insert(0, _ScriptFinder(script, order.seed, episodes))
+
+
+class _ScriptFinder(MetaPathFinder, Loader):
+    """Imports the script in a worker."""
+
+    def __init__(self, script: Path, seed: int, episodes: Episodes) -> None:
+        self._script, self._seed, self._episodes = script, seed, episodes
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if fullname not in (self._script.stem, _PRIVATE_NAME) or fullname in sys.stdlib_module_names:
+            return None
+        return importlib.util.spec_from_loader(fullname, self, origin=str(self._script))
+
+    def exec_module(self, module: ModuleType) -> None:
+        listening = functools.partial(listen_to, episodes=self._episodes)
+        vars(module).update({"__file__": str(self._script), SEED: self._seed, LISTEN: listening})
+        exec(instrument(self._script, captures=False).code, vars(module))
+
+
 if __name__ == "__mp_main__":  # a process that the script spawned imports this module before anything else
-    listen_in_worker()
+    _listen_in_worker()
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()

@@ -11,7 +11,6 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 
@@ -20,6 +19,7 @@ from a2perf.experiments.command_run import COMMAND_MODE, command_manifest
 from a2perf.experiments.script_wrapper.episode_journal import log_curves, remove_step_counts
 from a2perf.experiments.script_wrapper.instrument import instrument
 from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, ScriptReport
+from a2perf.launch.foreground import LogTail
 from a2perf.records import Failure, FailureKind, Manifest, SandboxRecord, SubmissionIdentity
 from a2perf.runs.bundle import Bundle, Finished, now, open_bundle
 from a2perf.runs.conditions import packages_of
@@ -78,14 +78,11 @@ def new_run_folder(wanted: ScriptOrder, store: str | None) -> Path:
     return root
 
 
-def run(
-    wanted: ScriptOrder, root: Path, progress: RunProgress, *, force: bool = False, echo: TextIO | None = None
-) -> int:
-    """Runs the script into its bundle.
+def run(wanted: ScriptOrder, root: Path, progress: RunProgress, *, force: bool = False) -> int:
+    """Runs the script into its bundle, and copies its standard output to that of this process without delay.
 
     Args:
         root: folder of the run; the bundle is ``root/command``.
-        echo: receives the script's standard output without delay.
 
     Returns:
         The exit status: 0 success, 1 the script failed, 3 infrastructure, 130 interrupted.
@@ -99,13 +96,13 @@ def run(
     if isinstance(opened, Finished):
         progress.say(f"already done: {opened.path}")
         return opened.manifest.exit_code or 0
-    status = supervise(opened, progress, lambda: _run(wanted, sandbox, opened, echo))
+    status = supervise(opened, progress, lambda: _run(wanted, sandbox, opened))
     for text in opened.manifest.warnings:
         progress.say(f"warning: {text}")
     return status
 
 
-def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle, echo: TextIO | None) -> str:
+def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle) -> str:
     shutil.copyfile(wanted.path, bundle.artifacts / "script.py")
     order = msgspec.structs.replace(wanted, script=str(wanted.path.resolve()), folder=str(bundle.artifacts.resolve()))
     write_record(bundle.artifacts / ORDER, order)
@@ -120,6 +117,8 @@ def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle, echo: TextIO | N
         stdout=bundle.logs / "stdout.log",
         stderr=bundle.logs / "stderr.log",
     )
+    (bundle.logs / "stdout.log").unlink(missing_ok=True)  # of an interrupted attempt
+    log = LogTail(bundle.logs / "stdout.log")
     written = WrittenFiles(Path.cwd(), wanted.env, wanted.seed)
     kills = failure_diagnosis.oom_kills()
     with tracker(bundle.metrics, mode=COMMAND_MODE) as sampler:
@@ -127,7 +126,7 @@ def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle, echo: TextIO | N
         try:
             attach(sampler, confined)
             sampler.mark("script")
-            ending = _wait(confined, written, bundle.logs / "stdout.log", echo)
+            ending = _wait(confined, written, log)
         finally:
             confined.kill_tree()
             record_tracking(bundle.manifest, msgspec.to_builtins(sampler.stop()))
@@ -137,20 +136,12 @@ def _run(wanted: ScriptOrder, sandbox: Sandbox, bundle: Bundle, echo: TextIO | N
     return _judge(ending, bundle, limits, oom_killed=failure_diagnosis.oom_kills() > kills)
 
 
-def _wait(confined: Confined, written: WrittenFiles, log: Path, echo: TextIO | None) -> Ending:
-    """Waits for the end, observes the open files of the script, and copies the growing log to ``echo``."""
-    position = 0
+def _wait(confined: Confined, written: WrittenFiles, log: LogTail) -> Ending:
+    """Waits for the end, observes the open files of the script, and shows the growing log."""
     while True:
         written.look(descendants(os.getpid()))
         ending = confined.wait(_POLL_S)
-        if echo is not None and log.exists():
-            with log.open("rb") as stream:
-                stream.seek(position)
-                new = stream.read()
-            position += len(new)
-            if new:
-                echo.write(new.decode("utf-8", "replace"))
-                echo.flush()
+        log.copy()
         if ending is not None:
             return ending
 
