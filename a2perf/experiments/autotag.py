@@ -59,7 +59,6 @@ def autotag(
         environment: variables in which a CI names the pull request.
         outputs: folders that runs write into, in addition to the usual ones; they do not count as changes.
         look_up: ask the code's host for the pull request of the commit, over the network.
-        api: address of the code's host.
     """
     sha = _git(folder, "rev-parse", "HEAD")
     if sha is None:

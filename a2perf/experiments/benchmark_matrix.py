@@ -46,11 +46,7 @@ class MatrixRun:
 
 @dataclass(frozen=True)
 class BenchmarkMatrix:
-    """A planned matrix.
-
-    Attributes:
-        runs: the runs in the order of their start.
-    """
+    """A planned matrix."""
 
     plan: MatrixPlan
     runs: tuple[MatrixRun, ...]
@@ -66,7 +62,6 @@ class MatrixResult:
     """The result of a matrix.
 
     Attributes:
-        kept: runs that were finished before.
         summary: summary of the runs that were executed now; None without such runs.
         exit_code: 0 all finished, 1 some run failed, 3 the infrastructure failed one, 130 interrupted.
     """
@@ -84,10 +79,7 @@ def command_matrix(
     """Plans the runs of a plain command.
 
     Args:
-        tag: returns the version of the code in a folder; None for no automatic tag.
         experiment: name of the experiment; None for ``--exp-name`` of the command or, without it, the script's name.
-        cwd: working directory of the command; None for the current one.
-        alone: whether only one run executes at a time.
         resources: resources of each run; other resources make another version.
 
     Raises:
@@ -129,12 +121,9 @@ def submission_matrix(
     """Plans the runs of a submission; each one executes all configurations in the given order.
 
     Args:
-        gin_configs: gin files, as ``a2perf run`` looks them up.
         env_ids: names of tasks or ids of environments.
         tag: None for no automatic tag; git is not run in a submission, because its settings can name programs.
         experiment: name of the experiment; None for the folder's name.
-        environment: as for ``command_matrix``.
-        resources: as for ``command_matrix``.
 
     Raises:
         UserError: the folder does not exist.
@@ -170,9 +159,6 @@ def run_matrix(
     Args:
         on_kept: called once with the runs that had finished before.
         stop: checked in every turn; once true, running runs are cancelled and waiting ones are not started.
-
-    Returns:
-        The runs with their states, and what this call did.
 
     Raises:
         UserError: the store cannot be written, or the command's program or script is not on this machine.

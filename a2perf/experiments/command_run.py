@@ -64,10 +64,7 @@ class MatrixPlan(Record, kw_only=True):
         words: the command, without ``--env-id`` and ``--seed``; of a submission, the flags of the evaluator.
         source: ``"command"`` or ``"submission"``.
         autotag: version of the code; None without the automatic tag.
-        tags: tags of every new run.
         wandb_tags: value of ``WANDB_TAGS`` for the commands.
-        alone: whether only one run executes at a time.
-        resources: resources of each run that were asked for, by name.
     """
 
     schema: int = SCHEMA
@@ -146,7 +143,6 @@ def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
     """Runs one command of a plan.
 
     Args:
-        plan: the settings that all runs of the matrix share.
         words: the whole command, with ``--env-id`` and ``--seed`` at its end.
 
     Raises:

@@ -49,14 +49,9 @@ def evaluator_run(
     Args:
         root: run root, absolute.
         mode: name of the bundle's folder in it.
-        submission: the submission's folder, absolute.
         digest: hash of the run's identity; a run with another digest is another run.
-        data: description of the run for people and JSON, by name.
-        domain: name of the domain; the docker launcher chooses the image by it.
         resources: resources of the run; ``memory_bytes`` is the participant's.
-        readable: files and folders that it reads in addition to the submission.
         writable: folder that it writes; the run root by default.
-        after: key of the run that must finish first.
     """
     bundle, wanted = bundle_path(root, mode), resources or Resources()
     memory = None if wanted.memory_bytes is None else wanted.memory_bytes + EVALUATOR_MEMORY_BYTES
@@ -89,9 +84,7 @@ class SingleRun:
     """What one run executes. A value that is not given is decided by the gin file.
 
     Attributes:
-        gin_config: gin file: a path, or the name of a packaged file of the domain.
         root: folder of the run, which holds one bundle per mode.
-        participant_args: arguments of ``train`` and ``load_policy`` as ``k=v,...``.
     """
 
     submission: Path
@@ -109,11 +102,7 @@ class SingleRun:
     resources: Resources = field(default_factory=Resources)
 
     def command(self, env: Mapping[str, str] | None = None) -> RunCommand:
-        """Returns the command of the evaluator.
-
-        Args:
-            env: environment variables of the command, in addition to those of its launcher.
-        """
+        """Returns the command of the evaluator."""
         folder = self.submission.resolve()
         files = [Path(given).expanduser() for given in (self.gin_config, self.options.get("datasets_path")) if given]
         folders = (self.root, self.options.get("metric_values_dir"))

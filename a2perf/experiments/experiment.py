@@ -33,8 +33,6 @@ class Experiment:
         root: folder of the experiment; each bundle is ``<submission>/<task>/seed_<n>/<mode>`` below it.
         gin_configs: one file per mode, in the order of execution.
         tasks: names of tasks; empty for the task that the gin files configure.
-        domain: name of a domain, as for a single run.
-        participant_args: participant arguments as on the command line, ``k=v,...``.
         resources: resources of each run; ``memory_bytes`` is the participant's, the evaluator's is added to it.
     """
 
@@ -67,9 +65,6 @@ def plan(experiment: Experiment) -> list[RunSpec]:
 
     They are sorted by seed: every submission and task finishes its first seed before any starts its second. An
     interrupted experiment therefore still allows comparisons.
-
-    Returns:
-        One specification per run, for ``Conductor.run``.
 
     Raises:
         ConfigError: a folder, file, task, seed or configuration is wrong, or two runs would share a bundle.

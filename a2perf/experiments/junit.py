@@ -27,12 +27,9 @@ class VerdictCase:
     """One judged thing.
 
     Attributes:
-        name: what was judged: a task, or a test.
-        outcome: ``"skipped"`` for no verdict, ``"error"`` if judging itself failed.
         kind: the verdict in the words of its tool, ``"REGRESSION"``.
         message: the reason in one sentence; empty for a case that passed.
         properties: numbers by name; floats are written with all digits.
-        output: standard output of the test; empty without.
         group: class name of the test; by default the name of its suite.
         seconds: how long it took, None if unknown.
     """
@@ -54,7 +51,6 @@ class VerdictSuite:
 
     Attributes:
         name: of the candidate with its baseline, or of the tool.
-        cases: in the order of tables.
         timestamp: ISO 8601; empty if unknown.
     """
 

@@ -31,9 +31,6 @@ def kind_names() -> list[str]:
 def plan_kind(name: str, root: Path, options: Mapping[str, str]) -> list[RunSpec]:
     """Returns the runs of an experiment.
 
-    Args:
-        root: folder of the experiment, absolute.
-
     Raises:
         ConfigError: the kind or an option is unknown, its package is broken, an option is missing, or two runs have
             the same key.

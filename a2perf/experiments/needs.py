@@ -116,11 +116,7 @@ def require_training(env_ids: Iterable[str]) -> None:
 
 
 def missing_package(run: Path) -> str:
-    """Returns the line that names the missing package on which a run failed; empty for any other end.
-
-    Args:
-        run: folder of the run, with one bundle per mode.
-    """
+    """Returns the line that names the missing package on which a run failed; empty for any other end."""
     for mode in ("command", *MODES):
         manifest = BundleReader.of(files_of(bundle_path(run, mode))).manifest
         failure = manifest.failure if manifest is not None else None

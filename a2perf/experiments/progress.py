@@ -18,21 +18,14 @@ from a2perf.stranger_files import Kind
 
 
 class ExperimentProgress(NamedTuple):
-    """The state of every run of an experiment.
-
-    Attributes:
-        entries: the runs in the order in which they were added.
-    """
+    """The state of every run of an experiment."""
 
     entries: Sequence[QueueEntry]
     counts: Mapping[State, int]
 
 
 def read_progress(root: str | os.PathLike[str]) -> ExperimentProgress:
-    """Reads the progress of an experiment.
-
-    Args:
-        root: the root folder of the experiment, or a packed file of it.
+    """Reads the progress of an experiment from its root folder, or from a packed file of it.
 
     Returns:
         Its runs with their states. A run of a launcher that no longer runs counts as waiting.

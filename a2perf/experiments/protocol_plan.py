@@ -37,8 +37,6 @@ class SubmitRequest:
 
     Attributes:
         tasks: names of tasks or of views of them, in the protocol's order.
-        generalization: evaluate on further tasks if the protocol defines them.
-        participant_args: ``k=v,...`` for ``train`` and ``load_policy``.
         bindings: further gin bindings for every run; they cannot set values that the protocol fixes.
         options: the options of every run in ``RUN_OPTIONS``. With ``public_seeds`` the protocol's rule gives the seeds
             of the episodes, and the submission can know them; by default they are derived from this evaluator's secret.
@@ -71,11 +69,8 @@ class ProtocolRun:
 
     Attributes:
         task: the protocol's task or a view of it; for generalization the task of the training run.
-        mode: ``"train"``, ``"inference"`` or ``"generalization"``.
-        after: key of the run that must finish first; None without training.
         gin_file: path below the packaged files of the task's domain.
         flags: flags of the evaluator other than submission, gin file and root folder.
-        env: environment variables in addition to those of this process.
     """
 
     task: str

@@ -42,7 +42,6 @@ def record_of(
     """Returns the current record of a submission's folder.
 
     Args:
-        folder: output folder of `a2perf submit`.
         queue_reasons: by key, the reason from the queue why a run left no bundle.
     """
     readers = {run.key: BundleReader.of(files_of(folder / run.key)) for run in planned}

@@ -55,9 +55,6 @@ class SmokePair:
     Attributes:
         what: name of the algorithm, or of the submission's folder.
         env: environment id, or task of a submission.
-        submission: the folder; None for an algorithm.
-        domain: domain of a submission's task.
-        env_id: environment id of a submission's task.
         excluded: why the pair is not tested; empty if it is.
     """
 
@@ -141,11 +138,7 @@ class SmokePhase:
 
 @dataclass
 class PairOutcome:
-    """The result of a pair.
-
-    Attributes:
-        phases: results by name, in order; empty if the pair is excluded.
-    """
+    """The result of a pair."""
 
     pair: SmokePair
     phases: dict[str, SmokePhase] = field(default_factory=dict)
@@ -170,13 +163,9 @@ def try_pairs(
     """Tests every pair.
 
     Args:
-        pairs: the pairs; excluded ones are only reported.
         folder: output folder; each pair gets a folder in it for models, videos and the log.
         time_limit_s: wall time of a pair (of each command, for a submission).
         fail_fast: start nothing more after the first failure.
-
-    Returns:
-        One outcome per pair.
     """
     folder = folder.absolute()
     outcomes = {pair.key: PairOutcome(pair, log=folder / pair.key / "output.log") for pair in pairs}

@@ -41,7 +41,6 @@ def submit(
 
     Args:
         conductor: executes the runs; concurrent runs disturb each other's times and energies.
-        stop: see ``Conductor.run``.
 
     Returns:
         The record, which has been written, and the result of this call.

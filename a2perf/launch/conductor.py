@@ -32,11 +32,7 @@ QUEUE_FILE = "queue.sqlite"
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """The result of a list of runs.
-
-    Attributes:
-        entries: the runs with their states, in the order in which they were added.
-    """
+    """The result of a list of runs."""
 
     entries: Sequence[QueueEntry]
     summary: Summary
@@ -66,8 +62,6 @@ class Conductor:
     raises ``KeyboardInterrupt`` at once. A signal that is ignored (``nohup``) stays ignored.
 
     Args:
-        launcher: where runs execute.
-        workers: how many at the same time.
         console: where progress is shown; ``None`` shows nothing.
         live: show a live table if the console is a terminal; otherwise every event is a line.
     """
@@ -115,13 +109,8 @@ class Conductor:
         Args:
             specs: the runs; a run follows the one that its ``after`` names.
             queue_file: the durable queue; created if missing. Several processes may share one.
-            max_retries: how often a run is tried again after a failure of the infrastructure.
             on_ready: called once with the queue, before anything starts.
-            on_event: called with every event, in this thread.
             stop: checked in every turn; once true, running runs are cancelled and waiting ones stay queued.
-
-        Returns:
-            The runs with their states, and what this call did.
 
         Raises:
             ConfigError: a folder of a planned run holds a finished run of another identity.

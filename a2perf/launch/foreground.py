@@ -17,11 +17,7 @@ J = TypeVar("J")
 
 
 class LogTail:
-    """Copies what is appended to a file to this process's standard output.
-
-    Args:
-        path: the file; it need not exist yet.
-    """
+    """Copies what is appended to a file to this process's standard output."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -33,12 +33,7 @@ _MOST_DESCRIPTORS = 64
 
 
 class ForkServer:
-    """The launcher's end.
-
-    Args:
-        cwd: its working directory.
-        environment: its variables.
-    """
+    """The launcher's end."""
 
     def __init__(self, cwd: Path, environment: Mapping[str, str]) -> None:
         self._channel, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -122,9 +122,6 @@ def ensure(client: Any, domain: str, checkout: Path = CHECKOUT) -> str:
     The build is ``docker/build.sh``, with the environment of this process (``BASE_IMAGE``, ``NETWORK``, ``PIP_CONF``,
     ``PIP_CA``).
 
-    Args:
-        client: client of the engine, from ``connect``.
-
     Raises:
         UserError: this installation cannot build it.
         InfrastructureError: the build failed; the message contains the end of its log.

@@ -201,7 +201,6 @@ class LocalJob:
     """A child process that leads its own session.
 
     Attributes:
-        pid: its process id.
         descriptor: on Linux, refers to the process until ``poll`` returns its end, and becomes readable at its end;
             elsewhere -1.
     """

@@ -36,8 +36,6 @@ class Queue(QueueFile):
     """An open queue. Each thread and process opens its own; ``QueueFile`` states what opening it raises.
 
     Args:
-        path: the file; created if missing.
-        max_retries: how often an entry is tried again after a failure of the infrastructure.
         retry_delay_s: pause before the first retry; it doubles with every further one.
     """
 
@@ -208,9 +206,6 @@ class Queue(QueueFile):
 
         Args:
             kinds: only failures of these kinds; ``None`` is all of them.
-
-        Returns:
-            Their keys.
         """
         with self._transaction() as connection:
             rows = connection.execute("SELECT * FROM entries WHERE state = 'failed' ORDER BY number").fetchall()

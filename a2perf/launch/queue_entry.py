@@ -30,14 +30,11 @@ class QueueEntry(RunSpec):
     """A run in the queue: its specification and its state.
 
     Attributes:
-        kind: of a failed entry, the kind of the failure.
         reason: one sentence about the last change of state.
         exit_code: of a finished or failed entry, the status of its command.
         final: of a failed entry, whether only an option of the user starts it again.
         retries: number of leases that were retries after a failure of the infrastructure.
         worker: identity of the process that holds it, as text.
-        heartbeat: when that process last reported, Unix time in seconds.
-        job: identity of the launcher's job.
         started: start of the last attempt, Unix time in seconds.
     """
 
@@ -101,7 +98,6 @@ class AttemptOutcome:
     Attributes:
         finished: whether the run is done, with success.
         kind: of a failure, its kind; ``"infrastructure"`` is tried again if it is ``repeatable``.
-        exit_code: status of the command; ``None`` if it has none.
         repeatable: whether the code of the run cannot have caused the end.
     """
 

@@ -59,9 +59,6 @@ CREATE TABLE IF NOT EXISTS history (
 class QueueFile:
     """An open file with the tables of a queue.
 
-    Args:
-        path: the file; created if missing.
-
     Raises:
         UserError: the file cannot be opened, is not a queue, or has a newer schema.
         InfrastructureError: the disk is full or broken. Every method raises it and leaves the entries unchanged.

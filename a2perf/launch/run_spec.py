@@ -48,8 +48,6 @@ class RunCommand:
         name: its name in lists and job names; unique among concurrent commands.
         env: variables added to those of the launcher's own environment.
         log: file to which stdout and stderr are appended; ``None`` passes them to the launcher's own.
-        resources: what it may use.
-        domain: name of its domain; the docker launcher chooses the image by it.
         readable: files and folders it reads, for launchers that hide the rest of the machine.
         writable: folders it writes, for the same launchers.
     """
@@ -75,9 +73,6 @@ class RunCommand:
         """Returns the command of one run: the evaluator under this interpreter, independent of PATH.
 
         ``-P`` keeps Python from importing modules of the working directory, which may be the submission's folder.
-
-        Args:
-            flags: flags of ``a2perf.submission.main_submission``.
         """
         return cls((sys.executable, "-P", "-m", EVALUATOR, *flags), **attributes)
 

@@ -65,7 +65,6 @@ class Summary:
     """The result of a drive.
 
     Attributes:
-        counts: how many entries are in each state at the end.
         stopped: whether the caller stopped it before every entry was settled.
     """
 
@@ -106,11 +105,7 @@ def drive(
         queue: where the entries are; other processes may drive it at the same time.
         launcher: where they execute; closed if the drive is stopped, otherwise left open.
         workers: how many execute at the same time, at least 1.
-        on_event: called with every event, in this thread.
         stop: checked in every turn; once true, jobs are cancelled, their entries released, and the drive returns.
-
-    Returns:
-        The result, after waiting for entries that other processes hold as well.
     """
     loop = _Loop(queue, launcher, workers, on_event or (lambda event: None))
     started = time.monotonic()

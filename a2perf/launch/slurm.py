@@ -49,9 +49,7 @@ class SlurmLauncher(ClusterLauncher):
 
     Args:
         folder: shared folder for scripts and ends of jobs; by default ``.slurm`` beside a command's log.
-        partition: partition of the jobs; the cluster's default without it.
         sbatch: further options of ``sbatch`` by name, ``{"nice": 10}``; as a text, ``constraint=a100;nice=10``.
-        poll_s: shortest time between two ``squeue`` calls, in seconds.
         grace_s: how long the file of an ended job may take to appear on the shared file system, in seconds.
 
     Raises:

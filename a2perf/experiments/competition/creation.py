@@ -58,9 +58,6 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
         terms: the public terms; ``founded_at`` is filled in.
         held_out: generates the secret tasks from their number and a seed; the domain's generator by default.
 
-    Returns:
-        The competition; ``public/`` may be published now.
-
     Raises:
         ConfigError: the folder is in use, or the terms are wrong.
     """
@@ -140,9 +137,6 @@ class ProfileRequest:
     Attributes:
         terms: fields of ``CompetitionTerms`` that differ from the profile's.
         settings: settings of the profile, as text.
-        designs: sources of further public designs.
-        references: compute the results of the reference entries.
-        progress: called with one line per step that takes long.
     """
 
     name: str

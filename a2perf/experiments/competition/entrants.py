@@ -38,11 +38,9 @@ class Entrant(Record, kw_only=True):
     """One entrant.
 
     Attributes:
-        number: from 1, in the order of entering.
         name: name of the folder, escaped.
         place: folder of its runs below ``runs``, and its label.
         sha256: hash of its folder; empty if it was refused.
-        scheme: rule of the hash.
         isolated: whether its packages are installed apart from a2perf's.
         refused: why it cannot run; every run of it then counts as failed.
     """
@@ -135,7 +133,6 @@ class Entrants:
     """The entrants to run, and how to run them.
 
     Attributes:
-        python_env: one of ``PYTHON_ENVS``.
         sandbox: replaces the level of the terms; a level that cannot hide the competition needs ``allow_weaker``.
         allow_weaker: whether guarantees that this host cannot enforce may be missing; the record contains it.
     """

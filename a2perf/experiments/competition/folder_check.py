@@ -33,7 +33,6 @@ class FolderCheck(Record, kw_only=True):
 
     Attributes:
         sha256: hash of its content; empty if the folder is refused.
-        scheme: rule of the hash.
         needs_packages: whether it requires packages that this installation does not have.
         refused: why it cannot run; empty if it can.
     """

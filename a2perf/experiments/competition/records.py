@@ -68,7 +68,6 @@ class ProfileTerms(Record, kw_only=True):
 
     Attributes:
         settings: arguments of the environment of every task, such as the weights of a cost.
-        tasks: public tasks besides the first one.
     """
 
     name: str
@@ -81,15 +80,11 @@ class CompetitionTerms(Record, kw_only=True):
 
     Attributes:
         public_task: the task of training and of the first evaluation.
-        held_out: number of secret tasks.
-        episodes: scored episodes of each run.
         latency_steps: timed calls of each run.
         seeds: root seeds; each entrant runs with every one.
         train: whether ``train()`` runs first; otherwise the entrants' folders contain trained policies.
-        train_time_limit_s: limit of ``train()``, in seconds.
         call_timeout_s: limit of one ``infer_once``, in seconds.
         load_timeout_s: limit of ``load_policy`` with the imports, in seconds.
-        memory_limit_bytes: memory limit of an entrant's processes.
         founded_at: time, ISO 8601 in UTC.
         profile: the part that comes from a competition profile. It is left out of the file, and so of the commitment,
             if there is none, as in files of earlier versions.
@@ -134,7 +129,6 @@ class Secret(Record, kw_only=True):
 
     Attributes:
         salt: 32 random bytes as hexadecimal digits.
-        generator_seed: seed of the domain's generator of held-out tasks.
         public_seeds: seeds of the scored episodes on public tasks; empty unless by ``SEALED_SEEDS_METHOD``.
     """
 
@@ -171,8 +165,6 @@ class Evaluator(Record, kw_only=True):
 
     Attributes:
         a2perf_sha256: hash of the package's content; every manifest contains it too.
-        python: implementation and version.
-        packages: version of every installed distribution.
     """
 
     schema: int = 1

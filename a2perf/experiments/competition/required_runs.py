@@ -18,9 +18,7 @@ class RequiredRun:
     """One run of an entrant.
 
     Attributes:
-        mode: ``"train"`` or ``"inference"``.
         place: folder of the bundle, below the entrant's.
-        is_secret: whether the task was secret.
         is_further: whether it is a public task besides the first one.
     """
 
@@ -66,11 +64,7 @@ def required_runs(terms: CompetitionTerms, secret: Secret, entrant: int) -> list
 
 
 def bindings_of(run: RequiredRun, competition: Path, home: Path) -> dict[str, Any]:
-    """Returns the parameters that a run gets in addition to its gin file.
-
-    Args:
-        home: folder of the entrant's runs.
-    """
+    """Returns the parameters that a run gets in addition to its gin file."""
     found: dict[str, Any] = {"Submission.hidden_paths": [str(competition)]}
     if run.mode == "train":
         return found

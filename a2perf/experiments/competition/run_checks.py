@@ -39,12 +39,7 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class Promise:
-    """The committed inputs that all runs are checked against.
-
-    Attributes:
-        secret: the revealed secrets.
-        seed_secret: the secret from which the seeds derive.
-    """
+    """The committed inputs that all runs are checked against."""
 
     terms: CompetitionTerms
     secret: Secret
@@ -87,9 +82,6 @@ def check_run(
 
     Args:
         published: whether the folders of ``UNPUBLISHED`` were left out.
-
-    Returns:
-        One sentence per difference.
     """
     found = inventory_problems(files_of(bundle), manifest, unpublished=UNPUBLISHED if published else ())
     found += _fields(manifest, run, entrant, promise)

@@ -26,9 +26,6 @@ def run(
     Args:
         restart: which failed runs start again; the published record counts the attempts.
 
-    Returns:
-        The runs with their states, and what this call did.
-
     Raises:
         ConfigError: a folder or setting is wrong, or an entrant could read the secrets.
         UserError: the secrets were revealed, the installed code differs from the commitment, or this host does not

@@ -18,8 +18,6 @@ class OutcomeRecord(Record, kw_only=True):
         entrant: folder of the entrant's runs.
         bundle: path below that folder.
         state: ``"finished"`` or ``"failed"``.
-        reason: one sentence.
-        attempts: number of starts.
     """
 
     entrant: str
@@ -37,7 +35,6 @@ class TaskStanding(Record, kw_only=True):
     """The results of an entrant on one task.
 
     Attributes:
-        held_out: whether it was secret.
         returns: mean episode return of each finished run, in the order of the seeds.
         failures: kind and reason of each failed run, including the training run.
         not_run: number of runs that did not start because their training run failed.
@@ -59,10 +56,8 @@ class EntrantStanding(Record, kw_only=True):
     """The results of one entrant.
 
     Attributes:
-        number: in the order of entering.
         rank: rank among the entrants that finished every run on the secret tasks; None for the others.
         mean: mean over the secret tasks of the mean return; without secret tasks, that of the public one.
-        attempts: number of starts of all its runs.
     """
 
     number: int

@@ -58,7 +58,6 @@ class Checked:
     """The result of a check.
 
     Attributes:
-        problems: one sentence per problem.
         notes: remarks on allowed facts: further attempts, runs without a bundle.
     """
 
@@ -84,7 +83,6 @@ def reveal(
     """Writes all files that others need to check the results; ends the competition.
 
     Args:
-        competition: the competition; loading it has verified its secrets.
         folder: output folder; an earlier reveal in it is replaced.
     """
     listed = close(competition) if read_entrants(competition).rounds else read_entrants(competition)

@@ -32,7 +32,6 @@ class PassCondition:
     """The block ``performance_testing_conditions``.
 
     Attributes:
-        succ_runs: number of runs that must meet the condition.
         columns: the judged metrics; a run meets the condition if all of them do.
         direction: ``">="`` when higher is better.
         statistic: ``"last"`` value, ``"best"`` value, or ``"mean_last_n"``: the mean of the last ``last_n``.
@@ -85,10 +84,6 @@ class PassCondition:
 
     def judged(self, steps: NDArray[np.float64], values: NDArray[np.float64]) -> float | None:
         """Returns the number of a run to compare with the threshold.
-
-        Args:
-            steps: environment steps, in the order of logging.
-            values: one value per step.
 
         Returns:
             None if no value within the budget was logged. NaN, which meets no condition, if one of the values that the

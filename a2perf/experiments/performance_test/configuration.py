@@ -45,13 +45,11 @@ class TrainingSpec:
     """The training run of the packaged runner.
 
     Attributes:
-        algorithm: name of the algorithm, ``"sac"``.
         eval_after_n_steps: environment steps of an epoch; an evaluation closes each.
         n_test_rollouts: episodes of an evaluation.
         early_stop_column: a run ends when this column has reached the threshold; None for no early stop.
         early_stop_last_n: number of evaluations in the mean of the column, and their least number. The last one must
             reach the threshold too; otherwise a run could be stopped that does not meet the condition.
-        direction: direction in which the threshold is reached.
     """
 
     algorithm: str
@@ -72,16 +70,9 @@ class PerformanceTest:
 
     Attributes:
         name: ``FetchReach/sac_her-test``.
-        env: environment id, or task of a submission.
-        seeds: one seed per run.
-        study_name: name of the experiment in the store.
         max_duration_minutes: the test ends after this time, even if runs are missing.
         abort_on_crash: whether a crashed run ends the test, instead of counting as a run that missed.
         training: the training run of the packaged runner; None for a command or a submission.
-        command: the tested command; ``--env-id`` and ``--seed`` are appended.
-        gin_configs: its configurations, in the order of execution.
-        flags: further flags of the evaluator for a submission.
-        notices: remarks about reading the file.
     """
 
     name: str
@@ -107,9 +98,6 @@ def find_tests(given: Iterable[str], *, conf: Path | None = None) -> list[Path]:
     Args:
         given: ``FetchReach/sac_her-test``, ``conf/performance/x.yaml``, ``'FetchReach/*'``.
         conf: the folder of named tests, by default ``conf/performance`` in the current folder.
-
-    Returns:
-        The paths of the files.
 
     Raises:
         ConfigError: no test has that name; the message lists the existing ones.

@@ -66,7 +66,6 @@ class RunOutcome:
     Attributes:
         state: ``"met"``, ``"missed"``, ``"crashed"``, ``"infrastructure"``, ``"not run"``.
         values: the judged number of every column; None if it was never logged, NaN if it was not finite.
-        steps: the last logged step.
         reason: remark on the end of the run; empty for a normal end.
     """
 
@@ -85,8 +84,6 @@ class TestOutcome:
 
     Attributes:
         verdict: the verdict; ``OPEN`` if the test was interrupted or the infrastructure failed.
-        runs: one per seed, in the order of the seeds.
-        started_at: ISO 8601 in UTC.
         exit_code: 0 passed, 1 failed or out of time, 3 infrastructure, 130 interrupted.
     """
 
@@ -181,9 +178,6 @@ def run_test(
     say: Callable[[str], None] = print,
 ) -> TestOutcome:
     """Runs a test.
-
-    Returns:
-        The returns of the runs, and whether enough of them reach the value.
 
     Raises:
         UserError: the command, submission or configuration of the test does not exist.

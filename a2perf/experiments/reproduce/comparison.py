@@ -43,7 +43,6 @@ class EpisodeComparison:
 
     Attributes:
         equal: number of those that were repeated bit for bit.
-        first: the first difference; None without one.
     """
 
     episodes: int

@@ -67,7 +67,6 @@ class ReproduceRequest(RebuildOptions):
     Attributes:
         paths: bundles, folders that hold some, or packed files.
         entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
-        sample_size: share or number of bundles; None for all.
         max_reruns: repetitions of one bundle after which its claims stay open.
         output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
             bundles that lie in a folder.
@@ -124,8 +123,6 @@ class Reproductions:
     """The result of a call.
 
     Attributes:
-        verdicts: one per bundle that has a verdict, in the order of the bundles.
-        kept: number of verdicts that existed before.
         interrupted: whether the call was stopped before every bundle had a verdict.
         replaced: bundles that a sample drew and that cannot be repeated here, with the first reason; others took their
             place.

@@ -26,11 +26,7 @@ _SAMPLE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
 
 @dataclass(frozen=True)
 class RecordedBundle:
-    """One bundle.
-
-    Attributes:
-        trained: the training run beside it; None without one.
-    """
+    """One bundle."""
 
     folder: RunFolder
     manifest: Manifest

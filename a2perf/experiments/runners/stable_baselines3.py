@@ -55,10 +55,6 @@ def train(
     Args:
         training: fields of ``TrainingSpec``.
         env_id: the environment; if it is not installed, the nearest version is used, with a notice.
-        seed: seed of the algorithm and both environments.
-
-    Returns:
-        Every evaluated column, one value per epoch.
 
     Raises:
         MissingDependency: Stable-Baselines3 is not installed.
@@ -114,8 +110,6 @@ def evaluate(model: Any, env: Any, episodes: int, *, seed: int) -> dict[str, flo
     """Runs some episodes with the deterministic policy.
 
     Args:
-        model: model of Stable-Baselines3.
-        env: a Gymnasium environment, separate from that of the training.
         seed: seed of the first reset; the others follow from it.
 
     Returns:

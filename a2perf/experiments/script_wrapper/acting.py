@@ -25,7 +25,6 @@ class Acting:
         name: name for people, such as ``agent.predict``.
         is_doubtful: whether it may be a value function, such as a network named ``model``.
         choose: maps an observation to an action, or to a tuple that begins with one.
-        raw: the callable of the script.
     """
 
     name: str
@@ -72,11 +71,7 @@ def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], N
     """Runs one episode in an environment with the interface of Gymnasium or the older gym.
 
     Args:
-        seed: seed of the reset; None for no seed.
         on_frame: called with the environment after the reset and after every step.
-
-    Returns:
-        The sum of the rewards.
 
     Raises:
         RuntimeError: the episode did not end.

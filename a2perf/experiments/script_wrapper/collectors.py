@@ -36,7 +36,6 @@ class Captured:
 
     Attributes:
         names: its global variables, overridden by the variables of ``main``.
-        env_name: the environment's name that ``main`` got.
         complete: whether ``main`` ended without an exception.
         watching: sums the environments' original rewards.
         summary: results of collectors for ``wrap.json``.

@@ -33,11 +33,7 @@ _SLOTS = 512
 
 
 class SharedSteps:
-    """A step counter shared by several processes; each one has a slot in a mapped file.
-
-    Args:
-        path: the file; created if it does not exist.
-    """
+    """A step counter shared by several processes; each one has a slot in a mapped file."""
 
     def __init__(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -98,8 +94,6 @@ class EpisodeCurve:
 
     Attributes:
         number: position in the order of the first steps, from 1.
-        name: id or class.
-        workers: whether worker processes stepped it.
         returns: sum of the environment's original rewards of each episode.
         at: environment steps of this curve at the end of each episode.
         ends: steps of its process at the end of each episode.

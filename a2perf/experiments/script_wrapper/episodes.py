@@ -65,9 +65,6 @@ class Episodes:
     Args:
         folder: folder of the script; stack frames in it give the place where an environment was created.
         worker: whether this is a process that the script started.
-
-    Attributes:
-        notes: what could not be recorded.
     """
 
     def __init__(self, folder: str, journal: EpisodeJournal, *, worker: bool = False) -> None:

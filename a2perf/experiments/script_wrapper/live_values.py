@@ -18,7 +18,6 @@ class LiveValues:
 
     Attributes:
         refused: values by tag that were not a single number.
-        failures: why the mirror was left out.
         mirror: a run of Weights & Biases that gets every value too; None without one.
     """
 

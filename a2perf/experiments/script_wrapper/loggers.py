@@ -24,11 +24,7 @@ _NOT_RETURNS = frozenset(("logging", "stable_baselines3"))
 
 
 class Loggers:
-    """The loggers that were found.
-
-    Attributes:
-        found: name of each patched class or module.
-    """
+    """The loggers that were found."""
 
     def __init__(self, values: LiveValues) -> None:
         self._values = values

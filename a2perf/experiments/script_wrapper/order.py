@@ -17,12 +17,8 @@ class ScriptOrder(Record, kw_only=True):
     """The request; the child process gets absolute paths.
 
     Attributes:
-        script: its path.
-        env: name of the environment for ``main``.
-        folder: output folder of the child process.
         test_episodes: episodes after the training.
         videos: rollout videos after the training.
-        time_limit_s: wall time of the child; None for no limit.
         mirror: project of Weights & Biases to mirror the values to; empty for none.
     """
 
@@ -58,20 +54,14 @@ class ScriptReport(Record, kw_only=True):
 
     Attributes:
         phase: last phase: ``"start"``, ``"import"``, ``"main"``, ``"collecting"``, ``"done"``.
-        error: the exception that ended the script, or None.
         kind: ``"exception"`` or ``"exit"``, if there is an error.
-        traceback: traceback of that exception, from the script on.
         train_wall_s: seconds of importing the script and running ``main``.
-        logger: classes of the recorded loggers.
         episodes: number of episodes in the environment of the training.
         steps: environment steps of these episodes.
         episodes_of: which environment that is and why, and the other environments.
-        values: number of recorded values by tag.
         refused: values by tag that were not a single number.
         collected: the result of each collector, or why it has none.
-        summary: numbers from the collectors.
         environment: id, entry point and limits of the environment.
-        notes: remarks for people.
     """
 
     schema: int = SCHEMA
