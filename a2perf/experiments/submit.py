@@ -16,7 +16,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.needs import require_folder
 from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
 from a2perf.experiments.protocol_record import record_of, shown
-from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, Summary
+from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, RunEvent, State, Summary
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.plain_text import markdown_text
@@ -80,7 +80,7 @@ def submit(
             return record
 
         def on_event(event: RunEvent) -> None:
-            if event.entry is not None and event.what in (EventKind.FINISHED, EventKind.FAILED):
+            if event.entry is not None and event.state in (State.FINISHED, State.FAILED):
                 write([event.entry])
 
         result = conductor.run(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from a2perf.launch.queue import Queue
     from a2perf.launch.queue_entry import AttemptOutcome, Lease, QueueEntry, State
     from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
-    from a2perf.launch.scheduler import EventKind, RunEvent, Summary, drive
+    from a2perf.launch.scheduler import RunEvent, Summary, drive
 
 _HOMES = {
     "conductor": ("QUEUE_FILE", "Conductor", "ExperimentResult"),
@@ -24,7 +24,7 @@ _HOMES = {
     "queue": ("Queue",),
     "queue_entry": ("AttemptOutcome", "Lease", "QueueEntry", "State"),
     "run_spec": ("Resources", "RunCommand", "RunSpec"),
-    "scheduler": ("EventKind", "RunEvent", "Summary", "drive"),
+    "scheduler": ("RunEvent", "Summary", "drive"),
 }
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "QUEUE_FILE",
     "AttemptOutcome",
     "Conductor",
-    "EventKind",
     "ExitStatus",
     "ExperimentResult",
     "Job",

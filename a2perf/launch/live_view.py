@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from a2perf.launch.queue_entry import QueueEntry, State
-from a2perf.launch.scheduler import EventKind, RunEvent
+from a2perf.launch.scheduler import RunEvent
 from a2perf.plain_text import terminal_line
 
 _MAX_RUNS = 12
@@ -21,12 +21,10 @@ _WIDE = 100  # columns of a console with space for the long bar
 _LOG_TAIL_BYTES = 2048
 _REDRAW_S = 0.2
 _TEXT = {
-    EventKind.STARTED: "started",
-    EventKind.FINISHED: "finished",
-    EventKind.FAILED: "FAILED",
-    EventKind.RETRY: "infrastructure failure, retrying",
-    EventKind.LOST: "lost",
-    EventKind.RELEASED: "interrupted",
+    State.RUNNING: "started",
+    State.FINISHED: "finished",
+    State.FAILED: "FAILED",
+    State.LOST: "lost",
 }
 _SETTLED = (State.FINISHED, State.FAILED)
 
@@ -65,18 +63,18 @@ class LiveView:
         if event.counts:
             self._counts = dict(event.counts)
             self._settled = sum(self._counts[state] for state in _SETTLED)
-        if event.what in (EventKind.FINISHED, EventKind.FAILED):
+        if event.state in _SETTLED:
             # The counts of the queue come with the next tick, after the line of this event is printed.
             self._settled += 1
             if event.wall_s:
                 self._wall_s.append(event.wall_s)
-        if event.what is EventKind.TICK:
+        if event.entry is None:
             self._running = {token: started for token, (_, started) in event.running.items()}
             self._workers = max(self._workers, len(self._running))
             if self._live is not None and self._clock() - self._drawn > _REDRAW_S:
                 self._drawn = self._clock()
                 self._live.update(self.table(event), refresh=True)
-        elif self._live is None or event.what in (EventKind.FAILED, EventKind.RETRY, EventKind.LOST):
+        elif self._live is None or event.entry.kind or event.state is State.LOST:
             # As Text: rich would read square brackets in names and logs as markup.
             self._console.print(Text(self._line(event)), soft_wrap=True)
 
@@ -126,16 +124,17 @@ class LiveView:
     def _line(self, event: RunEvent) -> str:
         entry = event.entry
         assert entry is not None
+        text = _TEXT.get(entry.state) or ("infrastructure failure, retrying" if entry.kind else "interrupted")
         total = sum(self._counts.values())
         place = f"[{self._settled}/{total}] " if total else ""
         after = f" after {event.wall_s:.1f} s" if event.wall_s else ""
         why = f": {entry.failure}" if entry.kind else ""
         log = _log_of(entry)
-        if event.what is EventKind.FAILED and log is not None:
+        if entry.state is State.FAILED and log is not None:
             why += f"; log: {log}"
-        if event.what is EventKind.FINISHED and self._live is None and (remaining := self.remaining_s()) is not None:
+        if entry.state is State.FINISHED and self._live is None and (remaining := self.remaining_s()) is not None:
             after += f", {rough_time(remaining)} left"
-        return terminal_line(f"{place}{entry.command.name} {_TEXT[event.what]}{after}{why}")
+        return terminal_line(f"{place}{entry.command.name} {text}{after}{why}")
 
 
 def clock_time(seconds: float) -> str:

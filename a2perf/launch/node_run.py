@@ -10,13 +10,13 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from a2perf.errors import UserError
 from a2perf.launch import die_with_parent
-from a2perf.launch.interface import Cause, ExitStatus
+from a2perf.launch.interface import Cause, ExitStatus, appended, run_environment
 from a2perf.launch.run_spec import RunCommand
 from a2perf.storage import read_json, write_json
 from a2perf.submission.evaluator.failure_diagnosis import oom_kills
@@ -28,42 +28,24 @@ END_GRACE_S = 20.0
 """How long a command may take to end after SIGTERM; then it is killed."""
 
 
-@dataclass(frozen=True)
-class NodeTask:
-    """A command for a node.
+def for_node(command: RunCommand, log: Path) -> RunCommand:
+    """Returns a command as a node gets it; the node has the same interpreter and packages under the same paths."""
+    # Nodes of a running cluster do not have the a2perf settings of the launcher's environment.
+    settings = {name: value for name, value in os.environ.items() if name.startswith("A2PERF_")}
+    return replace(command, env={**settings, **command.env}, log=log)
 
-    Attributes:
-        argv: program and arguments; the node has the same interpreter and packages under the same paths.
-        env: variables added to the node's own.
-        wall_s: wall time in seconds after which the command is ended; ``None`` for no limit.
+
+def start(command: RunCommand) -> subprocess.Popen[bytes]:
+    """Starts a command on its node; it ends with the calling thread.
+
+    Raises:
+        OSError: the log cannot be written, or the working directory is missing.
     """
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: dict[str, str] = field(default_factory=dict)
-    log: str = os.devnull
-    wall_s: float | None = None
-
-    @classmethod
-    def of(cls, command: RunCommand, log: Path) -> NodeTask:
-        """Returns the task of a command."""
-        # Nodes of a running cluster do not have the a2perf settings of the launcher's environment.
-        settings = {name: value for name, value in os.environ.items() if name.startswith("A2PERF_")}
-        return cls(command.argv, str(command.cwd), {**settings, **command.env}, str(log), command.resources.wall_s)
-
-    def start(self) -> subprocess.Popen[bytes]:
-        """Starts the command; it ends with the calling thread.
-
-        Raises:
-            OSError: the log cannot be written, or the working directory is missing.
-        """
-        Path(self.log).parent.mkdir(parents=True, exist_ok=True)
-        with open(self.log, "ab") as stream:
-            return subprocess.Popen(
-                [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *self.argv],
-                cwd=self.cwd, env={**os.environ, **self.env},
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
-            )  # fmt: skip
+    with appended(command.log) as stream:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *command.argv],
+            cwd=command.cwd, env=run_environment(command), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,17 +66,6 @@ class NodeEnd:
     reason: str = ""
     cause: str = Cause.OWN.value
 
-    @classmethod
-    def of(cls, job: str, status: int, *, timed_out: bool, wall_s: float | None, oom_killed: bool) -> NodeEnd:
-        """Returns the end of a process with that status (a negative one is a signal's)."""
-        reason = ""
-        cause = Cause.of_signal(-status, oom_killed=oom_killed)
-        if timed_out:
-            reason = f"it ran longer than the {wall_s:g} s that it was given"
-        elif status < 0:
-            reason = f"its evaluator was ended by signal {-status}"
-        return cls(job, socket.gethostname(), status if status >= 0 else None, timed_out, reason, cause.value)
-
     def verdict(self, *, cancelled: bool, engine: str) -> ExitStatus:
         """Returns the exit status of the job for the scheduler.
 
@@ -111,38 +82,39 @@ class NodeEnd:
         return ExitStatus(self.exit_code)
 
 
-def execute(task: NodeTask, status: str, job_variable: str) -> None:
-    """Runs a task to its end and records the end; a batch job calls this function.
+def execute(command: RunCommand, status: str, job_variable: str) -> None:
+    """Runs a command to its end and records the end; a batch job calls this function.
 
     Args:
         job_variable: environment variable in which the engine names the job.
     """
     job = os.environ.get(job_variable, "")
     try:
-        before = oom_kills()
-        process = task.start()
-        timed_out = wait_at_most(process, task.wall_s)
-        end = NodeEnd.of(
-            job, process.returncode, timed_out=timed_out, wall_s=task.wall_s, oom_killed=oom_kills() > before
-        )
+        end = wait_for_end(start(command), job, command.resources.wall_s)
     except OSError as error:
-        message = f"it could not be started: {error}"
-        end = NodeEnd(job, socket.gethostname(), None, reason=message, cause=Cause.OUTSIDE.value)
+        end = not_started(job, error)
     write_json(Path(status), asdict(end))
 
 
-def wait_at_most(process: subprocess.Popen[bytes], wall_s: float | None) -> bool:
-    """Waits for a process; when the time is over, ends it with SIGTERM, then SIGKILL.
+def not_started(job: str, error: OSError) -> NodeEnd:
+    """Returns the end of a command that its node could not start."""
+    reason = f"it could not be started: {error}"
+    return NodeEnd(job, socket.gethostname(), None, reason=reason, cause=Cause.OUTSIDE.value)
 
-    Returns:
-        Whether the time was over.
-    """
+
+def wait_for_end(process: subprocess.Popen[bytes], job: str, wall_s: float | None) -> NodeEnd:
+    """Waits for the end of a command; when its wall time is over, ends it with SIGTERM, then SIGKILL."""
+    kills, timed_out, reason = oom_kills(), False, ""
     try:
         process.wait(wall_s)
     except subprocess.TimeoutExpired:
+        timed_out, reason = True, f"it ran longer than the {wall_s:g} s that it was given"
         end_gracefully(process)
-        return True
-    return False
+    status = process.returncode
+    if status < 0 and not timed_out:
+        reason = f"its evaluator was ended by signal {-status}"
+    cause = Cause.of_signal(-status, oom_killed=oom_kills() > kills)
+    return NodeEnd(job, socket.gethostname(), status if status >= 0 else None, timed_out, reason, cause.value)
 
 
 def end_gracefully(process: subprocess.Popen[bytes]) -> None:

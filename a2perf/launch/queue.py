@@ -109,7 +109,8 @@ class Queue(QueueFile):
             self._note(row["key"], row["attempts"] + 1, State.LEASED)
         # The row was read before the update: it still has the state and the job that a lost lease left.
         found = _entry(row)
-        return Lease(replace(found, started=now), token, row["job"], found if found.state is State.LOST else None)
+        leased = replace(found, kind=None, reason="", started=now)
+        return Lease(leased, token, found if found.state is State.LOST else None)
 
     def running(self, lease: Lease, job: str) -> bool:
         """Records that a job was started for the lease.
@@ -164,21 +165,17 @@ class Queue(QueueFile):
             self._fail(row, outcome.kind or "exit", outcome.reason, outcome.exit_code)
             return State.FAILED
 
-    def release(self, lease: Lease, reason: str = "interrupted") -> bool:
-        """Returns an entry to the queue; an interrupted attempt counts neither as failure nor as retry.
-
-        Returns:
-            Whether the lease was still valid.
-        """
+    def release(self, lease: Lease) -> None:
+        """Returns an entry to the queue; an interrupted attempt counts neither as failure nor as retry."""
         with self._transaction() as connection:
             changed = connection.execute(
-                "UPDATE entries SET state = 'queued', reason = ?, token = NULL, worker = NULL, heartbeat = NULL,"
-                " job = NULL, ended = ? WHERE key = ? AND token = ? AND state IN ('leased', 'running')",
-                (reason, time.time(), lease.entry.key, lease.token),
+                "UPDATE entries SET state = 'queued', reason = 'interrupted', token = NULL, worker = NULL,"
+                " heartbeat = NULL, job = NULL, ended = ? WHERE key = ? AND token = ?"
+                " AND state IN ('leased', 'running')",
+                (time.time(), lease.entry.key, lease.token),
             ).rowcount
             if changed:
-                self._note(lease.entry.key, lease.entry.attempts + 1, State.QUEUED, reason=reason)
-        return bool(changed)
+                self._note(lease.entry.key, lease.entry.attempts + 1, State.QUEUED, reason="interrupted")
 
     def reap(self) -> list[str]:
         """Marks entries as lost if the process of their lease is dead, or on another host and silent for too long.

@@ -82,12 +82,12 @@ class Lease:
     """The right to run an entry and to report how it ended.
 
     Attributes:
-        left_job: job that an earlier, lost lease had started, for ``Launcher.adopt``.
+        entry: the entry; its ``job`` is one that a lost lease had started, for ``Launcher.adopt``.
+        lost: the entry as that lease left it.
     """
 
     entry: QueueEntry
     token: str
-    left_job: str | None = None
     lost: QueueEntry | None = None
 
 

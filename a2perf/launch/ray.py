@@ -9,7 +9,6 @@ schedules by the requested memory but does not enforce it.
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 import time
 from dataclasses import asdict
@@ -19,9 +18,8 @@ from typing import Any
 from a2perf.errors import InfrastructureError, MissingDependency, install_hint
 from a2perf.launch.foreground import ClusterLauncher
 from a2perf.launch.interface import Cause, ExitStatus
-from a2perf.launch.node_run import NodeEnd, NodeTask, end_gracefully, wait_at_most
+from a2perf.launch.node_run import NodeEnd, end_gracefully, for_node, not_started, start, wait_for_end
 from a2perf.launch.run_spec import RunCommand
-from a2perf.submission.evaluator.failure_diagnosis import oom_kills
 
 NAMESPACE = "a2perf"
 _PATIENCE_S = 120.0
@@ -108,7 +106,7 @@ class RayLauncher(ClusterLauncher):
         deadline = time.monotonic() + _NAME_TIMEOUT_S
         while True:
             try:
-                return actor.remote(NodeTask.of(command, log), name)
+                return actor.remote(for_node(command, log), name)
             except ValueError as error:
                 if time.monotonic() > deadline:
                     raise InfrastructureError(f"Ray did not take {command.name}: {error}") from error
@@ -197,17 +195,16 @@ class RayJob:
 class NodeActor:
     """Runs one command on a node. The command ends with the actor's process."""
 
-    def __init__(self, task: NodeTask, job: str) -> None:
+    def __init__(self, command: RunCommand, job: str) -> None:
         self._end: NodeEnd | None = None
-        self._job, self._wall_s = job, task.wall_s
+        self._job, self._wall_s = job, command.resources.wall_s
         try:
             # In the actor's main thread, because the parent-death signal follows the thread that starts the command.
-            self._process = task.start()
+            self._process = start(command)
         except OSError as error:
-            reason = f"it could not be started: {error}"
-            self._end = NodeEnd(job, os.uname().nodename, None, reason=reason, cause=Cause.OUTSIDE.value)
+            self._end = not_started(job, error)
         else:
-            threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
+            threading.Thread(target=self._watch, daemon=True).start()
 
     def end(self) -> dict[str, Any] | None:
         """Returns the fields of the ``NodeEnd``, ``None`` while the command runs."""
@@ -219,9 +216,5 @@ class NodeActor:
             # In a thread: an actor executes one call at a time, and `end` must be answered during the grace period.
             threading.Thread(target=end_gracefully, args=(self._process,), daemon=True).start()
 
-    def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        before = oom_kills()
-        timed_out = wait_at_most(process, self._wall_s)
-        self._end = NodeEnd.of(
-            self._job, process.returncode, timed_out=timed_out, wall_s=self._wall_s, oom_killed=oom_kills() > before
-        )
+    def _watch(self) -> None:
+        self._end = wait_for_end(self._process, self._job, self._wall_s)

@@ -6,7 +6,6 @@ ones. It may die at any instruction: the next process that reaps the queue finds
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,34 +29,26 @@ STOP_GRACE_S = 30.0
 """How long cancelled jobs may take to end before the launcher kills them, in seconds."""
 
 
-class EventKind(enum.Enum):
-    """What happened to a run; ``TICK`` comes with every turn of the loop."""
-
-    STARTED = "started"
-    FINISHED = "finished"
-    FAILED = "failed"
-    RETRY = "retry"
-    LOST = "lost"
-    RELEASED = "released"
-    TICK = "tick"
-
-
 @dataclass(frozen=True)
 class RunEvent:
-    """An event for the caller's display.
+    """A change of a run's state, or a turn of the loop.
 
     Attributes:
-        what: the kind of event; ``TICK`` comes with every turn of the loop and has no entry.
-        entry: the entry as it was leased, with ``state``, ``kind``, ``reason`` and ``exit_code`` of the event.
-        counts: how many entries are in each state; filled for ``TICK`` only when something changed.
+        entry: the entry as it was leased, with ``state``, ``kind``, ``reason`` and ``exit_code`` of the event: running,
+            finished, failed, lost, or queued again, with a kind after a failure; ``None`` for a turn of the loop.
+        counts: how many entries are in each state; only for a turn of the loop after a change.
         running: the entries that this process executes, with the monotonic clock at their start.
     """
 
-    what: EventKind
     entry: QueueEntry | None = None
     counts: Mapping[State, int] = field(default_factory=dict)
     running: Mapping[str, tuple[QueueEntry, float]] = field(default_factory=dict)
     wall_s: float = 0.0
+
+    @property
+    def state(self) -> State | None:
+        """The new state of the entry."""
+        return None if self.entry is None else self.entry.state
 
 
 @dataclass(frozen=True)
@@ -166,7 +157,7 @@ class _Loop:
             fault_point("launcher: leased")
             try:
                 # A dead worker's job may still run: take it over, or two jobs would write the same bundle.
-                job = self._launcher.adopt(lease.left_job) if lease.left_job else None
+                job = self._launcher.adopt(lease.entry.job) if lease.entry.job else None
                 # It may also have ended with a recorded failure; running it again would discard that result.
                 if job is None and lease.lost is not None and (outcome := recorded(lease.lost)) is not None:
                     self._settle(lease, outcome, 0.0)
@@ -183,7 +174,7 @@ class _Loop:
             # Before the queue is asked: if the lease was lost, the cancelled job still has to be collected.
             self.running[lease.token] = _Running(lease, job, time.monotonic())
             if self._queue.running(lease, job.identity):
-                self._tell(EventKind.STARTED, lease.entry, State.RUNNING)
+                self._tell(lease.entry, State.RUNNING)
             else:
                 job.cancel()  # the lease was lost while the job started: another worker has the run
             fault_point("launcher: running")
@@ -217,7 +208,7 @@ class _Loop:
         """Sends the event of a turn of the loop."""
         running = {token: (item.lease.entry, item.started) for token, item in self.running.items()}
         # The time for counting grows with the queue, so unchanged counts are not read again.
-        self._on_event(RunEvent(EventKind.TICK, counts=self._queue.counts() if self._changed else {}, running=running))
+        self._on_event(RunEvent(counts=self._queue.counts() if self._changed else {}, running=running))
         self._changed = False
 
     def stop(self) -> None:
@@ -245,18 +236,17 @@ class _Loop:
             self._settle(item.lease, outcome, time.monotonic() - item.started)
         else:
             self._queue.release(item.lease)
-            self._tell(EventKind.RELEASED, item.lease.entry, State.QUEUED, "interrupted")
+            self._tell(item.lease.entry, State.QUEUED, "interrupted")
         self._changed = True
 
     def _settle(self, lease: Lease, outcome: AttemptOutcome, wall_s: float) -> None:
         self._changed = True
         state = self._queue.finish(lease, outcome)
-        what = {State.FINISHED: EventKind.FINISHED, State.FAILED: EventKind.FAILED, State.QUEUED: EventKind.RETRY}
         entry = replace(lease.entry, kind=outcome.kind, exit_code=outcome.exit_code)
         if state is None:
-            self._tell(EventKind.LOST, entry, State.LOST, "another worker took it over", wall_s)
+            self._tell(entry, State.LOST, "another worker took it over", wall_s)
         else:
-            self._tell(what[state], entry, state, outcome.reason, wall_s)
+            self._tell(entry, state, outcome.reason, wall_s)
 
-    def _tell(self, what: EventKind, entry: QueueEntry, state: State, reason: str = "", wall_s: float = 0.0) -> None:
-        self._on_event(RunEvent(what, replace(entry, state=state, reason=reason), wall_s=wall_s))
+    def _tell(self, entry: QueueEntry, state: State, reason: str = "", wall_s: float = 0.0) -> None:
+        self._on_event(RunEvent(replace(entry, state=state, reason=reason), wall_s=wall_s))

@@ -22,7 +22,7 @@ from typing import Any
 from a2perf.errors import InfrastructureError, MissingDependency, install_hint
 from a2perf.launch.foreground import ClusterLauncher
 from a2perf.launch.interface import Cause, ExitStatus
-from a2perf.launch.node_run import NodeTask, execute, read_end
+from a2perf.launch.node_run import execute, for_node, read_end
 from a2perf.launch.run_spec import RunCommand
 
 _ACTIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
@@ -149,7 +149,7 @@ class SlurmLauncher(ClusterLauncher):
             additional_parameters={"no-requeue": True, "chdir": str(folder), **self._sbatch},
         )  # fmt: skip
         try:
-            job = executor.submit(execute, NodeTask.of(command, log), str(status), "SLURM_JOB_ID")
+            job = executor.submit(execute, for_node(command, log), str(status), "SLURM_JOB_ID")
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError, OSError) as error:
             raise InfrastructureError(
                 f"Slurm did not take {command.name}: {str(error).strip()}",

@@ -11,15 +11,15 @@ from rich.console import Console
 from a2perf.launch.live_view import LiveView, clock_time, rough_time
 from a2perf.launch.queue_entry import QueueEntry, State
 from a2perf.launch.run_spec import RunCommand
-from a2perf.launch.scheduler import EventKind, RunEvent
+from a2perf.launch.scheduler import RunEvent
 
 
 def counts(**numbers: int) -> dict[State, int]:
     return {state: numbers.get(state.value, 0) for state in State}
 
 
-def entry(name: str, log: Path | None = None) -> QueueEntry:
-    return QueueEntry(name, RunCommand(("true",), name=name, log=log))
+def entry(name: str, log: Path | None = None, state: State = State.RUNNING) -> QueueEntry:
+    return QueueEntry(name, RunCommand(("true",), name=name, log=log), state=state)
 
 
 def view(*, live: bool, width: int = 80) -> tuple[LiveView, io.StringIO, list[float]]:
@@ -33,10 +33,10 @@ def test_the_table_shows_progress_and_the_end_of_each_log(tmp_path: Path) -> Non
     log.write_text("loading\nrollouts 2/10\x1b[2J\n")
     display, shown, now = view(live=True)
     name = "an_algorithm_with_a_long_name/A-Task-With-A-Long-Name-v0/seed_1/train"
-    display.show(RunEvent(EventKind.FINISHED, entry("first"), wall_s=240))
+    display.show(RunEvent(entry("first", state=State.FINISHED), wall_s=240))
     now[0] = 300
     running = {"token": (entry(name, log), 240.0)}
-    tick = RunEvent(EventKind.TICK, counts=counts(finished=1, failed=1, running=1, queued=1), running=running)
+    tick = RunEvent(counts=counts(finished=1, failed=1, running=1, queued=1), running=running)
     display.show(tick)
     console = Console(file=shown, width=80, color_system=None)
     shown.truncate(0)
@@ -51,11 +51,11 @@ def test_the_table_shows_progress_and_the_end_of_each_log(tmp_path: Path) -> Non
 
 def test_lines_without_a_terminal_count_the_runs_and_estimate_the_rest() -> None:
     display, shown, _ = view(live=False, width=200)
-    display.show(RunEvent(EventKind.TICK, counts=counts(queued=3)))
-    display.show(RunEvent(EventKind.STARTED, entry("a")))
-    display.show(RunEvent(EventKind.FINISHED, entry("a"), wall_s=600))
-    display.show(RunEvent(EventKind.FINISHED, entry("b"), wall_s=600))
-    display.show(RunEvent(EventKind.FINISHED, entry("c"), wall_s=600))
+    display.show(RunEvent(counts=counts(queued=3)))
+    display.show(RunEvent(entry("a", state=State.RUNNING)))
+    display.show(RunEvent(entry("a", state=State.FINISHED), wall_s=600))
+    display.show(RunEvent(entry("b", state=State.FINISHED), wall_s=600))
+    display.show(RunEvent(entry("c", state=State.FINISHED), wall_s=600))
     assert shown.getvalue().splitlines() == [
         "[0/3] a started",
         "[1/3] a finished after 600.0 s, ~20 min left",

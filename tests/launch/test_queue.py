@@ -186,7 +186,7 @@ def test_the_lease_of_a_killed_process_is_lost_and_handed_out_again(queue: Queue
         assert queue.reap() == ["a"]
         assert states(queue) == {"a": State.LOST}
         lease = leased(queue)
-    assert lease.left_job == "job of the dead"
+    assert lease.entry.job == "job of the dead"
     assert lease.entry.retries == 1
     assert queue.finish(lease, DONE) is State.FINISHED
 

@@ -17,7 +17,6 @@ import pytest
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.launch import (
     AttemptOutcome,
-    EventKind,
     ExitStatus,
     Queue,
     Resources,
@@ -83,11 +82,11 @@ def test_a_failure_of_the_host_is_tried_again_until_it_is_over(
     sys.exit(0 if len(tries.read_text()) == 3 else 3)
     """
     queue.add([RunSpec("a", command(code))])
-    events: list[EventKind] = []
-    summary = drive(queue, launcher, 1, on_event=lambda event: events.append(event.what))
+    events: list[RunEvent] = []
+    summary = drive(queue, launcher, 1, on_event=events.append)
     assert summary.exit_code == 0
     assert summary.attempts == 3
-    assert events.count(EventKind.RETRY) == 2
+    assert sum(event.state is State.QUEUED for event in events) == 2
     assert queue.entries()[0].retries == 2
 
 
@@ -104,7 +103,7 @@ def test_an_evaluator_killed_from_outside_is_the_hosts_failure(
     queue.add([RunSpec("a", command(code))])
     events: list[RunEvent] = []
     assert drive(queue, launcher, 1, on_event=events.append).exit_code == 0
-    retry = next(event.entry for event in events if event.what is EventKind.RETRY)
+    retry = next(event.entry for event in events if event.state is State.QUEUED)
     assert retry is not None
     assert (retry.kind, retry.reason) == ("infrastructure", "its evaluator was ended by SIGKILL")
 

@@ -153,7 +153,9 @@ def test_failed_runs_are_told_and_cost_only_themselves(project: Path) -> None:
     told: list[tuple[str, str | None, str]] = []
     result = conducted(
         matrix, workers=3,
-        on_event=lambda event: event.entry and told.append((event.what.value, event.entry.kind, event.entry.reason)),
+        on_event=lambda event: (
+            event.entry and told.append((event.entry.state.value, event.entry.kind, event.entry.reason))
+        ),
     )  # fmt: skip
     assert result.exit_code == 1
     assert result.summary is not None

@@ -27,7 +27,7 @@ from a2perf.experiments.reproduce.comparison import (
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, RebuiltRun, current_fingerprint, rebuild
 from a2perf.experiments.reproduce.selection import RecordedBundle, find_bundles, of_entry, sample
-from a2perf.launch import QUEUE_FILE, Conductor, EventKind, QueueEntry, Restart, RunEvent, State
+from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Manifest, RunState
@@ -256,7 +256,7 @@ def _round(
 
     def on_event(event: RunEvent) -> None:
         # at once: a later interrupt must not delay the verdict
-        if event.what is EventKind.FINISHED and event.entry is not None:
+        if event.entry is not None and event.state is State.FINISHED:
             take(event.entry)
 
     def take(entry: QueueEntry) -> None:
