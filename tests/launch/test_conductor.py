@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import signal
 import subprocess
 import sys
@@ -125,15 +124,6 @@ def test_the_table_is_drawn_and_taken_away_again(spec: Callable[..., RunSpec], t
     assert "latest log line" in said.getvalue()
     assert "half way" in said.getvalue()
     assert "0 of 1 runs · 0 %" in said.getvalue()
-
-
-def test_a_result_is_an_object_of_json(spec: Callable[..., RunSpec], tmp_path: Path) -> None:
-    with Conductor(get_launcher("local")) as conductor:
-        result = conductor.run([spec("a", "pass", seed=3)], tmp_path / QUEUE_FILE)
-    found = json.loads(json.dumps(result.as_json(tmp_path)))
-    assert (found["exit_code"], found["counts"]["finished"], found["jobs_started"]) == (0, 1, 1)
-    (run,) = found["runs"]
-    assert (run["seed"], run["state"], run["log"]) == (3, "finished", str(tmp_path / "a.log"))
 
 
 def test_everything_runs_again_only_for_who_asks_for_it(spec: Callable[..., RunSpec], tmp_path: Path) -> None:

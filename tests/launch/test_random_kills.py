@@ -15,7 +15,7 @@ import pytest
 
 from tests.launch import kill_checks, random_kills
 from tests.launch.kill_checks import Findings, Ledger
-from tests.launch.kill_forms import FORMS, KINDS, Form, write_place
+from tests.launch.kill_forms import FORMS, KINDS, write_place
 from tests.waiting import Child
 
 
@@ -122,25 +122,3 @@ def test_the_checks_see_what_is_left_over(finished: Ledger, monkeypatch: pytest.
     ]
     assert kill_checks.leftovers(finished) == []
     assert not psutil.pid_exists(holder.pid)
-
-
-@pytest.mark.parametrize(
-    ("killed", "status", "level", "expected"),
-    [
-        ((), 0, "bubblewrap", True),
-        (("launcher",), -9, "bubblewrap", True),
-        (("evaluator",), -9, "bubblewrap", False),
-        (("worker",), 1, "bubblewrap", True),
-        (("evaluator", "launcher"), 1, "bubblewrap", False),
-        (("evaluator",), 3, "process", True),
-        (("evaluator",), 3, "bubblewrap", False),
-        (("worker",), 3, "bubblewrap", False),
-        (("launcher",), 2, "bubblewrap", False),
-    ],
-)
-def test_only_the_documented_exit_status_is_expected(
-    killed: tuple[str, ...], status: int, level: str, expected: bool
-) -> None:
-    form = Form("inference", "experiment", ())
-    done = random_kills.Round(1, form, level, killed=list(killed))
-    assert (random_kills.unexpected(done, status, oom_killed=False) == "") == expected

@@ -19,7 +19,7 @@ from a2perf.launch.conductor import Conductor
 from a2perf.launch.interface import ExitStatus
 from a2perf.launch.run_spec import RunCommand
 from a2perf.metrics import protocol as protocols
-from a2perf.metrics.submitted import ProtocolRecord, submitted_of
+from a2perf.metrics.submitted import submitted_of
 from a2perf.plain_text import markdown_text
 from a2perf.records import Failure, FailureKind, Manifest, RunState, TrainResults
 from a2perf.runs.bundle import hash_files
@@ -272,16 +272,6 @@ def test_whole_protocol_is_scored_against_the_stored_references(folder, tmp_path
     assert f"2026-03-05: normalised IQM {score.iqm:.3f} [" in record.citation
     assert "\n" not in record.citation
     assert markdown_text(record.citation) in summary_text(record)
-
-
-def test_same_command_again_runs_nothing_and_says_the_same(folder, tmp_path) -> None:
-    wanted, out = asked(folder(), TOY), tmp_path / "out"
-    first, _ = submit(wanted, out, Conductor(MadeRuns()))
-    again = MadeRuns(returns=lambda task, seed: 99.0)
-    second, summary = submit(wanted, out, Conductor(again))
-    assert again.started == []
-    assert summary.attempts == 0
-    assert second == first == read_record(out / "protocol.json", ProtocolRecord)
 
 
 def test_stopped_submission_goes_on_where_it_was(folder, tmp_path) -> None:

@@ -350,15 +350,6 @@ def test_a_step_that_cannot_be_counted_is_said_and_does_what_it_did(tmp_path: Pa
     assert "steps of Odd cannot be counted: TypeError" in done.said("note")
 
 
-def test_a_script_that_is_killed_keeps_its_curve(tmp_path: Path):
-    body = "    env = Countdown(10)\n    eval_env = Countdown(99)\n    play(eval_env, 2)\n    play(env, 3)\n"
-    done = wrap_text(
-        tmp_path, f"{PLAY}\n\ndef main(env):\n{body}    import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    assert done.status == 1
-    assert done.scalars["charts/episodic_return"] == ([10, 20, 30], [10.0] * 3)
-
-
 MODELS = """
 import numpy as np
 

@@ -215,6 +215,7 @@ GIVEN = ["--env", "FrozenLake-v1", "--seed", "1"]
         (["good.py", "--env", "E"], {}, ["neither --seed nor BENCH_SEED is given"]),
         ([], {"BENCH_SCRIPT": "good.py", "BENCH_ENV": "E", "BENCH_SEED": "many"}, ["BENCH_SEED='many'"]),
         (["none.py", *GIVEN], {}, ["none.py does not exist"]),
+        ([".", *GIVEN], {}, [". is a folder"]),
         (["bad.py", *GIVEN], {}, ["bad.py:1: "]),
         (["other.py", *GIVEN], {}, ["it defines train"]),
         (["good.py", *GIVEN, "--sandbox", "proces"], {}, ["did you mean 'process'"]),
