@@ -220,13 +220,6 @@ def test_the_cache_returns_the_outputs_until_the_notebook_changes(tmp_path: Path
     assert len(list((tmp_path / "cache" / "notebooks" / "one").iterdir())) == 1
 
 
-def test_the_digest_of_a_notebook_covers_its_text(monkeypatch) -> None:
-    monkeypatch.setattr(notebooks, "sources_below", lambda *_: [])
-    digests = [notebooks._digest(path) for path in PATHS.values()]
-    assert len(set(digests)) == 3
-    assert digests == [notebooks._digest(path) for path in PATHS.values()]
-
-
 def test_a_failing_cell_stops_the_build_unless_its_tag_allows_it(tmp_path: Path) -> None:
     from nbclient.exceptions import CellExecutionError
 

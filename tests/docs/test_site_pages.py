@@ -79,25 +79,19 @@ def test_the_link_checker_finds_each_kind_of_dead_link(tmp_path: Path) -> None:
 
 
 @sphinx
-def test_no_link_is_dead(built_without_media: Path) -> None:
-    found = links.check(built_without_media)
+def test_no_link_is_dead(built: Path) -> None:
+    found = links.check(built)
     assert found.internal > 10_000
     assert len(found.external) > 10
     assert found.dead == []
-
-
-@pytest.mark.slow
-@sphinx
-def test_no_link_of_the_whole_site_is_dead(built: Path) -> None:
-    assert links.check(built).dead == []
 
 
 # --- the head of pages ------------------------------------------------------------------------------------------------
 
 
 @sphinx
-def test_every_page_has_a_description_a_preview_and_an_icon(built_without_media: Path) -> None:
-    pages = pages_of(built_without_media)
+def test_every_page_has_a_description_a_preview_and_an_icon(built: Path) -> None:
+    pages = pages_of(built)
     assert len(pages) > 90
     descriptions = {}
     for page in pages:
@@ -107,14 +101,14 @@ def test_every_page_has_a_description_a_preview_and_an_icon(built_without_media:
         assert '<meta property="og:title"' in text
         (icon,) = re.findall(r'<link rel="(?:shortcut )?icon" href="([^"?]+)', text)
         assert (page.parent / icon).is_file()
-    front = descriptions[built_without_media / "index.html"]
+    front = descriptions[built / "index.html"]
     assert front.startswith("a2perf runs reinforcement-learning agents")
     assert max(map(len, descriptions.values())) < 300
 
 
 @sphinx
-def test_the_front_page_leads_each_reader_to_the_first_ten_minutes(built_without_media: Path) -> None:
-    text = (built_without_media / "index.html").read_text(encoding="utf-8")
+def test_the_front_page_leads_each_reader_to_the_first_ten_minutes(built: Path) -> None:
+    text = (built / "index.html").read_text(encoding="utf-8")
     for reader, page in (
         ("Participant", "tutorials/first_submission.html"),
         ("Organizer", "how_to/organizing_a_competition.html"),
@@ -143,8 +137,8 @@ def search(browser: Browser, address: str, query: str) -> list[str]:
 
 @chromium
 @pytest.mark.parametrize("query", ["energy", "competition", "sandbox", "metric"])
-def test_search_finds_guides_before_generated_pages(built_without_media: Path, browser: Browser, query: str) -> None:
-    with served(built_without_media) as address:
+def test_search_finds_guides_before_generated_pages(built: Path, browser: Browser, query: str) -> None:
+    with served(built) as address:
         found = search(browser, address, query)
     assert re.match("(tutorials|how_to|explanation)/", found[0]), found[:5]
     assert sum(bool(re.match("(tutorials|how_to|explanation)/", page)) for page in found[:5]) >= 2, found[:5]
@@ -152,41 +146,37 @@ def test_search_finds_guides_before_generated_pages(built_without_media: Path, b
 
 
 @chromium
-def test_search_works_from_files_and_knows_flags_and_parameters(built_without_media: Path, browser: Browser) -> None:
-    address = f"{built_without_media.as_uri()}/"
+def test_search_works_from_files_and_knows_flags_and_parameters(built: Path, browser: Browser) -> None:
+    address = f"{built.as_uri()}/"
     assert "commands/run" in search(browser, address, "retry-infrastructure")[:10]  # guides come first
     assert "reference/gin_parameters" in search(browser, address, "num_inference_episodes")
     assert [line for line in browser.complaints() if "SEVERE" in line or "Uncaught" in line] == []
 
 
 @chromium
-def test_code_has_a_copy_button_that_leaves_prompts_out(built_without_media: Path, browser: Browser) -> None:
-    browser.open(built_without_media / "index.html")
+def test_code_has_a_copy_button_that_leaves_prompts_out(built: Path, browser: Browser) -> None:
+    browser.open(built / "index.html")
     browser.wait_for(lambda: browser.run("return document.querySelectorAll('button.copybtn').length") > 0)
     assert browser.run("return document.querySelector('button.copybtn').dataset.tooltip") == "Copy"
 
 
 @chromium
 @pytest.mark.parametrize("page", KINDS)
-def test_each_kind_of_page_is_accessible_on_a_phone_and_fits_it(
-    built_without_media: Path, browser: Browser, page: str
-) -> None:
-    assert problems(browser, built_without_media / f"{page}.html", widths=(NARROW,)) == []
+def test_each_kind_of_page_is_accessible_on_a_phone_and_fits_it(built: Path, browser: Browser, page: str) -> None:
+    assert problems(browser, built / f"{page}.html", widths=(NARROW,)) == []
 
 
 @chromium
 @pytest.mark.parametrize("page", ["index", "search", "commands/run"])
-def test_the_wide_layout_is_accessible(built_without_media: Path, browser: Browser, page: str) -> None:
-    assert problems(browser, built_without_media / f"{page}.html", widths=(1280,)) == []
+def test_the_wide_layout_is_accessible(built: Path, browser: Browser, page: str) -> None:
+    assert problems(browser, built / f"{page}.html", widths=(1280,)) == []
 
 
 @chromium
-def test_moving_pictures_rest_for_readers_who_prefer_that_and_play_on_request(
-    built_without_media: Path, browser: Browser
-) -> None:
+def test_moving_pictures_rest_for_readers_who_prefer_that_and_play_on_request(built: Path, browser: Browser) -> None:
     """The browser of the tests asks for reduced motion."""
     count = "return [document.querySelectorAll('canvas.still').length, document.querySelectorAll('img[hidden]').length]"
-    browser.open(built_without_media / "index.html")
+    browser.open(built / "index.html")
     browser.wait_for(lambda: browser.run(count) == [3, 3])
     assert browser.run("return document.querySelector('button.pause').textContent") == "Play pictures"
     browser.run("document.querySelector('button.pause').click()")

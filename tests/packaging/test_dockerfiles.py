@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from a2perf.domains import domains, get_domain
+from a2perf.domains import get_domain
 from tests.scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,29 +41,6 @@ Delta_Two==4.0 \\
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load_script(DOCKER / "pinned.py", monkeypatch)
-
-
-def test_every_domain_of_this_repository_has_a_dockerfile() -> None:
-    here = {
-        name
-        for name, domain in domains().items()
-        if any(e.entry_point.startswith("a2perf.") for e in domain.environments)
-    }
-    assert here == set(BUILT_IN)
-    assert {path.name.removesuffix(".Dockerfile") for path in DOCKER.glob("*.Dockerfile")} == here | {"base"}
-
-
-def test_the_context_holds_what_the_package_is_built_from_and_no_more() -> None:
-    lines = (ROOT / ".dockerignore").read_text().splitlines()
-    rules = [line for line in lines if line and not line.startswith("#")]
-    assert rules[0] == "*"
-    allowed = {rule[1:] for rule in rules if rule.startswith("!")}
-    assert all((ROOT / name).exists() for name in allowed)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {"a2perf", "docker", "pyproject.toml", "requirements.lock", "setup.py"}
-    needed |= {project["readme"], *(name.split("/")[0] for name in project["license-files"])}
-    assert needed <= allowed
-    assert not allowed & {".git", ".venv", "runs", "tests"}
 
 
 def test_a_requirement_brings_what_it_needs_and_nothing_else(module: ModuleType) -> None:

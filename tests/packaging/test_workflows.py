@@ -106,15 +106,6 @@ def test_the_citation_is_of_this_version() -> None:
     )
 
 
-def test_the_changelog_keeps_its_form() -> None:
-    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
-    versions = [line for line in lines if line.startswith("## ")]
-    assert versions[0] == "## [Unreleased]"
-    assert all(re.fullmatch(r"## \[\d+\.\d+\.\d+(rc\d+)?\] - \d{4}-\d\d-\d\d", line) for line in versions[1:])
-    kinds = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
-    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-
-
 def test_every_target_has_a_line_of_help() -> None:
     makefile = (ROOT / "Makefile").read_text()
     phony = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
