@@ -18,9 +18,7 @@ CONTENTS = {
     ),
     "How-to guides": (
         "how_to/your_framework", "how_to/scores_and_papers", "how_to/organizing_a_competition",
-        "how_to/rlops",
-        "how_to/rlops_in_ci", "how_to/wrap_a_script",
-        "how_to/coming_from", "how_to/your_own_domain",
+        "how_to/rlops", "how_to/wrap_a_script", "how_to/coming_from", "how_to/your_own_domain",
         "how_to/your_own_metric", "how_to/your_own_*", "how_to/*",
     ),
     "Explanation": (

@@ -15,7 +15,7 @@ from tests.accessibility import NARROW, problems, served
 from tests.report.browser import Browser
 
 KINDS = (
-    "index", "search", "tutorials/first_submission", "how_to/your_own_metric", "architecture", "reference/signing",
+    "index", "search", "tutorials/first_submission", "how_to/your_own_metric", "architecture", "reference/packed_runs",
     "environments/index", "environments/quadruped_locomotion", "environments/CircuitTraining-ToyMacro-v0",
     "commands/index", "commands/run", "reference/metrics", "examples/minimal",
     "contributing",
