@@ -230,7 +230,7 @@ test-extras: $(INSTALLED)
 		--no-index --find-links "$(PIP_FIND_LINKS)" torch || echo "extras: torch comes from the index"
 	@$(BIN)/python scripts/install_extras.py $(EXTRAS)
 
-# The package with all extras, for the systems, processors and Pythons of docs/reference/platforms.md.
+# The package with all extras, for the systems, processors and Pythons of docs/reference/sandbox.md.
 test-platforms: $(INSTALLED)
 	@$(BIN)/python scripts/resolve_platforms.py all
 

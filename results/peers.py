@@ -6,7 +6,7 @@
 
 The programs are installed from the package index into `runs/peers/venv` and are not modified; the runs are in the store
 `runs/peers/store`. A run takes 1.5 to 4 minutes of one processor. The same command resumes: finished runs are kept.
-`docs/reference/peers.md` has the table and the definition of each number.
+`docs/explanation/peers.md` has the table and the definition of each number.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STORE = WORK / "store"
 PYTHON = "venv/bin/python"
 """The peers' Python, relative to ``WORK``; the commands of the matrix are the same on every machine."""
 
-PAGE, BEGIN, END = HOUSE / "docs" / "reference" / "peers.md", "<!-- results -->", "<!-- end of results -->"
+PAGE, BEGIN, END = HOUSE / "docs" / "explanation" / "peers.md", "<!-- results -->", "<!-- end of results -->"
 CLEANRL = "cleanrl==1.2.0"
 HEAD = (
     "program", "environment", "steps", "seeds", "return here [95 %]", "published [95 %]", "overlap", "wall s",
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="number of seeds from 1 on, by default 3 or 5")
     parser.add_argument("--workers", type=int, default=1, help="runs at the same time")
     parser.add_argument("--table", action="store_true", help="run nothing")
-    parser.add_argument("--write", action="store_true", help="replace the table of docs/reference/peers.md")
+    parser.add_argument("--write", action="store_true", help="replace the table of docs/explanation/peers.md")
     parser.add_argument("--bare", action="store_true", help="compare a short run of CleanRL with and without a2perf")
     given = parser.parse_args()
     known = {peer.name: peer for peer in PEERS}

@@ -224,21 +224,3 @@ def _a2perf(*arguments: str) -> str:
     done = subprocess.run([sys.executable, "-m", "a2perf", *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_page_states_the_numbers_of_every_task() -> None:
-    page = (HOUSE / "docs" / "reference" / "protocol.md").read_text(encoding="utf-8")
-    missing = [row for row in map(row_of, protocols.load().tasks.values()) if f"\n{row}\n" not in page]
-    assert missing == []
-
-
-def row_of(task: protocols.ProtocolTask) -> str:
-    """The task's line in the table of docs/reference/protocol.md."""
-    core = "yes" if task.core else ""
-    budget = f"{task.budget.steps:,} or {task.budget.energy_kwh:g} kWh"
-    scores = [
-        f"{reference.mean:.4g}" + ("" if reference.exact else f" [{reference.low:.4g}, {reference.high:.4g}]")
-        for reference in (task.reference("random"), task.reference("floor"), task.reference("expert"))
-    ]
-    floor = f"{scores[1]}: {task.reference('floor').policy}"
-    return f"| `{task.name}` | {core} | {task.evaluation.episodes} | {budget} | {scores[0]} | {floor} | {scores[2]} |"

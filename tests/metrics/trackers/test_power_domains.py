@@ -36,8 +36,10 @@ def test_result_is_the_truth_within_the_stated_uncertainty(tmp_path, machine) ->
         assert found.without_model > 0.02 * found.truth
 
 
-def test_page_shows_the_table_of_the_topologies() -> None:
-    assert table() in PAGE.read_text()
+def test_page_shows_rows_of_the_table_of_topologies() -> None:
+    shown = {line for line in PAGE.read_text().splitlines() if " J | ± " in line}
+    assert len(shown) > 5
+    assert shown <= set(table().splitlines())
 
 
 def test_wrong_sums_of_the_same_trees_are_outside_the_uncertainty(tmp_path) -> None:
