@@ -116,7 +116,7 @@ def check(
         >>> bool(report)
         True
     """
-    from a2perf.submission.checking.records import CheckRequest, TrialTask
+    from a2perf.submission.checking.records import CheckRequest
 
     folder = Path(submission)
     if not folder.is_dir():
@@ -127,7 +127,7 @@ def check(
     found = None if task is None else find_task(task)
     request = CheckRequest(
         folder=str(folder.resolve()),
-        task=None if found is None else TrialTask(found.domain, found.name, found.env_id, dict(found.kwargs)),
+        task=None if found is None else (found.domain, found.name, found.env_id, dict(found.kwargs)),
         steps=whole_number("steps", steps, least=1),
         train_limit_s=limit_s,
         artifacts=None if artifacts is None else str(Path(artifacts).resolve()),
@@ -139,9 +139,7 @@ def check(
         kind, message, hint = reply.refusal
         raised = getattr(errors, kind, UserError)
         raise (raised if issubclass(raised, UserError) else UserError)(message, hint=hint)
-    assert reply.outcome is not None
-    outcome = reply.outcome
-    return CheckReport(folder, outcome.env_id, outcome.sandbox, steps, tuple(outcome.findings))
+    return CheckReport(folder, reply.env_id, reply.sandbox, steps, reply.findings)
 
 
 def _seconds(name: str, given: Any) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
+
+from a2perf.errors import with_hint
 
 
 class CheckFinding(msgspec.Struct, frozen=True):
@@ -13,28 +15,19 @@ class CheckFinding(msgspec.Struct, frozen=True):
     Attributes:
         where: the file and line, or the function.
         message: the problem, with the participant's traceback if there is one.
-        hint: how to fix it.
     """
 
     where: str
     message: str
     hint: str | None = None
 
+    @classmethod
+    def at(cls, file: str, message: str, line: int | None = None, hint: str | None = None) -> Self:
+        """Returns a problem of a file, at a line if it is known."""
+        return cls(file if line is None else f"{file}:{line}", message, hint)
 
-class TrialTask(msgspec.Struct, frozen=True):
-    """The task of a trial.
-
-    Attributes:
-        domain: name of the domain.
-        name: name of the task.
-        env_id: registered id.
-        env_kwargs: arguments of the environment.
-    """
-
-    domain: str
-    name: str
-    env_id: str
-    env_kwargs: dict[str, Any]
+    def __str__(self) -> str:
+        return with_hint(f"{self.where}: {self.message}", self.hint)
 
 
 class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,16 +35,14 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         folder: the submission, absolute.
-        task: task of the trial; by default the one in the gin files, otherwise the first that works on this machine.
-        steps: environment steps of the trial.
+        task: the fields of the ``RunTask`` of the trial; by default the one in the gin files, otherwise the first that
+            works on this machine.
         train_limit_s: wall-clock limit of the trial training run, s.
         artifacts: folder to load instead of training, absolute.
-        participant_args: arguments of ``train()`` and ``load_policy()``.
-        options: options of the run by name.
     """
 
     folder: str
-    task: TrialTask | None = None
+    task: tuple[str, str, str, dict[str, Any]] | None = None
     steps: int = 20
     train_limit_s: float = 30.0
     artifacts: str | None = None
@@ -59,27 +50,16 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
 
 
-class CheckOutcome(msgspec.Struct, frozen=True):
+class CheckReply(msgspec.Struct, frozen=True):
     """The result of a check.
 
     Attributes:
-        env_id: environment of the trial.
         sandbox: level of isolation of the trial.
         findings: the problems; empty if there are none.
+        refusal: if the check could not start, the name of the exception in ``a2perf.errors``, its message and its hint.
     """
 
-    env_id: str
-    sandbox: str
-    findings: list[CheckFinding]
-
-
-class CheckReply(msgspec.Struct, frozen=True):
-    """What the process of a check returns.
-
-    Attributes:
-        outcome: the result; None if the check could not start.
-        refusal: then the name of the exception in ``a2perf.errors``, its message and its hint.
-    """
-
-    outcome: CheckOutcome | None = None
+    env_id: str = ""
+    sandbox: str = ""
+    findings: tuple[CheckFinding, ...] = ()
     refusal: tuple[str, str, str | None] | None = None

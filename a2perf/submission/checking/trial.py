@@ -27,7 +27,7 @@ from a2perf.errors import AssetUnavailable, ConfigError, SubmissionError, UserEr
 from a2perf.records import Failure, FailureKind
 from a2perf.stranger_files import printable
 from a2perf.submission import configuration
-from a2perf.submission.checking.records import CheckFinding, CheckOutcome, CheckReply, CheckRequest, TrialTask
+from a2perf.submission.checking.records import CheckFinding, CheckReply, CheckRequest
 from a2perf.submission.evaluator.actions import ActionChecker
 from a2perf.submission.evaluator.confinement import confinement
 from a2perf.submission.evaluator.failures import ParticipantFailure
@@ -35,7 +35,6 @@ from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participant_python import requirement_problems
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.rollouts import ParticipantPolicy
 from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import outside_of
 from a2perf.submission.run_options import RunOptions
@@ -45,7 +44,7 @@ from a2perf.submission.submission_util import Submission  # makes the configurab
 _MOST_GIN_FILES = 100
 
 
-def check_submission(request: CheckRequest) -> CheckOutcome:
+def check_submission(request: CheckRequest) -> CheckReply:
     """Checks a submission and returns every problem.
 
     It reads the gin files into gin's global configuration and may change the working directory. Run it in a separate
@@ -62,27 +61,20 @@ def check_submission(request: CheckRequest) -> CheckOutcome:
     arguments = request.participant_args
     with tempfile.TemporaryDirectory(prefix="a2perf-check-") as made, outside_of(place):
         work = Path(made).resolve()
-        task = _task(request.task, named)
+        task = _task_in(named) if request.task is None else RunTask(*request.task)
         given = {**options.settings(), **({"participant_args": arguments} if arguments else {})}
         trial = _Trial(_completed(place, work), place, task, work, configured, given)
         findings += trial.requirement_findings()
         artifacts = None if request.artifacts is None else Path(request.artifacts)
         findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
-    return CheckOutcome(task.env_id, trial.level, findings)
+    return CheckReply(task.env_id, trial.level, tuple(findings))
 
 
 def _static_findings(folder: Path) -> tuple[list[CheckFinding], set[str]]:
     """Returns problems of the files, and the modes that can be tried despite them."""
-    found: dict[str, CheckFinding] = {}
-    fit = set()
-    for mode in ("train", "inference"):
-        of_mode = problems(folder, mode)
-        if all(problem.file != f"{mode}.py" for problem in of_mode):
-            fit.add(mode)
-        for problem in of_mode:
-            where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-            found[f"{where}{problem.message}"] = CheckFinding(where, problem.message, problem.hint)
-    return list(found.values()), fit
+    of_modes = {mode: problems(folder, mode) for mode in ("train", "inference")}
+    fit = {mode for mode, found in of_modes.items() if not any(one.where.startswith(f"{mode}.py") for one in found)}
+    return list(dict.fromkeys(one for found in of_modes.values() for one in found)), fit
 
 
 def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[CheckFinding], dict[str, Any], dict[str, Submission]]:
@@ -112,15 +104,13 @@ def _gin_findings(folder: Path, *, trusted: bool) -> tuple[list[CheckFinding], d
     return findings, named, configured
 
 
-def _task(given: TrialTask | None, named: Mapping[str, Any]) -> RunTask:
-    """Returns the task to try: the given one, the one in the gin files, or the first that works on this machine.
+def _task_in(named: Mapping[str, Any]) -> RunTask:
+    """Returns the task in the gin files, otherwise the first that works on this machine.
 
     Raises:
         ConfigError: an unknown id, or no task works on this machine.
         AssetUnavailable: the task needs a data file that is missing.
     """
-    if given is not None:
-        return RunTask(given.domain, given.name, given.env_id, dict(given.env_kwargs))
     if named.get("env_name"):
         of_environment = {k: v for k, v in named.items() if k not in ("domain", "env_name", "root_dir")}
         owner, environment = find_environment(str(named["env_name"]))
@@ -170,40 +160,35 @@ class _Trial:
     ) -> None:  # fmt: skip
         self.folder, self.original, self.task, self.root = folder, original, task, work / "run"
         self.configured, self.given = configured, given
+        self.findings: list[CheckFinding] = []
         self.level = confinement(self._settings("inference"), {}).sandbox.level
 
     def requirement_findings(self) -> list[CheckFinding]:
         """Returns the problems of requirements.txt that no trial shows."""
         submitted = dataclasses.replace(self._settings("inference"), participant_module_path=str(self.original))
-        return [
-            CheckFinding(item.file if item.line is None else f"{item.file}:{item.line}", item.message, item.hint)
-            for item in requirement_problems(submitted)
-        ]
+        return requirement_problems(submitted)
 
     def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[CheckFinding]:
         """Tries the modes in ``fit`` and returns what went wrong."""
-        findings: list[CheckFinding] = []
         hint = None
         if artifacts is None:
             artifacts = self._folder("train", "artifacts")
-            failure = self._tried(fit, "train", artifacts, lambda opened: _train(opened, train_limit_s))
+            failure = self._tried(
+                fit, "train", artifacts,
+                lambda opened: opened.start(time_limit_s=train_limit_s).train(opened.settings.participant_args),
+            )  # fmt: skip
             if failure is not None and failure.kind.value == "timeout":
                 hint = (
                     f"train() was stopped after {train_limit_s:g} s: raise --train-limit, shorten the training with "
                     "--participant-args, or give --artifacts of a finished training run"
                 )
             elif failure is not None:
-                findings.append(_finding(failure, None))
+                self.findings.append(_finding(failure, None))
                 hint = "fix train() first; there may be nothing to load"
-        outside: list[str] = []
-        failure = self._tried(fit, "inference", artifacts, lambda opened: outside.extend(self._infer(opened, steps)))
+        failure = self._tried(fit, "inference", artifacts, lambda opened: self._infer(opened, steps))
         if failure is not None:
-            findings.append(_finding(failure, hint))
-        if outside:
-            findings.append(
-                CheckFinding("infer_once", outside[0], "return actions inside the bounds, for example by np.clip")
-            )
-        return findings
+            self.findings.append(_finding(failure, hint))
+        return self.findings
 
     def _tried(self, fit: set[str], mode: str, root_dir: Path, trial: Callable[[Participants], None]) -> Failure | None:
         """Opens the participant process of a run in one mode and returns how the trial failed."""
@@ -235,21 +220,22 @@ class _Trial:
             return Failure(kind=FailureKind.CONTRACT, where=mode, message=str(error))
         return None
 
-    def _infer(self, opened: Participants, steps: int) -> list[str]:
-        """Takes a few steps; returns a problem if actions had to be clipped into the action space."""
+    def _infer(self, opened: Participants, steps: int) -> None:
+        """Takes a few steps; it is a problem if actions had to be clipped into the action space."""
         with closing(make_environment(self.task.env_id, self.task.env_kwargs)) as env:
-            policy = ParticipantPolicy(opened.load(), opened.settings.call_timeout_s)
+            participant = opened.load()
             checked = ActionChecker(env.action_space)
             observation, _ = env.reset(seed=0)
             for _ in range(steps):
-                action = checked(policy.infer(observation).action)
+                action = checked(participant.infer(observation).action)
                 observation, _, terminated, truncated, _ = env.step(action)
                 if terminated or truncated:
                     observation, _ = env.reset()
             space = " ".join(str(env.action_space).split())
-        if not checked.clipped:
-            return []
-        return [f"{checked.clipped} of {steps} actions were outside of {space} and were clipped"]
+        if checked.clipped:
+            message = f"{checked.clipped} of {steps} actions were outside of {space} and were clipped"
+            hint = "return actions inside the bounds, for example by np.clip"
+            self.findings.append(CheckFinding("infer_once", message, hint))
 
     def _settings(self, mode: str) -> Submission:
         """Returns the settings of a run in this mode: of its gin file, if it has one, under those of the command."""
@@ -271,10 +257,6 @@ class _Trial:
         return path
 
 
-def _train(opened: Participants, limit_s: float) -> None:
-    opened.start(time_limit_s=limit_s).train(opened.settings.participant_args)
-
-
 def _finding(failure: Failure, hint: str | None) -> CheckFinding:
     message = failure.message
     if failure.traceback:
@@ -288,13 +270,11 @@ def main() -> None:
     # not msgspec.json: names of files may be invalid Unicode, which it refuses
     request = msgspec.convert(json.load(sys.stdin), CheckRequest)
     try:
-        outcome = check_submission(request)
+        reply = check_submission(request)
     except UserError as error:
         reply = CheckReply(refusal=(type(error).__name__, error.message, error.hint))
     except KeyboardInterrupt:
         sys.exit(130)
-    else:
-        reply = CheckReply(outcome=outcome)
     Path(sys.argv[1]).write_text(json.dumps(msgspec.to_builtins(reply)))
 
 

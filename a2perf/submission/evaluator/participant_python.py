@@ -18,8 +18,8 @@ from a2perf.errors import SubmissionError, UserError
 from a2perf.records import PythonEnvRecord
 from a2perf.sandbox.view import path_lines
 from a2perf.stranger_files import read_regular_file
+from a2perf.submission.checking.records import CheckFinding
 from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.folder_problems import Problem
 from a2perf.submission.evaluator.own_code import listed_packages, normalised_name
 from a2perf.submission.settings import Submission
 
@@ -37,12 +37,7 @@ LOG = "python_env.log"
 
 @dataclass(frozen=True)
 class ParticipantPython:
-    """The interpreter of a participant process.
-
-    Attributes:
-        python: its path; ``None`` for the evaluator's.
-        readable: paths that the process must be able to read to run it.
-    """
+    """The interpreter of a participant process."""
 
     python: Path | None
     readable: tuple[Path, ...]
@@ -111,7 +106,7 @@ def _site_folders(settings: Submission) -> list[Path]:
     return sorted(Path(settings.participant_python).absolute().parent.parent.glob("lib/python3*/*-packages"))
 
 
-def requirement_problems(settings: Submission) -> list[Problem]:
+def requirement_problems(settings: Submission) -> list[CheckFinding]:
     """Returns the lines of requirements.txt that are not valid or that the participant's packages do not satisfy.
 
     An isolated environment satisfies every valid line. The packages of another interpreter are not compared.
@@ -121,12 +116,12 @@ def requirement_problems(settings: Submission) -> list[Problem]:
     try:
         found = read_requirements(settings.folder / REQUIREMENTS)
     except SubmissionError as error:
-        return [Problem(REQUIREMENTS, error.message, hint=error.hint)]
+        return [CheckFinding(REQUIREMENTS, error.message, hint=error.hint)]
     if settings.python_env != "shared" or settings.participant_python is not None:
         return []
     hint = "--python-env isolated installs it for the submission; or install it next to a2perf"
     return [
-        Problem(line.source, f"{line.text!r} is not satisfied here: {reason}", line.number, hint)
+        CheckFinding(line.place, f"{line.text!r} is not satisfied here: {reason}", hint)
         for line, reason in found.unsatisfied_here().items()
     ]
 
@@ -137,6 +132,6 @@ def explain_missing_module(error: BaseException | None, settings: Submission) ->
         return
     problems = requirement_problems(settings)
     if problems:
-        places = ", ".join(item.file if item.line is None else f"{item.file}:{item.line}" for item in problems[:3])
+        places = ", ".join(item.where for item in problems[:3])
         text = f"{error.failure.message} ({places}: {problems[0].message}; add --python-env isolated)"
         error.failure = msgspec.structs.replace(error.failure, message=text)
