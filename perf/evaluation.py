@@ -121,11 +121,11 @@ def where(task: Any, seconds: float, sandbox: str) -> dict[str, float]:
     """Returns the mean microseconds per step of each part of an evaluated step; resets count in the environment."""
     with tempfile.TemporaryDirectory() as folder, _Timed(_make(task)) as env:
         entry = _entry(Path(folder))
-        spec = ParticipantSpec(submission=entry, logs=Path(folder, "logs"))
+        spec = ParticipantSpec(submission=entry, logs=Path(folder, "logs"), call_timeout_s=60.0)
         with ParticipantProcess(spec, Confinement(sandbox=get_sandbox(sandbox))) as process:
             process.start()
             process.load_policy({})
-            account = StepAccount(process, 60.0)
+            account = StepAccount(process)
             rollout(env, account, index=0, seed=0, trace=StepTrace())
             first, env.ns, _TimedTrace.ns, seed = account.calls, 0, 0, 0
             began = time.perf_counter()

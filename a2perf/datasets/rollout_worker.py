@@ -38,7 +38,7 @@ from a2perf.storage import read_record, write_record
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.rollouts import ParticipantPolicy, Policy, rollout
+from a2perf.submission.evaluator.rollouts import Policy, rollout
 from a2perf.submission.submission_util import Submission
 
 
@@ -158,7 +158,7 @@ class RolloutWorker:
             bundle=scratch,
         )
         with Participants(settings, task, manifest, folders, mode="inference") as participants:
-            yield ParticipantPolicy(participants.load(), settings.call_timeout_s)
+            yield participants.load()
         played.sandbox, played.warnings = manifest.sandbox, manifest.warnings
         shutil.rmtree(scratch, ignore_errors=True)
 

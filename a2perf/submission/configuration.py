@@ -41,7 +41,6 @@ def load(
     they choose an environment, the file's arguments of another task are dropped.
 
     Args:
-        bindings: the organizer's bindings, ``Name.parameter = value``.
         trusted: whether gin evaluates a participant's file, and files that others include from its folder.
         task: the bindings of a task that was chosen by name; ``bindings`` override them.
 
@@ -76,10 +75,10 @@ def _drop_other_task(of_file: Mapping[str, Any], bindings: Sequence[str], *, who
 
     Args:
         of_file: what the file bound to ``create_domain``.
-        bindings: what was bound after it.
         whole: remove all arguments that define a task, otherwise only those of another domain.
     """
-    bound = {_bound_name(binding) for binding in bindings}
+    names = (binding.partition("=")[0].strip().rpartition("/")[2].split(".") for binding in bindings)
+    bound = {".".join(name[-2:]) for name in names}
     environments = all_environments()
     chosen, before = (environments.get(str(parameter(_ENVIRONMENT))), environments.get(str(of_file.get("env_name"))))
     if _ENVIRONMENT not in bound or chosen is None:
@@ -190,10 +189,6 @@ def digest(*, without: str = "") -> str:
         if selector.split(".")[-1] != without and values
     )
     return hashlib.sha256(repr(bound).encode()).hexdigest()
-
-
-def _bound_name(binding: str) -> str:
-    return ".".join(binding.partition("=")[0].strip().rpartition("/")[2].split(".")[-2:])
 
 
 @contextmanager

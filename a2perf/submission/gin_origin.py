@@ -60,11 +60,7 @@ def locate(
     """Finds a gin file in the working directory, in the submission's folder, or among the domain's packaged files.
 
     Args:
-        given: the path or name as it was typed.
-        submission: the submission's folder.
-        domain: name of the domain that the packaged files belong to.
         task: name of a task: it selects the domain if none is given, and its folder if several packaged files match.
-        trusted: whether links inside the submission are followed.
 
     Raises:
         ConfigError: it does not exist (the message lists every place), several packaged files match, it is not a
@@ -130,8 +126,6 @@ def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) ->
 
     Args:
         place: absolute path of a file, unresolved.
-        submission: the submission's folder.
-        trusted: whether links inside the submission are followed.
 
     Raises:
         ConfigError: the path goes through a link inside the submission.

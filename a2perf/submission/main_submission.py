@@ -110,9 +110,6 @@ def evaluate(
 
     ``progress`` receives progress; by default it is printed to standard error.
 
-    Returns:
-        The exit status.
-
     Raises:
         UserError: a flag, the configuration or the submission's folder is wrong.
     """
@@ -149,9 +146,6 @@ def evaluate(
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
     """Runs the configured mode to its bundle.
-
-    Args:
-        progress: receives progress; by default it is printed to standard error.
 
     Returns:
         The exit status: 0 success, 1 the participant failed, 3 infrastructure, 130 interrupted.

@@ -17,12 +17,11 @@ _EARLIER = {"memory": "memory-limit-bytes", "time-limit": "run-time-limit-s"}
 
 def normalised() -> dict[str, Any]:
     """Returns click context settings for ``--root_dir`` and ``--root-dir``, and for earlier names of flags."""
-    return {"token_normalize_func": _normalised, "help_option_names": ["-h", "--help"]}
 
+    def dashed(token: str) -> str:
+        return _EARLIER.get(token.replace("_", "-"), token.replace("_", "-"))
 
-def _normalised(token: str) -> str:
-    dashed = token.replace("_", "-")
-    return _EARLIER.get(dashed, dashed)
+    return {"token_normalize_func": dashed, "help_option_names": ["-h", "--help"]}
 
 
 class UnitOption(click.ParamType[float]):
@@ -30,7 +29,6 @@ class UnitOption(click.ParamType[float]):
 
     Args:
         units: factors by letter; the empty letter is the unit of the value.
-        whole: whether the value is an integer.
     """
 
     def __init__(self, name: str, units: Mapping[str, int], example: str, *, whole: bool = False) -> None:

@@ -52,8 +52,6 @@ class Binding:
 
     Attributes:
         name: as written, ``"Submission.mode"``.
-        value: a literal; a constant is its enum member.
-        line: line number in the file, from 1.
     """
 
     name: str

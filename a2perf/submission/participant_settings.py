@@ -35,11 +35,7 @@ _MAX_TEXT = 4096
 
 @dataclass(frozen=True)
 class Rule:
-    """The values that a parameter may have.
-
-    Attributes:
-        fits: returns whether a literal is valid.
-    """
+    """The values that a parameter may have."""
 
     fits: Callable[[Any], bool]
     valid: str
@@ -63,14 +59,6 @@ def _one_of(*values: Any) -> Rule:
 
 def _text(longest: int) -> Rule:
     return Rule(lambda value: _is_text(value, longest), f"a printable string of at most {longest} characters")
-
-
-def _is_mode(value: Any) -> bool:
-    return isinstance(value, BenchmarkMode) or value in [mode.value for mode in BenchmarkMode]
-
-
-def _is_domain(value: Any) -> bool:
-    return isinstance(value, BenchmarkDomain) or (isinstance(value, str) and value.lower() in domains())
 
 
 def _list_of(fits: Callable[[Any], bool], most: int, items: str) -> Rule:
@@ -102,8 +90,14 @@ _FLAG = _one_of(True, False)
 
 ALLOWED: dict[str, Rule] = {
     # mode and task
-    "Submission.mode": Rule(_is_mode, "%BenchmarkMode.TRAIN, .INFERENCE or .GENERALIZATION"),
-    "Submission.domain": Rule(_is_domain, "%BenchmarkDomain.X or the name of a domain (`a2perf envs list`)"),
+    "Submission.mode": Rule(
+        lambda value: isinstance(value, BenchmarkMode) or value in [mode.value for mode in BenchmarkMode],
+        "%BenchmarkMode.TRAIN, .INFERENCE or .GENERALIZATION",
+    ),
+    "Submission.domain": Rule(
+        lambda value: isinstance(value, BenchmarkDomain) or (isinstance(value, str) and value.lower() in domains()),
+        "%BenchmarkDomain.X or the name of a domain (`a2perf envs list`)",
+    ),
     "Submission.generalization_tasks": _list_of(lambda value: _is_text(value, 200), 100, "names of tasks"),
     _ENVIRONMENT: _text(200),
     # its own code and its own training run

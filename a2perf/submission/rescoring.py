@@ -28,9 +28,6 @@ from a2perf.submission.settings import Submission
 def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     """Recomputes the metric files of the bundle of the configured mode.
 
-    Returns:
-        The exit status.
-
     Raises:
         ConfigError: there is no bundle of that mode under the root directory.
     """
@@ -38,13 +35,24 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
 
     progress = progress or RunProgress()
     mode = BenchmarkMode(settings.mode).value
-    path = settings.root / mode
-    if not os.path.lexists(path / MANIFEST):
-        if _is_earlier(settings.root):
-            return _score_earlier(settings, progress)
+    path, values = settings.root / mode, results.values_folder(settings)
+    if os.path.lexists(path / MANIFEST):
+        _restore(settings, path, progress)
+        done = f"re-scored {path}; the result files are in {values}"
+    elif _is_earlier(settings.root):  # it consists of the classic files already
+        values.mkdir(parents=True, exist_ok=True)
+        done = f"re-scored {settings.root} (recorded by the earlier platform); the scores are in {values / SCORES}"
+    else:
         raise ConfigError(
             f"{path} is not a recorded run", hint="run the mode first, or give the --root-dir of a recorded run"
         )
+    write_json(values / SCORES, _selected(score_runs([settings.root]), settings))
+    progress.say(done)
+    return int(ExitCode.SUCCESS)
+
+
+def _restore(settings: Submission, path: Path, progress: RunProgress) -> None:
+    """Writes the result files of a bundle again, those of a run that did not end from its journal."""
     progress.opened(path)
     manifest = read_manifest(path)
     for problem in problems(files_of(path), manifest):
@@ -52,7 +60,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
     # The files of an ended run are listed with their hashes in its manifest and must not be rewritten.
     ended = manifest.state in (RunState.FINISHED, RunState.FAILED)
     for journal in [] if ended else sorted(path.rglob(JOURNAL)):
-        folder = journal.parent if mode == "generalization" else path / METRICS
+        folder = journal.parent if path.name == "generalization" else path / METRICS
         rollouts = folder / ROLLOUTS_FILE
         if rollouts.exists():
             record = read_record(rollouts, RolloutResults)
@@ -61,10 +69,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
             write_record(rollouts, record)
     if (path / METRICS / LATENCY_FILE).exists():
         read_record(path / METRICS / LATENCY_FILE, LatencyResults)
-    results.publish_from(path, mode, results.values_folder(settings), emissions=settings.measure_emissions)
-    write_json(results.values_folder(settings) / SCORES, _selected(score_runs([settings.root]), settings))
-    progress.say(f"re-scored {path}; the result files are in {results.values_folder(settings)}")
-    return int(ExitCode.SUCCESS)
+    results.publish_from(path, path.name, results.values_folder(settings), emissions=settings.measure_emissions)
 
 
 def _is_earlier(root: Path) -> bool:
@@ -72,17 +77,6 @@ def _is_earlier(root: Path) -> bool:
         return any(run.layout == EARLIER for run in find_runs([root]))
     except UserError:  # no run is recorded there
         return False
-
-
-def _score_earlier(settings: Submission, progress: RunProgress) -> int:
-    """Scores folders of the earlier platform, which already consist of the classic files."""
-    from a2perf.metrics.scores import score_runs
-
-    file = results.values_folder(settings) / SCORES
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_json(file, _selected(score_runs([settings.root]), settings))
-    progress.say(f"re-scored {settings.root} (recorded by the earlier platform); the scores are in {file}")
-    return int(ExitCode.SUCCESS)
 
 
 def _selected(document: dict[str, Any], settings: Submission) -> dict[str, Any]:

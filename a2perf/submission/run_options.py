@@ -26,11 +26,7 @@ class RunOption:
     """One option.
 
     Attributes:
-        name: name of the setting and of the click parameter.
-        help: text in ``--help``.
         kind: annotated type of the setting; ``"bool"`` makes a flag without a value.
-        metavar: placeholder of the value in ``--help``.
-        one_run: whether it applies to a single run only.
         takes_value: whether a boolean flag may also have a value.
     """
 
@@ -50,7 +46,6 @@ class RunOption:
         """Adds the option to a click command; its default is ``None`` or ``()``.
 
         Args:
-            function: the command's function.
             changes: arguments of ``click.option`` for this command: ``help``, ``type``, ``show_default``.
         """
         given: dict[str, Any] = {"help": self.help, "default": None, "metavar": self.metavar}
@@ -130,8 +125,6 @@ def run_options(
     """Returns a decorator that adds options to a click command.
 
     Args:
-        names: names of the options; all by default.
-        one_run: whether to include the options of a single run.
         changes: by option name, arguments of ``click.option`` for this command.
     """
     chosen = names or [name for name, one in OPTIONS.items() if (one_run or not one.one_run) and name not in without]

@@ -41,10 +41,8 @@ class ServedRun:
     Attributes:
         submission: the submission's folder; a path may not go through its links, see ``given_paths.settled``.
         folder: gets the service's files; for a recorded run the bundle, which lists and hashes them.
-        attempt: number of the attempt: a resumed run opens its services again.
         is_recorded: whether the run is recorded; a trial of `a2perf check` is not.
         passed_variables: environment variables that the organizer passes on to the participant.
-        warn: adds a warning to the record of the run.
     """
 
     submission: Path

@@ -62,12 +62,8 @@ def option(
     """Declares a setting that is also an option of the commands.
 
     Args:
-        default: default of the setting; if the option is not given, the gin file decides.
-        help: text in ``--help``.
-        metavar: placeholder of the value in ``--help``.
         one_run: whether it is an option of a single run only, not of every run of an experiment.
         takes_value: whether a boolean option can also be given as ``--name=False``.
-        path: whether the value names a file or folder.
     """
     metadata = {"help": help, "metavar": metavar, "one_run": one_run, "takes_value": takes_value, "path": path}
     return field(default=default, metadata=metadata)
@@ -379,9 +375,7 @@ def check_value(name: str, annotation: str, value: Any) -> None:
     """Checks the type of a setting's value.
 
     Args:
-        name: name of the setting, for the message.
         annotation: its type as it is annotated in ``Submission``.
-        value: the value.
 
     Raises:
         ConfigError: the value has another type, or is out of range.

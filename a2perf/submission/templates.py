@@ -29,12 +29,8 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
     """Creates a submission folder from a template.
 
     Args:
-        folder: the folder; it must not exist or be empty.
         template: ``"numpy"`` trains a linear policy on any task with one action per step, ``"minimal"`` acts at
             random; further ones come with forms of submissions, see `templates`.
-
-    Returns:
-        The folder.
 
     Raises:
         ConfigError: no such template, or the folder is not empty or cannot be written.

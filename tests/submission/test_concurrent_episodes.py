@@ -16,9 +16,8 @@ from a2perf.errors import ConfigError
 from a2perf.metrics.trackers.process_tree import TreeSample, TreeSum
 from a2perf.records import Manifest, RolloutResults
 from a2perf.storage import read_record
-from a2perf.submission.evaluator import concurrent_episodes
-from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
-from a2perf.submission.evaluator.episode_plan import PlannedEpisode
+from a2perf.submission.evaluator import episodes
+from a2perf.submission.evaluator.episodes import ConcurrentEpisodes, PlannedEpisode
 from a2perf.submission.evaluator.session import allow_open_files
 from a2perf.submission.settings import Submission
 from tests.made_submissions import WEB, gin, policy
@@ -34,7 +33,7 @@ class Workers:
     cancelled: list[int] = field(default_factory=list)
 
     @contextmanager
-    def open(self) -> Iterator[concurrent_episodes.EpisodeWorker]:
+    def open(self) -> Iterator[episodes.EpisodeWorker]:
         yield _Worker(self)
 
 
@@ -89,7 +88,7 @@ def test_an_interrupt_ends_the_episodes_that_are_being_played(monkeypatch: pytes
         assert ended.wait(300)
         raise RuntimeError("cancelled")
 
-    monkeypatch.setattr(concurrent_episodes, "wait", interrupted)
+    monkeypatch.setattr(episodes, "wait", interrupted)
     workers = Workers(play)
     with pytest.raises(KeyboardInterrupt):
         ConcurrentEpisodes(plan(4), 2, workers.open).play()

@@ -12,7 +12,7 @@ import pytest
 
 from a2perf.records import Failure, FailureKind
 from a2perf.runs import disk_reserve
-from a2perf.submission.evaluator.disk_space import DiskSpace
+from a2perf.submission.evaluator.artifacts import DiskSpace
 
 FULL = Failure(kind=FailureKind.DISK, where="train", message="OSError: [Errno 28] No space left on device")
 

@@ -16,7 +16,7 @@ from a2perf.runs.bundle import validate
 from a2perf.storage import read_record
 from a2perf.submission.evaluator.action_record import BINS, ActionRecorder
 from a2perf.submission.evaluator.answers import BadAnswer, confidence
-from a2perf.submission.evaluator.episode_plan import episode_plan
+from a2perf.submission.evaluator.episodes import episode_plan
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.settings import Submission

@@ -48,7 +48,10 @@ class ActionRecorder:
             self._digest.update(int(action).to_bytes(8, "little", signed=True))
             self._sequence.append(int(action))
             return
-        self._digest.update(_bytes_of(self._space, action))
+        flat = self._space.is_np_flattenable
+        self._digest.update(
+            np.ascontiguousarray(spaces.flatten(self._space, action)).tobytes() if flat else repr(action).encode()
+        )
         if isinstance(self._space, spaces.Text):
             self._sequence.append(_code(str(action).encode()))
             return
@@ -69,11 +72,7 @@ class ActionRecorder:
 
 
 class _Bins:
-    """Turns vectors into one bin per dimension.
-
-    Attributes:
-        sizes: number of bins per dimension.
-    """
+    """Turns vectors into one bin per dimension."""
 
     def __init__(self, low: NDArray[Any], high: NDArray[Any], sizes: NDArray[np.int64]) -> None:
         self._low, self._high = low.astype(np.float64).ravel(), high.astype(np.float64).ravel()
@@ -106,9 +105,3 @@ def _binned_of(space: spaces.Space[Any]) -> _Bins | None:
 def _code(value: bytes) -> int:
     """Returns one integer for an action."""
     return int.from_bytes(hashlib.blake2b(value, digest_size=_HASH_BYTES).digest(), "little")
-
-
-def _bytes_of(space: spaces.Space[Any], action: Any) -> bytes:
-    if space.is_np_flattenable:
-        return np.ascontiguousarray(spaces.flatten(space, action)).tobytes()
-    return repr(action).encode()

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from a2perf.submission.evaluator.failures import ParticipantFailure, bad_output, unreadable
+from a2perf.records import FailureKind
+from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
 
 _WHERE = "infer_once"
 _MAX_SHOWN = 120
@@ -24,11 +25,7 @@ _MAX_SEQUENCE = 65_536  # Gymnasium checks each element of a sequence space in P
 
 
 class ActionChecker:
-    """Turns a participant's answer into an element of one action space.
-
-    Args:
-        clip: clip finite numbers into a box; otherwise they are refused.
-    """
+    """Turns a participant's answer into an element of one action space."""
 
     def __init__(self, space: spaces.Space[Any], *, clip: bool = True) -> None:
         self.clipped = 0
@@ -174,7 +171,8 @@ class ActionChecker:
         return array
 
     def _refuse(self, space: spaces.Space[Any], came: str) -> Exception:
-        return bad_output(_WHERE, f"the action is {_cut(came, 2 * _MAX_SHOWN)}; expected {_shown(space)}")
+        message = f"the action is {_cut(came, 2 * _MAX_SHOWN)}; expected {_shown(space)}"
+        return ParticipantFailure.of(FailureKind.BAD_OUTPUT, _WHERE, message)
 
 
 def _cast(array: Any, low: Any, high: Any, dtype: np.dtype[Any]) -> Any:

@@ -31,9 +31,6 @@ class Confinement:
 
     Attributes:
         readable: paths that the participant may read in addition to its submission, its interpreter and a2perf.
-        hidden: paths that it must not see, even inside a readable folder.
-        devices: device files that it may use.
-        network: whether it may use the network.
         asked: the requested level; empty if it is the one in use.
         lost: requested properties that this host cannot provide, one phrase each.
     """
@@ -91,7 +88,7 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
         limits=limits,
         readable=(*_given(settings), *_named(environment)),
         hidden=tuple(_secret(settings)),
-        devices=accelerators(),
+        devices=tuple(sorted(path for name in _ACCELERATORS for path in Path("/dev").glob(name) if not path.is_dir())),
         network=settings.network,
         asked=settings.sandbox,
         lost=tuple(lost),
@@ -119,11 +116,6 @@ def _unset(limits: Limits) -> list[str]:
         "artifact_bytes": "filling the disk with artifacts (Submission.artifact_limit_bytes is not set)",
     }
     return [text for name, text in names.items() if getattr(limits, name) is None]
-
-
-def accelerators() -> tuple[Path, ...]:
-    """Returns the device files of this host's graphics processors."""
-    return tuple(sorted(path for pattern in _ACCELERATORS for path in Path("/dev").glob(pattern) if not path.is_dir()))
 
 
 def _given(settings: Submission) -> Iterator[Path]:

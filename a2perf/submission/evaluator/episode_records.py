@@ -59,11 +59,11 @@ class EpisodeRecords:
 
         Args:
             costs: mean costs of the scored steps; gets a flag if they exceed those of the timed calls.
-
-        Returns:
-            Warnings for the record of the run.
         """
-        warnings = [] if costs is None else _compared_with_timed(costs, folder)
+        if costs is not None and (folder / LATENCY_FILE).exists():
+            timed = read_record(folder / LATENCY_FILE, LatencyResults).costs
+            if timed is not None and step_account.unlike(timed, costs):
+                costs.flags.append(step_account.UNLIKE_TIMED)
         write_record(
             folder / ROLLOUTS_FILE,
             RolloutResults(
@@ -72,17 +72,8 @@ class EpisodeRecords:
             ),
         )  # fmt: skip
         step_account.write_steps(folder / STEPS_FILE, self._journal.entries())
-        return warnings
-
-
-def _compared_with_timed(costs: StepCosts, folder: Path) -> list[str]:
-    """Flags scored steps that cost much more than the timed calls; returns a warning about any flag."""
-    if (folder / LATENCY_FILE).exists():
-        timed = read_record(folder / LATENCY_FILE, LatencyResults).costs
-        if timed is not None and step_account.unlike(timed, costs):
-            costs.flags.append(step_account.UNLIKE_TIMED)
-    text = step_account.warning(costs, "scored episodes")
-    return [] if text is None else [text]
+        text = None if costs is None else step_account.warning(costs, "scored episodes")
+        return [] if text is None else [text]
 
 
 def completed_episodes(journal: Journal) -> list[Episode]:

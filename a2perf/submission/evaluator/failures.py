@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from typing import Self
 
 from a2perf.records import Failure, FailureKind
 
@@ -15,18 +16,13 @@ class ParticipantFailure(Exception):
         self.failure: Failure = failure.failure if isinstance(failure, ParticipantFailure) else failure
         super().__init__(self.failure)
 
+    @classmethod
+    def of(cls, kind: FailureKind, where: str, message: str) -> Self:
+        """Returns the failure of a call or a phase."""
+        return cls(Failure(kind=kind, where=where, message=message))
+
     def __str__(self) -> str:
         return f"{self.failure.where}: {self.failure.message}"
-
-
-def bad_output(where: str, message: str) -> ParticipantFailure:
-    """Returns the failure for an invalid answer."""
-    return ParticipantFailure(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))
-
-
-def illegal(where: str, message: str) -> ParticipantFailure:
-    """Returns the failure for an action that breaks a rule of the task."""
-    return ParticipantFailure(Failure(kind=FailureKind.ILLEGAL, where=where, message=message))
 
 
 def unreadable(where: str, error: Exception) -> ParticipantFailure:
@@ -36,4 +32,4 @@ def unreadable(where: str, error: Exception) -> ParticipantFailure:
     The traceback goes to the evaluator's log, because it shows a gap in a check.
     """
     traceback.print_exception(error, file=sys.stderr)
-    return bad_output(where, f"its answer cannot be read ({type(error).__name__})")
+    return ParticipantFailure.of(FailureKind.BAD_OUTPUT, where, f"its answer cannot be read ({type(error).__name__})")

@@ -54,7 +54,6 @@ def identify_submission(folder: Path, *, root: Path | None = None) -> Submission
     """Hashes a submission's folder and reads its commit.
 
     Args:
-        folder: the submission, or a link to it.
         root: where bundles are written; if that is inside the submission, see ``bundle_folder``.
 
     Raises:
@@ -99,9 +98,6 @@ def bundle_folder(folder: Path, root: Path | None) -> str | None:
     """Returns the top-level folder of a submission that contains ``root``; None if ``root`` is elsewhere.
 
     The whole folder counts as the evaluator's: it also contains the bundles of other seeds and tasks of an experiment.
-
-    Args:
-        root: where bundles are written.
 
     Raises:
         ConfigError: ``root`` is the submission itself.

@@ -43,7 +43,7 @@ from a2perf.submission.evaluator.participants import ParticipantFolders, Partici
 from a2perf.submission.evaluator.play import play
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
-from a2perf.submission.evaluator.tracking import tracker_of
+from a2perf.submission.evaluator.tracking import tracker
 from a2perf.submission.settings import Submission
 from a2perf.system import end_with_parent
 
@@ -121,11 +121,6 @@ def _shared(tasks: Sequence[RunTask]) -> dict[str, Any]:
     }
 
 
-def task_folder(bundle: Path, task: str) -> Path:
-    """Returns the folder of one task's measurements."""
-    return bundle / METRICS / "tasks" / task
-
-
 def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle, run_limit: RunLimit) -> _TaskRun:
     manifest = new_manifest(settings, task, episodes=settings.num_generalization_episodes)
     manifest.seeds = bundle.manifest.seeds  # those of the first attempt; all tasks share one key
@@ -135,7 +130,7 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle, 
         manifest=manifest,
         config=configuration.text(),
         seeds=episode_seeds(settings, manifest, settings.num_generalization_episodes, stream=stream),
-        folder=task_folder(bundle.path, task.name),
+        folder=bundle.path / METRICS / "tasks" / task.name,
         folders=ParticipantFolders(
             root_dir=training_artifacts(settings, bundle),
             artifacts=bundle.artifacts / task.name,
@@ -254,7 +249,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
     with closing(env), journal:
         opened = Participants(
             item.settings, item.task, item.manifest, item.folders, mode="generalization",
-            tracker=tracker_of(item.settings, item.folder, mode="generalization"), services=item.services,
+            tracker=tracker(item.folder, item.settings, mode="generalization"), services=item.services,
             run_limit=item.run_limit, env=env,
         )  # fmt: skip
         with opened as participants:

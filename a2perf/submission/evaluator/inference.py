@@ -29,14 +29,15 @@ from a2perf.submission.settings import Submission
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
     """Evaluates the submission on its task into the bundle ``<root_dir>/inference``.
 
-    Returns:
-        The exit status.
-
     Raises:
         UserError: the task or the configuration is wrong; nothing has been started.
     """
     progress = progress or RunProgress()
-    task = _task(settings)
+    if settings.held_out_task is None:
+        task = RunTask.configured(str(settings.domain))
+    else:
+        file = settled(settings.held_out_task, settings.folder, "Submission.held_out_task")
+        task = RunTask.held_out(str(settings.domain), file)
     require_packages([task.env_id])
     with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
         manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
@@ -44,13 +45,6 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         return run_mode(
             settings, manifest, progress, lambda bundle: _infer(settings, task, env, bundle, progress), force=force
         )
-
-
-def _task(settings: Submission) -> RunTask:
-    if settings.held_out_task is not None:
-        file = settled(settings.held_out_task, settings.folder, "Submission.held_out_task")
-        return RunTask.held_out(str(settings.domain), file)
-    return RunTask.configured(str(settings.domain))
 
 
 def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, stream: int = 0) -> list[int]:

@@ -54,7 +54,7 @@ def measure(
     """
     steps, warmup = settings.num_inference_steps, settings.num_warmup_steps
     progress.phase(f"latency of {steps} calls on {settings.inference_data} observations", warmup + steps)
-    account = StepAccount(participant, settings.call_timeout_s)
+    account = StepAccount(participant)
     calls = 0
 
     def count(observation: Any = None, action: Any = None) -> None:

@@ -44,10 +44,6 @@ def write_strip(path: Path, task: RunTask, seed: int, kept: Kept, frames: int) -
     """Writes a PNG of evenly spaced frames of one episode, side by side.
 
     An environment with a method ``final_state()`` that returns a suffix and bytes gets a further file beside it.
-
-    Args:
-        seed: seed of the episode's reset.
-        frames: number of frames, at most one per step.
     """
     from PIL import Image
 

@@ -52,9 +52,7 @@ def variables(home: Path, python: str, artifacts: Path | None, given: Mapping[st
     """Returns the complete environment of the participant process.
 
     Args:
-        home: its ``HOME``.
         python: its interpreter; the folder of the interpreter comes first in ``PATH``.
-        artifacts: its ``A2PERF_ARTIFACTS``, if any.
         given: variables of the contract and of the configuration; they override the others.
     """
     result = {

@@ -15,7 +15,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from a2perf.errors import ConfigError, InfrastructureError, install_hint
@@ -23,8 +22,8 @@ from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending
 from a2perf.submission.evaluator import answers, failure_diagnosis, participant_home
 from a2perf.submission.evaluator.answers import Answer
+from a2perf.submission.evaluator.artifacts import DiskSpace
 from a2perf.submission.evaluator.confinement import Confinement
-from a2perf.submission.evaluator.disk_space import DiskSpace
 from a2perf.submission.evaluator.failures import ParticipantFailure, unreadable
 from a2perf.submission.evaluator.participant_spec import ParticipantSpec
 from a2perf.submission.evaluator.service_channel import ServiceChannel
@@ -56,10 +55,8 @@ class ParticipantProcess:
 
     Attributes:
         first_inference: the first answer of this process, which is slower than later ones; ``None`` before it.
-        ending: how the process ended; ``None`` while it runs.
         reached_time_limit: whether a limit on its time ended it.
         exceeded_run_limit: whether the limit on the whole run ended it.
-        reports_confidence: whether the loaded submission defines ``report_confidence``.
     """
 
     def __init__(
@@ -77,11 +74,6 @@ class ParticipantProcess:
         self.reached_time_limit = self.exceeded_run_limit = False
         self.reports_confidence = False
         self._spec = spec
-        self._submission = spec.submission.absolute()
-        self._python = spec.interpreter
-        self._artifacts = None if spec.artifacts is None else spec.artifacts.absolute()
-        self._logs = spec.logs.absolute()
-        self._log_base = (spec.log_base or self._logs.parent).absolute()
         self._on_full_disk = on_full_disk
         self._before_code = before_code
         self._confined: Confined | None = None
@@ -122,31 +114,32 @@ class ParticipantProcess:
             ParticipantFailure: the limits are too low to start an interpreter, or a package that the submission chose
                 ended it.
         """
-        if not self._submission.is_dir():
-            kind = "is not a folder" if self._submission.exists() else "does not exist"
-            raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{self._submission} {kind}"))
-        if self._artifacts is not None and self._artifacts.is_symlink():
+        spec = self._spec
+        if not spec.submission.is_dir():
+            kind = "is not a folder" if spec.submission.exists() else "does not exist"
+            raise self._failed(Failure(kind=FailureKind.CONTRACT, where="start", message=f"{spec.submission} {kind}"))
+        if spec.artifacts is not None and spec.artifacts.is_symlink():
             raise ConfigError(
-                f"the artifacts folder {self._artifacts} is a link", hint="replace the link by the folder itself"
+                f"the artifacts folder {spec.artifacts} is a link", hint="replace the link by the folder itself"
             )
-        self._logs.mkdir(parents=True, exist_ok=True)
-        if self._spec.has_own_packages:
+        spec.logs.mkdir(parents=True, exist_ok=True)
+        if spec.has_own_packages:
             self._prove_interpreter()
-        if self._python != sys.executable or self._spec.python_files:
+        if spec.interpreter != sys.executable or spec.python_files:
             self._before_code()
         self._oom_kills = failure_diagnosis.oom_kills()
-        if self._artifacts is not None and self._artifacts.is_dir():
-            self._disk = DiskSpace.before(self._artifacts)
-        home = participant_home.make_home(self._spec.assets)
+        if spec.artifacts is not None and spec.artifacts.is_dir():
+            self._disk = DiskSpace.before(spec.artifacts)
+        home = participant_home.make_home(spec.assets)
         ours, theirs = socket.socketpair()
         region = SharedRegion()
         # Closed after the start: a copy of the participant's end here would keep the connection open after its death.
-        channels = [ServiceChannel() for _ in self._spec.services]
+        channels = [ServiceChannel() for _ in spec.services]
         with theirs, open(region.descriptor, closefd=True), contextlib.ExitStack() as of_services:
             for_services = [of_services.enter_context(channel.theirs).fileno() for channel in channels]
             fds = (theirs.fileno(), region.descriptor, *for_services)
             try:
-                self._confined = self.confinement.sandbox.start(self._spec.confined(self.confinement, home, fds))
+                self._confined = self.confinement.sandbox.start(spec.confined(self.confinement, home, fds))
             except BaseException:
                 ours.close()
                 region.close()
@@ -167,14 +160,14 @@ class ParticipantProcess:
             raise
         version = greeting[1] if answers.word_of(greeting) == "ready" and len(greeting) > 1 else None
         if type(version) is not int or version != PROTOCOL_VERSION:
-            if self._spec.has_own_packages:
+            if spec.has_own_packages:
                 self._refuse("start", "its first message is not that of the worker")
             self.kill()
             raise InfrastructureError(
-                f"the a2perf of {self._python} has another protocol version than the evaluator",
+                f"the a2perf of {spec.interpreter} has another protocol version than the evaluator",
                 hint="install the same version of a2perf for both interpreters",
             )
-        for channel, session in zip(channels, self._spec.services, strict=True):
+        for channel, session in zip(channels, spec.services, strict=True):
             self._read("start", functools.partial(channel.connect, session.listen))
 
     def train(self, args: Mapping[str, str]) -> None:
@@ -190,16 +183,13 @@ class ParticipantProcess:
     ) -> None:
         """Imports inference.py and loads the policy; the limit counts from the start of the process.
 
-        Args:
-            spaces: of the environment, see ``plain_spaces``.
-
         Raises:
             ParticipantFailure: it failed, or did not return in time.
         """
         reply = self._ask("load_policy", timeout_s, dict(args), dict(spaces or {}), since_start=True)
         self.reports_confidence = len(reply) > 2 and reply[2] is True
 
-    def confidence(self, timeout_s: float | None = None) -> float | None:
+    def confidence(self) -> float | None:
         """Returns the policy's confidence, in [0, 1], in the episode that has just ended; ``None`` if it reports none.
 
         Raises:
@@ -207,18 +197,18 @@ class ParticipantProcess:
         """
         if not self.reports_confidence:
             return None
-        reply = self._ask("report_confidence", timeout_s)
+        reply = self._ask("report_confidence", self._spec.call_timeout_s)
         return self._read("report_confidence", lambda: answers.confidence(reply))
 
     def infer(self, observation: Any, timeout_s: float | None = None) -> Answer:
-        """Requests the action for one observation.
+        """Requests the action for one observation, by default within the limit of the spec.
 
         Raises:
             ParticipantFailure: it failed, did not answer in time, or the answer is not a valid message.
         """
         self._calls += 1
         where = f"infer_once (call {self._calls})"
-        reply, elapsed = self._exchange(("infer", observation), where, timeout_s)
+        reply, elapsed = self._exchange(("infer", observation), where, timeout_s or self._spec.call_timeout_s)
         answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
         if self.first_inference is None:
             self.first_inference = answer
@@ -278,9 +268,7 @@ class ParticipantProcess:
     def __enter__(self) -> ParticipantProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
         if kind is None:
             self.close()
         else:
@@ -292,19 +280,25 @@ class ParticipantProcess:
         Raises:
             InfrastructureError: it does not start.
         """
-        key = self._python, self.confinement.sandbox.level
+        python = self._spec.interpreter
+        key = python, self.confinement.sandbox.level
         if key in _proven:
             return
-        spec = self._spec.confined(self.confinement, self._logs, ())
+        spec = self._spec.confined(self.confinement, self._spec.logs, ())
         bare = dataclasses.replace(
-            spec, argv=(self._python, "-I", "-S", "-c", ""), writable=(), temporary=(), stdout=None, stderr=None
+            spec,
+            argv=(python, "-I", "-S", "-c", ""),
+            writable=(),
+            temporary=(),
+            stdout=None,
+            stderr=None,
         )
         confined = self.confinement.sandbox.start(bare)
         confined.wait(START_TIMEOUT_S)
         ending = confined.kill_tree()
         if ending.exit_code != 0:
             raise InfrastructureError(
-                f"the interpreter {self._python} does not start in the sandbox {self.confinement.sandbox.level!r},"
+                f"the interpreter {python} does not start in the sandbox {self.confinement.sandbox.level!r},"
                 " even without packages",
                 hint="choose another base interpreter with --participant-python; `a2perf doctor` checks this host",
             )
@@ -373,11 +367,11 @@ class ParticipantProcess:
         if self._spec.has_own_packages:
             failure.message += "; code of its packages runs while the interpreter starts"
             raise self._failed(failure) from error
-        tail = failure_diagnosis.tail(self._logs / "stderr.log")
+        python, tail = self._spec.interpreter, failure_diagnosis.tail(self._spec.logs / "stderr.log")
         raise InfrastructureError(
-            f"the participant process could not be started with {self._python}: {failure.message}"
+            f"the participant process could not be started with {python}: {failure.message}"
             + (f"\n{tail}" if tail else ""),
-            hint=f"{self._python} -m {install_hint()}",
+            hint=f"{python} -m {install_hint()}",
         ) from error
 
     def _raise_wire_failure(self, error: WireError, where: str, timeout_s: float | None) -> NoReturn:
@@ -411,7 +405,7 @@ class ParticipantProcess:
             return Failure(
                 kind=FailureKind.BAD_OUTPUT, where=where, message="it closed its connection to the evaluator"
             )
-        text = failure_diagnosis.tail(self._logs / "stderr.log")
+        text = failure_diagnosis.tail(self._spec.logs / "stderr.log")
         return failure_diagnosis.ended(
             self.ending,
             where,
@@ -428,7 +422,7 @@ class ParticipantProcess:
         if failure.kind is FailureKind.DISK and self._disk is not None:
             failure = self._disk.judge(failure)
             self._on_full_disk()
-        log = self._logs / "stderr.log"
+        log = self._spec.logs / "stderr.log"
         if failure.log is None and log.exists():
-            failure.log = os.path.relpath(log, self._log_base)
+            failure.log = os.path.relpath(log, self._spec.log_base or self._spec.logs.parent)
         return ParticipantFailure(failure)

@@ -36,17 +36,13 @@ class ParticipantSpec:
     """What runs in a participant process.
 
     Attributes:
-        submission: the submission's folder.
         logs: folder for ``stdout.log`` and ``stderr.log``.
         mode: ``"train"`` runs train.py, any other mode inference.py.
-        python: interpreter of the process; ``None`` for this one.
         python_files: files that another interpreter needs: its environment and its library.
         environment: variables of the contract (``ROOT_DIR``, ``SEED``, ...) in addition to those of every process:
             ``PATH``, a temporary ``HOME``, ``LANG``, the thread limits, ``A2PERF_ARTIFACTS``.
-        artifacts: folder that it may write to.
         assets: data files by name; linked under ``~/.cache/a2perf/assets`` of the temporary home.
-        task_files: files and folders that the arguments of the task name; the process may read them.
-        services: services that the participant reaches, with a socket each.
+        call_timeout_s: limit of one call of the loaded policy in seconds.
         log_base: folder to which a failure's log path is relative; by default the parent of ``logs``.
         has_own_packages: whether the interpreter loads packages that the submission chose: their code can run while the
             interpreter starts.
@@ -65,6 +61,12 @@ class ParticipantSpec:
     log_base: Path | None = None
     has_own_packages: bool = False
     run_limit: RunLimit | None = None
+    call_timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("submission", "logs", "artifacts", "log_base"):
+            if (path := getattr(self, name)) is not None:
+                object.__setattr__(self, name, path.absolute())
 
     @property
     def interpreter(self) -> str:
@@ -78,24 +80,22 @@ class ParticipantSpec:
             fds: descriptors that it inherits: the socket to the evaluator, the shared memory, and one socket per
                 service.
         """
-        submission, logs = self.submission.absolute(), self.logs.absolute()
-        artifacts = [] if self.artifacts is None else [self.artifacts.absolute()]
+        artifacts = [] if self.artifacts is None else [self.artifacts]
         files = [*self.assets.values(), *self.python_files, *self.task_files]
-        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds[:2]), str(submission))
+        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds[:2]), str(self.submission))
         served = [f"{fd}:{session.address}" for fd, session in zip(fds[2:], self.services, strict=False)]
-        own = artifacts[0] if artifacts else None
         return SandboxSpec(
             argv=(self.interpreter, *worker, *served),
-            cwd=submission,
-            env=participant_home.variables(home, self.interpreter, own, self.environment),
-            readable=[submission, _PLATFORM, *files, *artifacts, *confinement.readable],
+            cwd=self.submission,
+            env=participant_home.variables(home, self.interpreter, self.artifacts, self.environment),
+            readable=[self.submission, _PLATFORM, *files, *artifacts, *confinement.readable],
             writable=[home, *artifacts],
             hidden=confinement.hidden,
             devices=confinement.devices,
             network=confinement.network,
             limits=confinement.limits,
             fds=fds,
-            stdout=logs / "stdout.log",
-            stderr=logs / "stderr.log",
+            stdout=self.logs / "stdout.log",
+            stderr=self.logs / "stderr.log",
             temporary=(home,),
         )

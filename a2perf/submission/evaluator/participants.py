@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from a2perf import assets
@@ -50,9 +49,7 @@ class ParticipantFolders:
     """The folders of a run's participant processes.
 
     Attributes:
-        root_dir: their ``ROOT_DIR``.
         artifacts: their ``A2PERF_ARTIFACTS``. With one process per episode, the parent of their temporary folders.
-        logs: folder for their output, or the parent of the folders of each episode.
         bundle: the bundle; paths of logs are recorded relative to it.
     """
 
@@ -69,14 +66,7 @@ class Participants:
 
     Args:
         manifest: receives the records of sandbox and Python, warnings and loading times.
-        mode: ``"train"`` imports train.py, any other mode inference.py.
-        tracker: yields the trackers to attach to the processes; none by default.
-        services: the services of installed packages that the run uses; none by default.
         run_limit: the limit on the whole run; by default it counts from now.
-        env: the evaluator's environment; the participant gets its spaces.
-
-    Attributes:
-        sampler: the trackers, or ``None``.
 
     Raises:
         UserError: on entering, if this host cannot provide the sandbox or the submission's environment cannot be
@@ -139,14 +129,12 @@ class Participants:
             self._all = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: Any) -> None:
         try:
-            _explain(value, self._services)
-            explain_missing_module(value, self.settings)
+            _explain(details[1], self._services)
+            explain_missing_module(details[1], self.settings)
         finally:
-            self._all.__exit__(kind, value, trace)
+            self._all.__exit__(*details)
 
     def mark(self, phase: str) -> None:
         """Marks the start of a phase in the trackers' record and for the services."""
@@ -159,10 +147,6 @@ class Participants:
         self, *, time_limit_s: float | None = None, on_started: Callable[[], None] = lambda: None
     ) -> ParticipantProcess:
         """Starts the prepared process; the trackers follow it from its first instruction to the end of its tree.
-
-        Args:
-            time_limit_s: see ``ParticipantProcess.start``.
-            on_started: called as soon as the process runs.
 
         Raises:
             ParticipantFailure: the process did not start.
@@ -186,20 +170,18 @@ class Participants:
         """
         self._end_with(None, None, None)
 
-    def _end_with(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _end_with(self, *details: Any) -> None:
         """Ends the current process with an exception, which kills it, or without, which lets it end by itself."""
         root, self._tree_root = self._tree_root, None
         if root is None:  # none was started
-            self._of_process.__exit__(kind, value, trace)
+            self._of_process.__exit__(*details)
             return
         process = self.process
         lives, began_s = process.ending is None, process.wall_s
         if lives and self.sampler is not None:
             self.sampler.sample_now()
         try:
-            self._of_process.__exit__(kind, value, trace)
+            self._of_process.__exit__(*details)
         finally:
             if lives:
                 self._manifest.timings_s["exit"] = process.wall_s - began_s
@@ -305,6 +287,7 @@ class Participants:
                 log_base=folders.bundle,
                 has_own_packages=chosen.record.kind == "isolated",
                 run_limit=self._run_limit,
+                call_timeout_s=settings.call_timeout_s,
             )
             process = ParticipantProcess(
                 spec, confined,

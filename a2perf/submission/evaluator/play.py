@@ -14,9 +14,8 @@ from a2perf.fault_point import fault_point
 from a2perf.records import Episode, FailureKind
 from a2perf.storage import Journal
 from a2perf.submission.evaluator.action_record import ActionRecorder
-from a2perf.submission.evaluator.concurrent_episodes import ConcurrentEpisodes
-from a2perf.submission.evaluator.episode_plan import PlannedEpisode, episode_plan, studies_reliability
 from a2perf.submission.evaluator.episode_records import EpisodeRecords
+from a2perf.submission.evaluator.episodes import ConcurrentEpisodes, PlannedEpisode, episode_plan, studies_reliability
 from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.evaluator.identity import RunTask
 from a2perf.submission.evaluator.media import Kept
@@ -35,10 +34,7 @@ def play(
     """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
 
     Args:
-        env: its environment; concurrent episodes have their own.
         participants: starts the participant processes; the first one has its policy loaded.
-        journal: gets each episode when it ends.
-        pictures: whether to keep what the pictures of episodes are made from.
 
     Returns:
         What they are made from, by episode.
@@ -105,7 +101,7 @@ class _Worker:
         self._account: StepAccount | None = None
 
     def cancel(self) -> None:
-        """See ``concurrent_episodes.EpisodeWorker``."""
+        """See ``episodes.EpisodeWorker``."""
         self._participants.cancel()
 
     def end_account(self) -> None:
@@ -118,7 +114,7 @@ class _Worker:
         if self._account is None or participant is not self._participant:
             self.end_account()
             self._participant = participant
-            self._account = StepAccount(participant, self._run.settings.call_timeout_s)
+            self._account = StepAccount(participant)
         return self._account
 
     def play(self, planned: PlannedEpisode) -> None:
@@ -136,7 +132,9 @@ class _Worker:
                 on_step=_on_step(world, kept, recorder), trace=trace,
             )  # fmt: skip
         except ParticipantFailure as error:
-            if not planned.perturbation or participant.ending is not None or not _is_bad_action(error):
+            invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
+            is_action = invalid and error.failure.where.startswith("infer_once")
+            if not planned.perturbation or participant.ending is not None or not is_action:
                 raise
             # The policy may rely on what the perturbation changes: the episode fails, not the run.
             episode = Episode(
@@ -148,7 +146,7 @@ class _Worker:
         fault_point("evaluator: episode played")
         episode.task_index, episode.repeat = planned.task_index, planned.repeat
         episode.perturbation = planned.perturbation
-        episode.confidence = participant.confidence(settings.call_timeout_s)
+        episode.confidence = participant.confidence()
         steps = account.steps(before)
         if recorder is not None:
             episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
@@ -177,12 +175,6 @@ def _perturbed_environments(task: RunTask, env: Any) -> Iterator[Callable[[str],
             return current[1]
 
         yield of
-
-
-def _is_bad_action(error: ParticipantFailure) -> bool:
-    """Returns whether the participant works, but its action is not valid."""
-    invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
-    return invalid and error.failure.where.startswith("infer_once")
 
 
 def _on_step(

@@ -13,7 +13,6 @@ import select
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import UserError
@@ -39,17 +38,13 @@ class RunProgress:
         quiet: show nothing, for callers that print JSON or run many tasks at once.
         prefix: text before every line, such as the task of a parallel run.
         live: show a bar if standard error is a terminal. Several bars at once would overwrite each other.
-        failures: show failures even if quiet.
     """
 
     def __init__(
         self, *, quiet: bool = False, prefix: str = "", live: bool = True, failures: bool = False
     ) -> None:  # fmt: skip
-        self._quiet = quiet
-        self._failures = failures
-        self._live = live
-        self._prefix = prefix
-        self._is_terminal = not quiet and sys.stderr.isatty()
+        self._quiet, self._failures, self._prefix = quiet, failures, prefix
+        self._live = live and not quiet and sys.stderr.isatty()
         self._bar: Progress | None = None
         self._phase = ""
         self._total: int | None = None
@@ -73,25 +68,14 @@ class RunProgress:
         self._phase, self._total, self._done, self._last_line = name, total, 0, time.monotonic()
         if self._quiet:
             return
-        if self._live and self._is_terminal and total is not None:
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )  # fmt: skip
+        if self._live and total is not None:
+            from rich import progress as rich
 
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                console=console(stderr=True),
+            columns = (rich.MofNCompleteColumn(), rich.TimeElapsedColumn(), rich.TimeRemainingColumn())
+            self._bar = rich.Progress(
+                rich.TextColumn("{task.description}"), rich.BarColumn(), *columns, console=console(stderr=True),
                 transient=True,
-            )
+            )  # fmt: skip
             self._bar.start()
             self._bar.add_task(terminal_line(f"{self._prefix}{name}"), total=total)
         else:
@@ -132,9 +116,7 @@ class RunProgress:
     def __enter__(self) -> RunProgress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.close()
 
     def _end_bar(self) -> None:
@@ -208,10 +190,6 @@ class EventProgress(RunProgress):
 
 
 def run_progress(*, quiet: bool = False) -> RunProgress:
-    """Returns the progress of this evaluator process: events if its parent requested them, else a display.
-
-    Args:
-        quiet: a display shows only failures.
-    """
+    """Returns the progress of this evaluator process: events if its parent requested them, else a display."""
     descriptor = os.environ.pop(EVENTS_VARIABLE, None)  # popped: the processes of tasks must not write to the pipe
     return RunProgress(quiet=quiet, failures=True) if descriptor is None else EventProgress(int(descriptor))

@@ -14,36 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.errors import IllegalAnswer, SubmissionError
-from a2perf.records import Episode
+from a2perf.records import Episode, FailureKind
 from a2perf.submission.evaluator.actions import ActionChecker
-from a2perf.submission.evaluator.answers import Answer
-from a2perf.submission.evaluator.failures import bad_output, illegal
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.failures import ParticipantFailure
 from a2perf.submission.participant.shared_region import Layout, PackedArrays
 
 _MAX_INFO_ITEMS = 16
 
 
 class Policy(Protocol):
-    """Maps an observation to an action; the participant process is one."""
+    """Maps an observation to an action; a participant process is one."""
 
     def infer(self, observation: Any) -> Any:
         """Returns a record with the attribute ``action``."""
-
-
-class ParticipantPolicy:
-    """The loaded policy of a participant process, with a limit on each call.
-
-    Args:
-        timeout_s: limit of one call in seconds; None for no limit.
-    """
-
-    def __init__(self, process: ParticipantProcess, timeout_s: float | None) -> None:
-        self._process, self._timeout_s = process, timeout_s
-
-    def infer(self, observation: Any) -> Answer:
-        """See ``ParticipantProcess.infer``."""
-        return self._process.infer(observation, self._timeout_s)
 
 
 class StepTrace:
@@ -51,9 +34,6 @@ class StepTrace:
 
     Two runs with the same seeds can then be compared step by step (``a2perf reproduce``): the first difference shows
     whether the environment or the policy acted differently first.
-
-    Args:
-        packed: returns the last observation as it was sent, if it was.
     """
 
     def __init__(self, packed: Callable[[], PackedArrays | None] = lambda: None) -> None:
@@ -89,12 +69,7 @@ def rollout(
     """Plays one episode.
 
     Args:
-        seed: seed of ``env.reset``.
-        clip_actions: clip finite actions into a box instead of refusing them.
         on_step: called with observation and checked action before each step of the environment.
-
-    Returns:
-        The episode's record.
 
     Raises:
         ParticipantFailure: the participant failed, or its action is not valid in the action space or in this state.
@@ -112,10 +87,9 @@ def rollout(
             trace.act(observation, action)
         try:
             observation, reward, terminated, truncated, info = env.step(action)
-        except IllegalAnswer as error:
-            raise illegal("infer_once", error.message) from error
         except SubmissionError as error:  # the action is in the space, but not allowed in this state
-            raise bad_output("infer_once", error.message) from error
+            kind = FailureKind.ILLEGAL if isinstance(error, IllegalAnswer) else FailureKind.BAD_OUTPUT
+            raise ParticipantFailure.of(kind, "infer_once", error.message) from error
         total += float(reward)
         if trace is not None:
             trace.reward(float(reward))
@@ -178,11 +152,14 @@ def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
     Args:
         packed: the same value as it was sent, which is faster.
     """
+    global _table
     if type(value) is int and abs(value) < 1 << 63:  # as an array of one integer, which takes longer
         return ((value * _FIRST + _constant(_INTEGER)) & _MASK) >> 32
     if packed is None:
         packed = _packed(value)
-    total = int(np.dot(packed.words, _multipliers_up_to(len(packed.words)))) + _constant(packed.structure)
+    if len(packed.words) > len(_table):
+        _table = _multipliers(2 * len(packed.words))
+    total = int(np.dot(packed.words, _table[: len(packed.words)])) + _constant(packed.structure)
     return (total & _MASK) >> 32
 
 
@@ -210,13 +187,6 @@ def _constant(structure: tuple[tuple[Any, ...], ...]) -> int:
         digest = hashlib.blake2b(repr(structure).encode(), digest_size=8).digest()
         found = _constants[structure] = int.from_bytes(digest, "little")
     return found
-
-
-def _multipliers_up_to(count: int) -> NDArray[np.uint64]:
-    global _table
-    if count > len(_table):
-        _table = _multipliers(2 * count)
-    return _table[:count]
 
 
 def _collect(value: Any, parts: list[bytes]) -> None:

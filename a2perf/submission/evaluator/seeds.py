@@ -41,7 +41,7 @@ class RunSeeds:
     """Source of the seeds of one run.
 
     Attributes:
-        root_seed: root seed of the run, not negative.
+        root_seed: not negative.
         keys: run keys by role, ``"participant"`` and ``"evaluation"``; empty under scheme 1.
     """
 
@@ -53,7 +53,6 @@ class RunSeeds:
         """Returns the seeds of a run under scheme 2.
 
         Args:
-            secret: the evaluator's secret.
             domain: name of the domain; the participant's seed is the same in all its modes.
             env_id: the evaluated environment; empty for all tasks of a domain.
             evaluates: whether the run has scored episodes. A training run gets no key for them, so its bundle reveals
@@ -67,10 +66,6 @@ class RunSeeds:
     @classmethod
     def recorded(cls, root_seed: int, record: Mapping[str, Any]) -> RunSeeds:
         """Returns the seeds of a recorded run.
-
-        Args:
-            root_seed: ``root_seed`` of its manifest.
-            record: ``seeds`` of its manifest.
 
         Raises:
             ConfigError: the scheme is unknown, or the keys are damaged.
@@ -142,10 +137,6 @@ def spawn_seeds(root_seed: int, purpose: str, count: int, *, stream: int = 0) ->
     """Returns ``count`` seeds in [0, 2^31) for one purpose under scheme 1; a longer list starts with the shorter one.
 
     Each purpose has a fixed ``spawn_key`` of ``numpy.random.SeedSequence``: a new purpose does not change other seeds.
-
-    Args:
-        root_seed: the run's root seed, not negative.
-        purpose: ``"participant"``, ``"latency"``, ``"episodes"`` or ``"sampled_observations"``.
     """
     sequence = np.random.SeedSequence(root_seed, spawn_key=(_PURPOSE_KEYS[purpose], stream))
     generator = np.random.Generator(np.random.PCG64(sequence))

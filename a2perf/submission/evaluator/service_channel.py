@@ -41,11 +41,6 @@ class ServiceChannel:
                     raise BadAnswer("it sent another descriptor than the socket of a service")
                 serve(listener)
 
-    def close(self) -> None:
-        """Closes both ends."""
-        self._ours.close()
-        self.theirs.close()
-
 
 def _listens_for_tcp(candidate: socket.socket) -> bool:
     try:

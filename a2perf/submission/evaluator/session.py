@@ -32,6 +32,8 @@ INTERRUPTED = 130
 FILES, FILES_PER_EPISODE = 256, 16
 """Open files of a run, and of each concurrent episode: sockets, shared memory, logs, the kernel's clock."""
 
+_DISK_IS_FULL = "no space left on the disk of the run directory; free some space and run the command again"
+
 Sessions: TypeAlias = tuple[ServiceSession, ...]
 
 
@@ -39,12 +41,6 @@ def run_mode(
     settings: Submission, manifest: Manifest, progress: RunProgress, body: Callable[[Bundle], str], *, force: bool
 ) -> int:
     """Runs one mode and writes its bundle. If the bundle is already finished, nothing runs and the status is success.
-
-    Args:
-        body: the run; returns the exit reason of a success.
-
-    Returns:
-        The exit status, see ``supervise``.
 
     Raises:
         UserError: the bundle belongs to another run, another process is writing it, or the run needs more open files
@@ -64,7 +60,6 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
 
     Args:
         bundle: the open bundle; it is complete when this returns.
-        body: the run; returns the exit reason of a success.
 
     Returns:
         The exit status: 0 success, 1 the participant failed, 2 usage, 3 infrastructure, 130 interrupted.
@@ -94,15 +89,15 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
             state = RunState.INTERRUPTED  # a model server that is down must not archive what earlier attempts measured
         status = int(ExitCode.INFRASTRUCTURE if late and not broken else error.exit_code)
         reason = "configuration" if usage else kind.value
-    except OSError as error:
-        failure, reason = _host_failure(bundle.manifest.mode, error), "infrastructure"
     except Exception as error:
+        message = f"error in a2perf: {type(error).__name__}: {error}".rstrip(": ")
+        if isinstance(error, OSError):
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            message = _DISK_IS_FULL if full else f"error of the operating system: {error}"
         failure = Failure(
-            kind=FailureKind.INFRASTRUCTURE,
-            where=bundle.manifest.mode,
-            message=f"error in a2perf: {type(error).__name__}: {error}".rstrip(": "),
+            kind=FailureKind.INFRASTRUCTURE, where=bundle.manifest.mode, message=message,
             traceback=traceback.format_exc(),
-        )
+        )  # fmt: skip
         reason = "infrastructure"
     progress.close()
     note_changes(bundle.manifest, bundle.path.parent)
@@ -170,14 +165,6 @@ def _signals_interrupt() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _host_failure(where: str, error: OSError) -> Failure:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        message = "no space left on the disk of the run directory; free some space and run the command again"
-    else:
-        message = f"error of the operating system: {error}"
-    return Failure(kind=FailureKind.INFRASTRUCTURE, where=where, message=message, traceback=traceback.format_exc())
 
 
 def _show(progress: RunProgress, path: Path, failure: Failure, reason: str) -> None:

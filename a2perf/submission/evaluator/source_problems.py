@@ -40,11 +40,7 @@ Finding = tuple[str, int | None, str | None]
 
 
 def findings(name: str, source: bytes) -> list[Finding]:
-    """Returns the problems of a source file of the contract.
-
-    Args:
-        name: the file's name, such as ``train.py``.
-    """
+    """Returns the problems of a source file of the contract."""
     package = str(Path(__file__).resolve().parents[3])
     command = [sys.executable, "-I", "-c", _START, package, name]
     try:
@@ -151,13 +147,10 @@ def _definitions(body: list[ast.stmt]) -> tuple[dict[str, ast.stmt], bool]:
                 names.update(inner)
                 complete = complete and whole
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            complete = complete and _call_name(node.value) not in ("exec", "setattr", "update")
+            function = node.value.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            complete = complete and name not in ("exec", "setattr", "update")
     return names, complete and "__getattr__" not in names
-
-
-def _call_name(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _signature(arguments: ast.arguments) -> inspect.Signature:

@@ -41,14 +41,10 @@ _COLUMNS = ("preprocess_ns", "infer_ns", "round_trip_ns", "between_cpu_ns", "cal
 
 
 class StepAccount:
-    """The policy of a participant process, which records the cost of every answer.
+    """The policy of a participant process, which records the cost of every answer."""
 
-    Args:
-        timeout_s: limit of one call in seconds.
-    """
-
-    def __init__(self, participant: ParticipantProcess, timeout_s: float | None) -> None:
-        self._participant, self._timeout_s = participant, timeout_s
+    def __init__(self, participant: ParticipantProcess) -> None:
+        self._participant = participant
         self._rows = array("q")  # a run may have millions of steps: 40 bytes each
         self._marked = (0, 0.0, "")
         tree = participant.tree
@@ -66,9 +62,10 @@ class StepAccount:
     def infer(self, observation: Any) -> Answer:
         """See ``ParticipantProcess.infer``."""
         clocks = self._clocks
-        clocks.refresh_when_due()
+        if time.monotonic() >= clocks.due_s:
+            clocks.refresh()
         before = clocks.read()
-        answer = self._participant.infer(observation, self._timeout_s)
+        answer = self._participant.infer(observation)
         after = clocks.read()
         self._rows.extend(
             (answer.preprocess_ns, answer.infer_ns, answer.round_trip_ns, before - self._after, after - before)
@@ -114,13 +111,7 @@ class StepAccount:
 
 @dataclass(frozen=True, eq=False)
 class StepTotals:
-    """The costs of calls.
-
-    Attributes:
-        columns: the calls by column, in nanoseconds.
-        tree_s: processor time of the whole tree, in seconds.
-        account: source of that time, see ``StepCosts``.
-    """
+    """The costs of calls: columns in nanoseconds, processor time of the whole tree in seconds, and its source."""
 
     columns: Mapping[str, NDArray[np.int64]]
     tree_s: float
@@ -160,13 +151,8 @@ class _Clocks:
         self._tree = tree
         self._last: dict[int, int] = {}
         self._total = 0
-        self.tree_s = 0.0
-        self._refresh()
-
-    def refresh_when_due(self) -> None:
-        """Looks for new processes every ``_REFRESH_S``; time that they used before is only in the total of the tree."""
-        if time.monotonic() >= self._due_s:
-            self._refresh()
+        self.tree_s = self.due_s = 0.0
+        self.refresh()
 
     def read(self) -> int:
         """Returns the time used so far."""
@@ -183,7 +169,8 @@ class _Clocks:
         self._total = total
         return total
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Looks for new processes; time that they used before is only in the total of the tree."""
         self.read()
         sample = self._tree.sample()
         self.tree_s = sample.cpu_seconds
@@ -193,7 +180,7 @@ class _Clocks:
                     self._last[pid] = time.clock_gettime_ns((~pid << 3) | 2)
                 except OSError:
                     continue
-        self._due_s = time.monotonic() + _REFRESH_S
+        self.due_s = time.monotonic() + _REFRESH_S
 
 
 _STEP_TYPES: dict[str, type[np.generic]] = {

@@ -30,7 +30,7 @@ def attach(sampler: Sampler, tree: Confined) -> None:
 def tracking(settings: Submission, bundle: Bundle) -> Iterator[Sampler]:
     """Tracks the participant's process tree of a bundle and copies the main numbers into the manifest."""
     manifest = bundle.manifest
-    with tracker_of(settings, bundle.metrics, mode=manifest.mode, attempts=manifest.attempts) as sampler:
+    with tracker(bundle.metrics, settings, mode=manifest.mode, attempts=manifest.attempts) as sampler:
         bundle.clock.follow_energy(lambda: sampler.net_kwh)
         try:
             yield sampler
@@ -42,42 +42,20 @@ def tracking(settings: Submission, bundle: Bundle) -> Iterator[Sampler]:
 
 
 @contextmanager
-def tracker_of(
-    settings: Submission, directory: Path, *, mode: str, attempts: Sequence[Attempt] = ()
-) -> Iterator[Sampler]:
-    """Tracks a participant's process tree under a run's configuration; see ``tracker``.
-
-    Args:
-        mode: mode of the run, part of the emissions file's name.
-        attempts: attempts of the run; time, energy and emissions of the report are sums over them.
-    """
-    with tracker(
-        directory, mode=mode, interval_s=settings.sampling_interval_s or 1.0, emissions=resolve_settings(),
-        with_codecarbon=settings.measure_emissions, attempts=attempts,
-    ) as sampler:  # fmt: skip
-        yield sampler
-
-
-@contextmanager
 def tracker(
-    directory: Path,
-    *,
-    mode: str,
-    interval_s: float = 1.0,
-    emissions: EmissionsSettings | None = None,
-    with_codecarbon: bool = False,
-    attempts: Sequence[Attempt] = (),
+    directory: Path, settings: Submission | None = None, *, mode: str, attempts: Sequence[Attempt] = ()
 ) -> Iterator[Sampler]:
     """Tracks the process tree attached inside the context; always writes the report to ``tracking.json``.
 
     Args:
-        mode: mode of the run, part of the emissions file's name.
-        with_codecarbon: whether codecarbon writes the files that the settings ask for.
+        settings: those of a run, which together with gin's decide about codecarbon and the sampling interval.
         attempts: attempts of the run; time, energy and emissions of the report are sums over them.
     """
     sampler = Sampler(
-        directory=directory, mode=mode, interval_s=interval_s, settings=emissions or EmissionsSettings(),
-        with_codecarbon=with_codecarbon,
+        directory=directory, mode=mode,
+        interval_s=1.0 if settings is None else settings.sampling_interval_s or 1.0,
+        settings=EmissionsSettings() if settings is None else resolve_settings(),
+        with_codecarbon=settings is not None and settings.measure_emissions,
     )  # fmt: skip
     sampler.prepare()
     try:

@@ -51,26 +51,12 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     return run_mode(settings, manifest, progress, lambda bundle: _train(settings, task, bundle, progress), force=force)
 
 
-class _Call:
-    """The wall time of ``train()`` alone, with the import of train.py, in seconds."""
-
-    wall_s = 0.0
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Measures its content."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.wall_s = time.perf_counter() - began
-
-
 def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
-    reason, call = "failed", _Call()
+    reason, timings = "failed", bundle.manifest.timings_s
+    timings["train_call"] = 0.0
     try:
         with services_of(settings, bundle, progress.say) as services:
-            reason = _trained(settings, task, bundle, progress, services, call)
+            reason = _trained(settings, task, bundle, progress, services)
         left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
         if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:
             raise ParticipantFailure(_left_nothing(settings, bundle, reason))
@@ -83,9 +69,8 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
     finally:
         own_s = bundle.clock.train_ends()
         wall_s = bundle.earlier().train_s + own_s
-        outside_s = max(0.0, own_s - call.wall_s)
-        bundle.manifest.timings_s["train"] = wall_s
-        bundle.manifest.timings_s["train_call"] = call.wall_s
+        outside_s = max(0.0, own_s - timings["train_call"])
+        timings["train"] = wall_s
         if outside_s > _MOST_OUTSIDE_S + _MOST_OUTSIDE * own_s:
             bundle.manifest.warnings.append(
                 f"{outside_s:.1f} of {own_s:.1f} s of training passed outside of train(): while the interpreter started"
@@ -96,7 +81,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
             TrainResults(
                 wall_s=wall_s,
                 participant_wall_s=own_s,
-                call_wall_s=call.wall_s,
+                call_wall_s=timings["train_call"],
                 exit_reason=reason,
                 artifact_bytes=left.size_bytes,
                 artifact_files=left.files,
@@ -107,9 +92,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
     return reason
 
 
-def _trained(
-    settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, services: Sessions, call: _Call
-) -> str:
+def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress, services: Sessions) -> str:
     """Runs ``train()`` with the budgets that earlier attempts left; returns the exit reason.
 
     Time and energy are those of the participant's process tree, from its first instruction to its last.
@@ -139,8 +122,11 @@ def _trained(
             participants.start(time_limit_s=limit_s, on_started=bundle.clock.train_begins)
             bundle.manifest.timings_s["start"] = process.wall_s
             with _energy_budget(sampler, process.tree.pid, limit_kwh) as budget:
-                with call.timed():
+                began = time.perf_counter()
+                try:
                     process.train(settings.participant_args)
+                finally:
+                    bundle.manifest.timings_s["train_call"] = time.perf_counter() - began
                 participants.mark("end")
                 participants.end_process()
             return _reason_of_end(process, budget)
@@ -162,7 +148,6 @@ def _energy_budget(sampler: Sampler, pid: int, limit_kwh: float | None) -> Itera
     Args:
         sampler: attached to the participant's tree. It is updated once per sampling interval, so a training run may
             exceed its budget by the energy of one interval.
-        pid: the participant's first process.
         limit_kwh: energy above idle in kWh; ``None`` does not watch.
 
     Yields:

@@ -36,7 +36,6 @@ class InferenceFunctions:
     """The functions of inference.py. Calls are kept as direct as possible, because they are timed.
 
     Attributes:
-        load_policy: called with the environment and the participant arguments.
         report_confidence: called with the policy after an episode; None if the submission does not define it.
     """
 
@@ -63,15 +62,7 @@ class InferenceFunctions:
 
 
 class SubmissionCode:
-    """A submission's code, imported on demand.
-
-    Args:
-        folder: the submission; it becomes importable in this process.
-
-    Attributes:
-        package: the folder's name as a package.
-        form: the form of the submission, if it is not the ordinary one.
-    """
+    """A submission's code, imported on demand."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

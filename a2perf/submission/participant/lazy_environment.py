@@ -28,11 +28,8 @@ class LazyEnvironment:
     """
 
     def __init__(self, env_id: str | None, kwargs: Mapping[str, Any], spaces: Mapping[str, Any] | None = None) -> None:
-        # The class's own attribute methods would build the environment.
-        object.__setattr__(self, "_lazy_id", env_id)
-        object.__setattr__(self, "_lazy_kwargs", dict(kwargs))
-        object.__setattr__(self, "_lazy_env", None)
-        object.__setattr__(self, "_lazy_spaces", dict(spaces or {}))
+        # Setting an attribute would build the environment.
+        vars(self).update(_lazy_id=env_id, _lazy_kwargs=dict(kwargs), _lazy_env=None, _lazy_spaces=dict(spaces or {}))
 
     @classmethod
     def from_variables(cls, spaces: Mapping[str, Any] | None = None) -> LazyEnvironment:
@@ -40,8 +37,8 @@ class LazyEnvironment:
         return cls(os.environ.get(ID_VARIABLE), json.loads(os.environ.get(KWARGS_VARIABLE) or "{}"), spaces)
 
     def __getattr__(self, name: str) -> Any:
-        if name in SPACES and object.__getattribute__(self, "_lazy_env") is None:
-            known = object.__getattribute__(self, "_lazy_spaces")
+        if name in SPACES and self._lazy_env is None:
+            known = self._lazy_spaces
             if type(known.get(name)) is tuple:
                 try:
                     known[name] = _made(*known[name])
@@ -74,18 +71,15 @@ class LazyEnvironment:
         return _built(self).__exit__(*details)
 
     def __repr__(self) -> str:
-        env = object.__getattribute__(self, "_lazy_env")
-        return f"<{object.__getattribute__(self, '_lazy_id')}, not built yet>" if env is None else repr(env)
+        return f"<{self._lazy_id}, not built yet>" if self._lazy_env is None else repr(self._lazy_env)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = object.__getattribute__
-        return (LazyEnvironment, (own(self, "_lazy_id"), own(self, "_lazy_kwargs"), own(self, "_lazy_spaces")))
+        return (LazyEnvironment, (self._lazy_id, self._lazy_kwargs, self._lazy_spaces))
 
     def close(self) -> None:
         """Closes the environment if it was built."""
-        env = object.__getattribute__(self, "_lazy_env")
-        if env is not None:
-            env.close()
+        if self._lazy_env is not None:
+            self._lazy_env.close()
 
 
 def _made(kind: str, arguments: tuple[Any, ...]) -> Any:
@@ -98,19 +92,17 @@ def _made(kind: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def _built(lazy: LazyEnvironment) -> Any:
-    env = object.__getattribute__(lazy, "_lazy_env")
-    if env is None:
-        env_id = object.__getattribute__(lazy, "_lazy_id")
-        if env_id is None:
+    if lazy._lazy_env is None:
+        if lazy._lazy_id is None:
             raise RuntimeError(f"this run has no environment: {ID_VARIABLE} is not set")
         import gymnasium
 
         from a2perf.domains.registry import register_environments
 
         register_environments()
-        env = gymnasium.make(env_id, **object.__getattribute__(lazy, "_lazy_kwargs"))
-        for name, space in object.__getattribute__(lazy, "_lazy_spaces").items():
+        env = gymnasium.make(lazy._lazy_id, **lazy._lazy_kwargs)
+        for name, space in lazy._lazy_spaces.items():
             if type(space) is type(getattr(env, name)):
                 vars(getattr(env, name)).update(vars(space))  # it may have been seeded
-        object.__setattr__(lazy, "_lazy_env", env)
-    return env
+        vars(lazy)["_lazy_env"] = env
+    return lazy._lazy_env

@@ -167,11 +167,8 @@ def install(folder: Path) -> str:
     # A finder of the folder that is already cached would bypass the hook and write byte code.
     sys.path_importer_cache.clear()
     # After built-in and frozen modules, before the path finder: this gives the folder the precedence of sys.path[0].
-    position = next((index for index, item in enumerate(sys.meta_path) if _is_path_finder(item)), len(sys.meta_path))
+    finders = [getattr(item, "__name__", "") for item in sys.meta_path]
+    position = finders.index("PathFinder") if "PathFinder" in finders else len(finders)
     sys.meta_path.insert(position, SubmissionFinder(folder, package))
     importlib.invalidate_caches()
     return package
-
-
-def _is_path_finder(item: object) -> bool:
-    return getattr(item, "__name__", "") == "PathFinder"

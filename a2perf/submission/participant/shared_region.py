@@ -77,11 +77,7 @@ class SharedRegion:
 
 
 class SharedView:
-    """The participant's end.
-
-    Args:
-        descriptor: the inherited descriptor; it is closed here.
-    """
+    """The participant's end."""
 
     def __init__(self, descriptor: int) -> None:
         self._map = mmap.mmap(descriptor, CAPACITY_BYTES, prot=mmap.PROT_READ)
@@ -108,7 +104,6 @@ class Layout:
     """The places of the arrays of a request ``(word, arrays)`` in memory.
 
     Attributes:
-        size: bytes of memory.
         packed: the arrays that were written last; None before ``open``.
     """
 

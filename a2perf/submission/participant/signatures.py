@@ -31,11 +31,7 @@ _POLICY_NAMES = ("policy", "model")
 
 
 class ContractError(Exception):
-    """A function of the submission violates the contract.
-
-    Args:
-        message: what is wrong, with the expected signature and the given one.
-    """
+    """A function of the submission violates the contract."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -79,15 +75,16 @@ def accepted_args(
     """Returns the participant arguments as keywords for a function, after checking that it accepts each one.
 
     Args:
-        name: the function's name, for the message.
-        given: the run's participant arguments.
         env: whether a2perf passes one argument itself, as the first parameter or as ``env``.
 
     Raises:
         ContractError: an argument that the function does not accept, or a required parameter without an argument.
     """
     parameters = list(signature.parameters.values())
-    own = _without_env(parameters) if env else parameters
+    own = parameters
+    if env:  # as the first parameter, or by name
+        by_position = parameters[:1] and parameters[0].kind in _POSITIONAL
+        own = parameters[1:] if by_position else [item for item in parameters if item.name != "env"]
     taken = [item.name for item in own if item.kind in _KEYWORDS]
     if not any(item.kind is inspect.Parameter.VAR_KEYWORD for item in own):
         unknown = [argument for argument in given if argument not in taken]
@@ -110,12 +107,6 @@ def accepted_args(
 
 def _arguments(kind: str, names: list[str]) -> str:
     return f"{kind} argument{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
-
-
-def _without_env(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    if parameters and parameters[0].kind in _POSITIONAL:
-        return parameters[1:]
-    return [item for item in parameters if item.name != "env"]
 
 
 def check_train(signature: inspect.Signature) -> None:
@@ -225,44 +216,40 @@ def find(module: object, role: Role) -> Callable[..., Any]:
             continue
         if not callable(function):
             raise ContractError(f"{role.file}: {name} is a {type(function).__name__}, not a function", _write(role))
-        if kind := deferred_kind(function):
+        kind = "a generator (it contains yield)" if inspect.isgeneratorfunction(function) else ""
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            kind = "async"
+        if kind:
             raise ContractError(f"{role.file}: {name} is {kind}; a2perf needs a plain function", _write(role))
         role.check(signature_of(function))
         return function  # type: ignore[no-any-return]
     raise ContractError(f"{role.file} has no function {role.names[0]}", _write(role))
 
 
-def deferred_kind(function: Callable[..., Any]) -> str | None:
-    """Returns how a function defers its body to whoever uses its result; None if a call executes the body."""
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return "async"
-    return "a generator (it contains yield)" if inspect.isgeneratorfunction(function) else None
+_IS_DONE: Mapping[tuple[str, str], Callable[[Any], bool]] = {
+    ("concurrent.futures", "Future"): lambda future: future.done(),
+    ("asyncio", "Future"): lambda future: future.done(),
+    ("threading", "Thread"): lambda thread: thread.ident is not None and not thread.is_alive(),
+    ("multiprocessing.process", "BaseProcess"): lambda process: process.exitcode is not None,
+    ("subprocess", "Popen"): lambda process: process.poll() is not None,
+    ("multiprocessing.pool", "ApplyResult"): lambda result: result.ready(),
+}
 
 
-def require_done(name: str, result: object) -> None:
+def require_done(name: str, result: Any) -> None:
     """Checks that a call has done its work, and not only created an object that would do it.
 
     The exception of a finished future is raised. A finished thread, process or future is accepted.
-
-    Args:
-        name: the function that was called.
 
     Raises:
         ContractError: the result is awaitable, lazy (an iterator, a partial), or still has work to do.
     """
     fix = f"wait for its end in {name}"
-    if _is_a(result, "concurrent.futures", "Future") or _is_a(result, "asyncio", "Future"):
-        waiting = not result.done()  # type: ignore[attr-defined]
-        if not waiting:
-            result.result()  # type: ignore[attr-defined]
-    elif _is_a(result, "threading", "Thread"):
-        waiting = result.ident is None or result.is_alive()  # type: ignore[attr-defined]
-    elif _is_a(result, "multiprocessing.process", "BaseProcess"):
-        waiting = result.exitcode is None  # type: ignore[attr-defined]
-    elif _is_a(result, "subprocess", "Popen"):
-        waiting = result.poll() is None  # type: ignore[attr-defined]
-    elif _is_a(result, "multiprocessing.pool", "ApplyResult"):
-        waiting = not result.ready()  # type: ignore[attr-defined]
+    kind = next((kind for kind in _IS_DONE if _is_a(result, *kind)), None)
+    if kind is not None:
+        waiting = not _IS_DONE[kind](result)
+        if not waiting and kind[1] == "Future":
+            result.result()
     elif inspect.isawaitable(result):
         waiting, fix = True, f"use asyncio.run(...) in {name}"
     elif isinstance(result, functools.partial):
@@ -273,8 +260,7 @@ def require_done(name: str, result: object) -> None:
     if inspect.iscoroutine(result):
         result.close()  # otherwise Python warns that it was never awaited
     if waiting:
-        kind = type(result).__name__
-        raise ContractError(f"{name}() returned a {kind}, its work is not done", fix)
+        raise ContractError(f"{name}() returned a {type(result).__name__}, its work is not done", fix)
 
 
 def _is_a(value: object, module: str, name: str) -> bool:

@@ -307,7 +307,6 @@ class Connection:
         """Sends one value.
 
         Args:
-            value: see the module's docstring.
             deadline: ``time.monotonic()`` at which to give up, or ``None``.
 
         Raises:

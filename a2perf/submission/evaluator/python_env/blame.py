@@ -37,8 +37,6 @@ def explain(output: str, lines: Sequence[RequirementLine], base_requirements: Se
 
     Args:
         output: output of the installer, without control characters.
-        lines: the submission's requirements.
-        base_requirements: the requirements of a2perf.
     """
     output = output[-_READ_CHARACTERS:]
     blamed = [line for line in lines if line.name and _names(line.name, output)]

@@ -33,9 +33,6 @@ def prepare(environment: Path) -> None:
 def accept(environment: Path, *, max_bytes: int) -> int:
     """Checks everything that was installed and makes the evaluator its owner.
 
-    Returns:
-        Its size in bytes.
-
     Raises:
         SubmissionError: it contains links or special files, is too large, or has an invalid name.
     """

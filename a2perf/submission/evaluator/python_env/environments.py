@@ -36,8 +36,6 @@ from a2perf.submission.evaluator.python_env.interpreter import Interpreter
 from a2perf.submission.evaluator.python_env.own_wheel import base_requirements, content_hash, write_wheel
 from a2perf.submission.evaluator.python_env.requirements import Requirements
 
-__all__ = ["LOG", "STAMP", "Listed", "PythonEnv", "Recipe", "Stamp"]
-
 _BUILDING = ".building-"
 _KEY_LENGTH = 20
 _KEY_SCHEMA = 2
@@ -47,13 +45,9 @@ class Stamp(Record, kw_only=True):
     """``a2perf-environment.json``: marks a complete environment and records its content.
 
     Attributes:
-        key: name of the environment.
         made_of: the inputs of the key's hash.
-        packages: installed versions by name.
         installer: ``"uv"``; ``"pip"`` in some environments of earlier versions.
         built_at: time of the build, ISO 8601 in UTC.
-        build_s: duration of the build in seconds.
-        size_bytes: total size of its files.
         sandbox: sandbox level of the installation; empty in environments of earlier versions.
     """
 
@@ -73,10 +67,6 @@ class Recipe:
     """The inputs of an environment.
 
     Attributes:
-        requirements: the submission's requirements.
-        extras: extras of a2perf that the domain needs.
-        interpreter: the base interpreter.
-        sources: where packages come from.
         packages: further requirements: the package of a domain that is not part of a2perf.
         overrides: requirements that replace those of other packages; a2perf's own cannot be overridden.
     """
@@ -117,13 +107,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class PythonEnv:
-    """A complete environment, which is locked against deletion.
-
-    Attributes:
-        path: its folder.
-        readable: paths that a process must be able to read to run its interpreter.
-        record: the entry of the manifest.
-    """
+    """A complete environment, which is locked against deletion."""
 
     path: Path
     readable: tuple[Path, ...]
@@ -140,11 +124,8 @@ class Listed:
     """An environment in the cache, as ``a2perf python-env`` shows it.
 
     Attributes:
-        path: its folder.
         stamp: its stamp; ``None`` for an interrupted build.
         last_use: seconds since the epoch.
-        size_bytes: its size on disk.
-        in_use: whether a process is using or building it.
     """
 
     path: Path
@@ -164,7 +145,6 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
     """Provides the environment of a recipe, from the cache or newly built, and locks it against deletion.
 
     Args:
-        recipe: the inputs.
         log: file that receives the log of the build, also if the environment is reused.
 
     Raises:
@@ -177,19 +157,17 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with _lock(home, key) as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        stamp = _usable(path, recipe)
-        reused = stamp is not None
+        found = _usable(path, recipe)
+        stamp = found
         if stamp is None:
             fcntl.flock(lock, fcntl.LOCK_EX)  # waits for another process that builds the same
-            stamp = _usable(path, recipe)
-            reused = stamp is not None
-            if stamp is None:
-                stamp = _build(recipe, path, log)
+            found = _usable(path, recipe)
+            stamp = found or _build(recipe, path, log)
             # flock is not atomic when it converts an exclusive lock to a shared one: the environment may be deleted.
             fcntl.flock(lock, fcntl.LOCK_SH)
         if not path.is_dir():
             raise UserError(f"{path} was deleted while it was being built", hint="run the same command again")
-        if reused:
+        if found:
             earlier = (path / LOG).read_text(encoding="utf-8", errors="replace") if (path / LOG).is_file() else ""
             log.write_text(f"reusing {path}, built at {stamp.built_at}\n{earlier}", encoding="utf-8")
             os.utime(path / STAMP)
@@ -200,7 +178,7 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
             packages=stamp.packages,
             installer=stamp.installer,
             build_s=stamp.build_s,
-            reused=reused,
+            reused=found is not None,
             sandbox=stamp.sandbox,
         )
         yield PythonEnv(path, (path, *recipe.interpreter.readable), record)
@@ -227,7 +205,6 @@ def prunable_environments(older_than_s: float | None = None, *, every: bool = Fa
 
     Args:
         older_than_s: include those not used for this time, s.
-        every: include all.
     """
     limit = None if older_than_s is None else time.time() - older_than_s
     return [
@@ -237,9 +214,6 @@ def prunable_environments(older_than_s: float | None = None, *, every: bool = Fa
 
 def delete_environment(path: Path) -> bool:
     """Deletes one environment or an interrupted build.
-
-    Args:
-        path: its folder.
 
     Returns:
         Whether it was deleted. False if a process uses or builds it, or another process has deleted it.
@@ -267,8 +241,7 @@ def _build(recipe: Recipe, path: Path, log: Path) -> Stamp:
     aside = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{path.name}-", dir=path.parent))
     try:
         installer = Installer(aside, recipe.interpreter, recipe.sources, log)
-        installer.require(recipe.overrides.lines, recipe.base_requirements)
-        installer.stage(recipe.requirements.lines, recipe.overrides.lines)
+        installer.stage(recipe.requirements.lines, recipe.overrides.lines, recipe.base_requirements)
         installer.make()
         installer.install(recipe.base_requirements, write_wheel(aside))
         size = installer.finish(path)

@@ -12,7 +12,6 @@ import contextlib
 import socket
 import threading
 from collections.abc import Collection
-from types import TracebackType
 from urllib.parse import unquote, urlsplit
 
 from a2perf.system import MESSAGES
@@ -44,7 +43,6 @@ class IndexProxy:
     """Serves one relay while the context is open.
 
     Args:
-        allowed: host names and ports that may be reached.
         upstream: the organizer's proxy, an ``http://`` address.
 
     Attributes:
@@ -63,9 +61,7 @@ class IndexProxy:
         threading.Thread(target=self._serve, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._theirs.close()
         with contextlib.suppress(OSError):
             self._ours.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes the socket
@@ -113,7 +109,9 @@ class IndexProxy:
         with socket.create_connection(place, TIMEOUT_S) as server:
             if proxy is not None:
                 line, _, rest = head.partition(b"\r\n")
-                server.sendall(line + b"\r\n" + _authorization(proxy.username, proxy.password) + rest)
+                words = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}".encode()
+                login = b"Proxy-Authorization: Basic " + base64.b64encode(words) + b"\r\n"
+                server.sendall(line + b"\r\n" + (login if proxy.username is not None else b"") + rest)
             elif tunnel:
                 client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
                 # The client may have sent the start of its TLS session right behind the request.
@@ -129,13 +127,6 @@ class IndexProxy:
 def _address(target: str, *, tunnel: bool) -> Address:
     parts = urlsplit(f"//{target}" if tunnel else target)
     return (parts.hostname or "").lower(), parts.port or (443 if tunnel or parts.scheme == "https" else 80)
-
-
-def _authorization(user: str | None, password: str | None) -> bytes:
-    if user is None:
-        return b""
-    words = f"{unquote(user)}:{unquote(password or '')}".encode()
-    return b"Proxy-Authorization: Basic " + base64.b64encode(words) + b"\r\n"
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

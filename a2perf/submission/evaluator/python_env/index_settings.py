@@ -50,11 +50,7 @@ Value = str | bool | list[str] | list[dict[str, object]]
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """The organizer's settings.
-
-    Attributes:
-        uv: settings by key of ``uv.toml``.
-    """
+    """The organizer's settings."""
 
     uv: Mapping[str, Value] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -129,9 +125,6 @@ def _public_index() -> tuple[str, str]:
 
 def organizer_settings(variables: Mapping[str, str] | None = None) -> IndexSettings:
     """Reads the configuration of the user who runs the evaluator.
-
-    Args:
-        variables: the evaluator's environment; by default that of this process.
 
     Raises:
         ConfigError: a configuration file is not valid.

@@ -9,7 +9,6 @@ code of a package runs. The new interpreter is never started here: its start-up 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -56,10 +55,7 @@ class Sources:
     """The organizer's settings: where packages come from, and how large an environment may be.
 
     Attributes:
-        find_links: folders of wheels, in addition to the index.
-        offline: whether the network must not be used.
         allow_builds: whether source archives and folders may be built, which runs their code in the sandbox.
-        settings: index, links, certificates and proxies.
     """
 
     find_links: tuple[Path, ...] = ()
@@ -79,7 +75,6 @@ class Installer:
 
     Args:
         home: an existing empty folder for all files; the environment is ``home/work/environment``.
-        sources: where packages come from.
         log: file to which the output of all commands is appended.
     """
 
@@ -101,11 +96,15 @@ class Installer:
         major, minor = self._interpreter.version.split(".")[:2]
         return self.environment / "lib" / f"python{major}.{minor}" / "site-packages"
 
-    def require(self, overrides: Sequence[RequirementLine], base_requirements: Sequence[str]) -> None:
-        """Checks the overrides before anything is created.
+    def stage(
+        self, lines: Sequence[RequirementLine], overrides: Sequence[RequirementLine], base_requirements: Sequence[str]
+    ) -> None:
+        """Checks and copies the submission's files before any command is started.
 
         Raises:
-            SubmissionError: one of them is not a requirement, or overrides a package that a2perf itself needs.
+            ConfigError: a line has to be built, but the organizer does not allow builds.
+            SubmissionError: a wheel is broken, or is too large when unpacked; an override is not a requirement, or
+                overrides a package that a2perf itself needs.
         """
         own = {canonicalize_name(Requirement(text).name) for text in base_requirements}
         for line in overrides:
@@ -118,18 +117,6 @@ class Installer:
                     f"{line.place}: {line.text} would override a requirement of a2perf",
                     hint="move it to requirements.txt, which is resolved together with the requirements of a2perf",
                 )
-
-    def stage(self, lines: Sequence[RequirementLine], overrides: Sequence[RequirementLine] = ()) -> None:
-        """Checks and copies the submission's files before any command is started.
-
-        Args:
-            lines: the submission's requirements.
-            overrides: the overrides, already checked by ``require``.
-
-        Raises:
-            ConfigError: a line has to be built, but the organizer does not allow builds.
-            SubmissionError: a wheel is broken, or is too large when unpacked.
-        """
         for folder in (self._given, *(self._work / name for name in ("home", "tmp", "cache", "sources"))):
             folder.mkdir(parents=True)
         self._lines = [*lines, *overrides]
@@ -167,10 +154,6 @@ class Installer:
 
     def install(self, base_requirements: Sequence[str], own: Path) -> None:
         """Installs the requirements of the submission and of a2perf, resolved together.
-
-        Args:
-            base_requirements: the requirements of a2perf.
-            own: the wheel of a2perf.
 
         Raises:
             ConfigError: a package cannot be found, or the requirements conflict; the message names package and line.
@@ -268,7 +251,8 @@ class Installer:
             ending = confined.wait(TIMEOUT_S + 60)
         finally:
             confined.kill_tree()
-        output = clean("".join(_text(path) for path in (out, err)), self._sources.settings.secrets)
+        read = [path.read_bytes()[: 2 * OUTPUT_BYTES] for path in (out, err) if path.exists()]
+        output = clean(b"".join(read).decode("utf-8", errors="replace"), self._sources.settings.secrets)
         took = f"({time.monotonic() - started:.1f} s in the sandbox {level!r})"
         with self._log.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(command)}\n{output}{took}\n\n")
@@ -378,9 +362,3 @@ def find_uv() -> str:
     if found is None:
         raise MissingDependency("uv, which builds isolated environments, is not installed", hint="pip install uv")
     return found
-
-
-def _text(path: Path) -> str:
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_bytes()[: 2 * OUTPUT_BYTES].decode("utf-8", errors="replace")
-    return ""

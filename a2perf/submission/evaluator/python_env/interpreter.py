@@ -25,10 +25,8 @@ class Interpreter:
     """A Python installation (not a virtual environment).
 
     Attributes:
-        version: ``"3.11.7"``.
         tag: implementation and version of its byte code, ``"cpython-311"``.
         platform: ``"linux-x86_64"``.
-        prefix: its ``sys.base_prefix``.
     """
 
     executable: Path

@@ -91,11 +91,7 @@ def content_hash() -> str:
 
 
 def write_wheel(folder: Path) -> Path:
-    """Writes the wheel into a folder; the same package gives the same bytes.
-
-    Returns:
-        Its path.
-    """
+    """Writes the wheel into a folder; the same package gives the same bytes."""
     name = f"a2perf-{__version__}"
     info = f"{name}.dist-info"
     # Without requirements: an installer must not try to install those of the evaluator.

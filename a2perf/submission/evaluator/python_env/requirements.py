@@ -57,8 +57,6 @@ class RequirementLine:
     Attributes:
         text: the line without comment, with single spaces; a local path is relative to the submission's folder.
         source: name of the file, relative to the folder of the first file.
-        number: line number, from 1.
-        constraint: whether it comes from a ``-c`` file.
         name: the package's normalised name; empty for an option.
         content: hash of the local file or folder in the line; empty without one.
         builds: whether installing it runs its code (a folder or a source archive).
@@ -89,7 +87,6 @@ class Requirements:
 
     Attributes:
         lines: requirements and options, without those for a2perf itself.
-        own_extras: required extras of a2perf.
     """
 
     lines: tuple[RequirementLine, ...] = ()

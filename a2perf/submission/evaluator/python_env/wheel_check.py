@@ -52,7 +52,6 @@ def check_wheel(path: Path, place: str, *, max_bytes: int) -> None:
 
     Args:
         path: the wheel with its original name, in a folder that no other process writes to.
-        place: the requirement's line, for the message.
 
     Raises:
         SubmissionError: it is broken, has names outside of the environment, or is too large when unpacked.

@@ -55,12 +55,4 @@ def contract(
             )
         return policy
 
-    return Contract(load_policy, observation or _unchanged, _infer_once)
-
-
-def _unchanged(observation: Any) -> Any:
-    return observation
-
-
-def _infer_once(policy: Callable[[Any], Any], observation: Any) -> Any:
-    return policy(observation)
+    return Contract(load_policy, observation or (lambda seen: seen), lambda policy, observation: policy(observation))

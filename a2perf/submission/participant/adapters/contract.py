@@ -26,8 +26,6 @@ class Contract(NamedTuple):
     Attributes:
         load_policy: ``load_policy(env, **participant_args)``. It ignores arguments that are only for train(), because
             both get the same command line.
-        preprocess_observation: ``preprocess_observation(observation)``.
-        infer_once: ``infer_once(policy, observation)``.
     """
 
     load_policy: Callable[..., Any]
@@ -46,7 +44,6 @@ def find(name: str | Path, what: str, root_dir: str | None = None) -> Path:
 
     Args:
         name: its path, relative to one of ``folders``.
-        root_dir: see ``folders``.
 
     Raises:
         ContractError: none of the folders contains it; the message lists what they contain.
@@ -97,6 +94,21 @@ def require_fit(what: str, lines: list[str]) -> None:
             f"{what} does not match the environment {os.environ.get('A2PERF_ENV_ID', 'of this run')}: {shown}",
             "train it on this task, or pass `observation` and `action` functions to the adapter that convert them",
         )
+
+
+def require_specs(what: str, env: Any, observation: SpecNest | None, action: SpecNest | None) -> None:
+    """Raises an error if the specs of a policy and of the environment differ; ``None`` for those that are converted.
+
+    Raises:
+        ContractError: see ``require_fit``.
+    """
+    from a2perf.domains.tfa.spaces import differences
+
+    if (observation is None and action is None) or (ours := environment_specs(env)) is None:
+        return
+    lines = [] if observation is None else differences(observation, ours[0], bounds=False, name="observation")
+    lines += [] if action is None else differences(action, ours[1], bounds=True, name="action")
+    require_fit(what, lines)
 
 
 def missing(framework: str, module: str | None, hint: str) -> ContractError:

@@ -50,9 +50,6 @@ def contract(file: str = "policy.pkl", *, call: str, python: str) -> Contract:
 def read(file: str, python: str) -> Any:
     """Loads a pickle of the submission.
 
-    Args:
-        file: its path, relative to the submission.
-
     Raises:
         ContractError: this is another Python, or a package or module of the policy is not installed here.
     """
@@ -93,9 +90,6 @@ def rebuild_tensor(data: Any, dtype: str, shape: tuple[int, ...], trainable: boo
     """Returns a PyTorch tensor on the processor from its bytes.
 
     Args:
-        data: the values as an array of bytes.
-        dtype: name of the type in ``torch``.
-        shape: its shape.
         trainable: ``requires_grad`` of a parameter; None for a plain tensor.
     """
     import torch

@@ -23,9 +23,6 @@ def record_environment(folder: str | Path | None = None, env_id: str | None = No
         folder: folder of the policy; by default ``A2PERF_ARTIFACTS``.
         env_id: id of the environment; by default that of the run.
 
-    Returns:
-        The file.
-
     Raises:
         ContractError: called outside of a run without both arguments.
     """

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import did_you_mean
-from a2perf.submission.participant.adapters.contract import Contract, environment_specs, find, missing, require_fit
+from a2perf.submission.participant.adapters.contract import Contract, find, missing, require_specs
 from a2perf.submission.participant.adapters.origin import require_origin
 from a2perf.submission.participant.signatures import ContractError
 
@@ -55,10 +55,14 @@ def contract(
         env: Any, file: str = file, algorithm: str | None = None, root_dir: str | None = None, **of_training: str
     ) -> Callable[[Any], Any]:
         nonlocal normalize
+        from a2perf.domains.tfa.spaces import specs_of
+
         path = find(file, "model", root_dir)
         require_origin(path, f"the model {path.name}")
         model = _loaded(path, _algorithm(algorithm or default_algorithm))
-        _require_fit(model, env, path.name, translated=(observation is not None, action is not None))
+        seen = specs_of(model.observation_space, name="observation") if observation is None else None
+        acts = specs_of(model.action_space, name="action") if action is None else None
+        require_specs(f"the model {path.name}", env, seen, acts)
         if normalization is not None:
             normalize = _normalizer(find(normalization, "normalization", root_dir))
         return _policy(model, deterministic, action)
@@ -67,24 +71,16 @@ def contract(
         translated = seen if observation is None else observation(seen)
         return translated if normalize is None else normalize(translated)
 
-    return Contract(load_policy, preprocess_observation, _infer_once)
+    return Contract(load_policy, preprocess_observation, lambda policy, observation: policy(observation))
 
 
 def pickled_class(file: str) -> type[BaseAlgorithm]:
-    """Returns the class of a model from a pickle of cloudpickle.
-
-    Args:
-        file: path of the pickle, relative to the submission.
-    """
+    """Returns the class of a model from a pickle of cloudpickle."""
     import cloudpickle
 
     with (Path.cwd() / file).open("rb") as stream:
         found: type[BaseAlgorithm] = cloudpickle.load(stream)  # safe: the participant's file in its process
     return found
-
-
-def _infer_once(policy: Callable[[Any], Any], observation: Any) -> Any:
-    return policy(observation)
 
 
 def _policy(model: BaseAlgorithm, deterministic: bool, action: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
@@ -134,20 +130,6 @@ def _loaded(path: Path, algorithm: type[BaseAlgorithm]) -> BaseAlgorithm:
             f"{path.name} cannot be loaded as {algorithm.__name__}: {type(error).__name__}: {error}",
             "pass a file written by model.save, and the algorithm that trained it",
         ) from error
-
-
-def _require_fit(model: BaseAlgorithm, env: Any, name: str, *, translated: tuple[bool, bool]) -> None:
-    from a2perf.domains.tfa.spaces import differences, specs_of
-
-    if all(translated) or (ours := environment_specs(env)) is None:
-        return
-    lines = []
-    if not translated[0]:
-        theirs = specs_of(model.observation_space, name="observation")
-        lines += differences(theirs, ours[0], bounds=False, name="observation")
-    if not translated[1]:
-        lines += differences(specs_of(model.action_space, name="action"), ours[1], bounds=True, name="action")
-    require_fit(f"the model {name}", lines)
 
 
 def _normalizer(path: Path) -> Callable[[Any], Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from a2perf.errors import UserError
-from a2perf.submission.participant.adapters.contract import Contract, environment_specs, find, require_fit
+from a2perf.submission.participant.adapters.contract import Contract, find, require_fit, require_specs
 from a2perf.submission.participant.adapters.origin import require_origin
 from a2perf.submission.participant.signatures import ContractError
 
@@ -69,7 +69,9 @@ def contract(
         path = _saved_model(folder, policy_name or default_name, root_dir)
         require_origin(path, f"the policy {path.name}")
         policy = SavedPolicy(path, stateful=episode_start is not None, action=action)
-        policy.require_fit(env, translated=(observation is not None, action is not None))
+        seen, acts = policy.specs
+        what = f"the policy {path.name}"
+        require_specs(what, env, seen if observation is None else None, acts if action is None else None)
         wanted = default_checkpoint if checkpoint is None else checkpoint
         if wanted is not None:
             policy.restore(_checkpoint(path, wanted, root_dir))
@@ -86,11 +88,7 @@ def contract(
             require_fit("the policy", [error.message])
             raise
 
-    return Contract(load_policy, preprocess_observation, _infer_once)
-
-
-def _infer_once(policy: SavedPolicy, prepared: tuple[bool, Any]) -> Any:
-    return policy.act(*prepared)
+    return Contract(load_policy, preprocess_observation, lambda policy, observation: policy.act(*observation))
 
 
 class SavedPolicy:
@@ -102,9 +100,6 @@ class SavedPolicy:
     Raises:
         ContractError: TensorFlow or TF-Agents is not installed, the folder does not contain such a policy, or the
             policy has a state but the caller does not know when an episode starts.
-
-    Attributes:
-        state: state of a recurrent policy in the current episode.
     """
 
     def __init__(self, path: Path, *, stateful: bool, action: Callable[[Any], Any] | None) -> None:
@@ -133,32 +128,17 @@ class SavedPolicy:
         self.time_step_spec = self._policy.time_step_spec
         self._initial: Any = self._policy.get_initial_state(batch_size=1)
         self.state: Any = self._initial
-        if _has_state(self._policy.policy_state_spec) and not stateful:
+        spec = self._policy.policy_state_spec
+        if not stateful and (spec or not isinstance(spec, tuple | list | Mapping)):
             raise ContractError(
                 f"the policy {path.name} has a state, but the contract does not pass when an episode starts",
                 "pass `episode_start` to the adapter, a function that detects the first observation of an episode",
             )
 
-    def require_fit(self, env: Any, *, translated: tuple[bool, bool]) -> None:
-        """Raises an error if the specs of the policy and of the environment differ.
-
-        Args:
-            translated: whether observations are converted, and whether actions are; converted ones are not compared.
-
-        Raises:
-            ContractError: the specs differ; the message lists the differences.
-        """
-        from a2perf.domains.tfa.spaces import differences
-
-        if all(translated) or (ours := environment_specs(env)) is None:
-            return
-        lines = []
-        if not translated[0]:
-            seen = _specs(self.time_step_spec.observation, "observation")
-            lines += differences(seen, ours[0], bounds=False, name="observation")
-        if not translated[1]:
-            lines += differences(_specs(self._policy.action_spec, "action"), ours[1], bounds=True, name="action")
-        require_fit(f"the policy {self._name}", lines)
+    @property
+    def specs(self) -> tuple[SpecNest, SpecNest]:
+        """The specs of observations and of actions."""
+        return _specs(self.time_step_spec.observation, "observation"), _specs(self._policy.action_spec, "action")
 
     def restore(self, checkpoint: Path) -> None:
         """Loads the variables of a checkpoint.
@@ -180,13 +160,12 @@ class SavedPolicy:
         """Returns a function that converts an observation to the shapes and dtypes of the policy."""
         from a2perf.domains.tfa.spaces import reader
 
-        return reader(_specs(self.time_step_spec.observation, "observation"))
+        return reader(self.specs[0])
 
     def act(self, first: bool, observation: Any) -> Any:
         """Returns the action for an observation.
 
         Args:
-            first: whether it is the first observation of an episode.
             observation: matches the policy's specs.
         """
         if first:
@@ -203,10 +182,6 @@ def _limit_threads() -> None:
     if (threads := os.environ.get("OMP_NUM_THREADS")) is not None:
         os.environ.setdefault("TF_NUM_INTRAOP_THREADS", threads)
         os.environ.setdefault("TF_NUM_INTEROP_THREADS", threads)
-
-
-def _has_state(spec: Any) -> bool:
-    return not (isinstance(spec, tuple | list | Mapping) and not spec)
 
 
 def _specs(nest: Any, name: str) -> SpecNest:

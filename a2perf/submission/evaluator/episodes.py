@@ -1,19 +1,62 @@
-"""Plays episodes in several threads; how the run ends does not depend on which thread is faster.
+"""The episodes of an evaluation, and how several of them are played at the same time.
 
-If an episode fails, episodes after it are cancelled and episodes before it are played to their end: the failure of the
-run is that of the first failed episode in the order of the plan, as if they had been played in turn.
+The scored episodes come first in the plan and do not depend on the others, which repeat them or play them under
+perturbations. A run with repetitions therefore has the same scores as one without.
+
+How a run ends does not depend on which thread is faster. If an episode fails, episodes after it are cancelled and
+episodes before it are played to their end: the failure of the run is that of the first failed episode in the order of
+the plan, as if they had been played in turn.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
-from a2perf.submission.evaluator.episode_plan import PlannedEpisode
+from a2perf.submission.settings import Submission
+
+
+@dataclass(frozen=True)
+class PlannedEpisode:
+    """An episode to play.
+
+    Attributes:
+        task_index: position of the seed among the seeds of the run.
+        repeat: number of the repetition, from 0.
+        perturbation: name of the perturbation; empty for the environment as it is.
+    """
+
+    index: int
+    seed: int
+    task_index: int
+    repeat: int = 0
+    perturbation: str = ""
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the scores of the run count it."""
+        return self.repeat == 0 and not self.perturbation
+
+
+def episode_plan(settings: Submission, seeds: Sequence[int]) -> list[PlannedEpisode]:
+    """Returns all episodes in the order of play: every repetition of all seeds, then every perturbation."""
+    parts = [(repeat, "") for repeat in range(settings.repeats)]
+    parts += [(0, name) for name in settings.perturbations]
+    return [
+        PlannedEpisode(len(seeds) * part + number, seed, number, repeat, perturbation)
+        for part, (repeat, perturbation) in enumerate(parts)
+        for number, seed in enumerate(seeds)
+    ]
+
+
+def studies_reliability(settings: Submission) -> bool:
+    """Returns whether the run plays more than the scored episodes."""
+    return settings.repeats > 1 or bool(settings.perturbations)
 
 
 class EpisodeWorker(Protocol):
@@ -31,7 +74,6 @@ class ConcurrentEpisodes:
 
     Args:
         waiting: the episodes in the order of the plan.
-        count: largest number of episodes at the same time.
         open_worker: opens a worker; called and left in the thread that uses it.
     """
 
