@@ -73,14 +73,10 @@ def test_failing_inference_names_the_call(case: str, submission, launch) -> None
 
 BAD_CONFIGURATION = {
     "missing gin file": ("nowhere.gin", [], "does not exist"),
-    "misspelt parameter": (
-        "training.gin",
-        ["Submission.num_inferense_steps = 3"],
-        "did you mean 'num_inference_steps'",
-    ),
+    "misspelt parameter": ("training.gin", ["Submission.modd = 3"], "did you mean 'mode'"),
     "unknown environment": (
         "inference.gin",
-        ["create_domain.env_name = 'QuadrupedLocomotion-DogPaze-v0'"],
+        ["create_domain.env_name = 'QuadrupedLocomotion-DogPaze'"],
         "did you mean",
     ),
     "unknown environment argument": ("inference.gin", ["create_domain.motion_fils = 1"], "motion_files"),

@@ -1,12 +1,10 @@
 """Gin files: where they are found, and what a mistake in one says."""
 
-import json
 import os
 
 import gin
 import pytest
 
-import a2perf
 from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration
@@ -17,22 +15,6 @@ from a2perf.submission.participant_settings import ALLOWED
 from a2perf.submission.submission_util import Submission
 from tests.made_submissions import WEB
 from tests.made_submissions import gin as gin_file
-
-CLASSIC = """import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.TRAIN
-Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-Submission.run_offline_metrics_only = False
-Submission.measure_emissions = True
-track_emissions_decorator.project_name = 'a2perf_web_navigation_train'
-track_emissions_decorator.measure_power_secs = 5
-track_emissions_decorator.save_to_file = True
-track_emissions_decorator.save_to_logger = False
-track_emissions_decorator.gpu_ids = None
-track_emissions_decorator.log_level = 'info'
-track_emissions_decorator.country_iso_code = 'USA'
-track_emissions_decorator.region = 'Massachusetts'
-track_emissions_decorator.offline = True
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -49,14 +31,6 @@ def parse(tmp_path, text: str, *bindings: str) -> Submission:
     return Submission(root_dir=str(tmp_path), participant_module_path=str(tmp_path))
 
 
-def test_classic_file_parses_and_bindings_override(tmp_path) -> None:
-    settings = parse(tmp_path, CLASSIC, "Submission.measure_emissions = False", "Submission.seed = 11")
-    assert settings.mode is BenchmarkMode.TRAIN
-    assert settings.domain == "quadruped_locomotion"
-    assert settings.measure_emissions is False
-    assert settings.seed == 11
-
-
 @pytest.mark.parametrize(
     "mode", ["%a2perf.constants.BenchmarkMode.INFERENCE", "%BenchmarkMode.INFERENCE", "'inference'"]
 )
@@ -68,23 +42,11 @@ def test_mode_is_accepted_in_every_spelling(tmp_path, mode: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message", "hint"),
     [
-        (
-            "Submision.mode = 'train'",
-            r"line 3: 'Submision' is not a configurable name; did you mean 'Submission'",
-            "Submission",
-        ),
-        (
-            "Submission.moed = 'train'",
-            r"line 3: Submission has no parameter 'moed'; did you mean 'mode'",
-            "write mode",
-        ),
+        ("Submision.mode = 'train'", r"line 3: 'Submision' is not a configurable name; did you mean 'Submission'", ""),
+        ("Submission.moed = 1", r"line 3: Submission has no parameter 'moed'; did you mean 'mode'", "write mode"),
         ("Submission.qqqq = 1", r"line 3: Submission has no parameter 'qqqq'\n", "num_inference_steps"),
         ("Qqqq.mode = 1", r"line 3: 'Qqqq' is not a configurable name\n", "Submission"),
-        (
-            "Submission.mode = %BenchmarkMode.TRIAN",
-            r"line 3: %BenchmarkMode.TRIAN is not defined; did you mean 'BenchmarkMode.TRAIN'",
-            "",
-        ),
+        ("Submission.mode = %BenchmarkMode.TRIAN", r"line 3: .*TRIAN is not defined; did you mean '.*TRAIN'", ""),
         ("import a2perf.nowhere", r"line 3: No module named 'a2perf.nowhere'", ""),
         ("Submission.mode = [1,", r"line", "close the bracket"),
         ("create_domian.env_name = 'x'", r"did you mean 'create_domain'", ""),
@@ -179,14 +141,6 @@ def test_a_task_replaces_the_arguments_of_another_domain(
     manifest = outcome.manifest("inference")
     assert (manifest["env_id"], manifest["env_kwargs"]) == ("QuadrupedLocomotion-DogPace-v0", {})
     assert manifest["task"] == "dog_pace"
-
-
-def test_a_task_of_evaluate_replaces_the_arguments_of_another_domain(submission, tmp_path) -> None:
-    (tmp_path / "web.gin").write_text(WEB_FILE)
-    result = a2perf.evaluate(
-        submission(), task="dog_pace", gin_config=str(tmp_path / "web.gin"), root_dir=tmp_path / "runs", progress=False
-    )
-    assert json.loads((result.bundle / "manifest.json").read_text())["env_kwargs"] == {}
 
 
 GENERATED = """import a2perf.submission.submission_util

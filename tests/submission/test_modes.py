@@ -233,15 +233,3 @@ def test_json_result_is_one_document_on_standard_output(submission, tmp_path: Pa
     result = json.loads(a2perf("run", *given, "--json", cwd=tmp_path).stdout)
     assert result["exit_code"] == 0
     assert result["manifest"]["state"] == "finished"
-
-
-def test_changed_file_of_a_bundle_is_found(submission, launch) -> None:
-    outcome = launch(submission(), "training.gin")
-    (outcome.root / "train" / "metrics" / "train.json").write_text("{}")
-    (outcome.root / "train" / "artifacts" / "weights.txt").unlink()
-    (outcome.root / "train" / "extra.txt").write_text("")
-    done = a2perf("validate", outcome.root, cwd=outcome.root)
-    assert done.returncode == 1
-    assert "metrics/train.json was changed after the run" in done.stdout
-    assert "artifacts/weights.txt is missing" in done.stdout
-    assert "extra.txt: a file that is not in the manifest" in done.stdout

@@ -1,7 +1,6 @@
 """The wire: what passes it arrives the same, and what is forged is refused before it costs anything."""
 
 import copy
-import math
 import mmap
 import os
 import resource
@@ -100,6 +99,7 @@ def test_nested_observation_with_text_arrives_the_same() -> None:
         "bytes": b"\x00\xff",
         "scalar": np.float32(0.1),
         "count": np.int64(-5),
+        "list": [1, [2.5, "x"]],
     }
     arrived = round_trip(observation)
     assert arrived["page"] == observation["page"]
@@ -111,6 +111,7 @@ def test_nested_observation_with_text_arrives_the_same() -> None:
     assert arrived["scalar"] == np.float32(0.1)
     assert arrived["scalar"].dtype == np.float32
     assert arrived["count"] == -5
+    assert arrived["list"] == (1, (2.5, "x"))
 
 
 @given(
@@ -124,10 +125,6 @@ def test_nested_observation_with_text_arrives_the_same() -> None:
 def test_plain_values_arrive_the_same(value: object) -> None:
     arrived = round_trip(value)
     assert repr(arrived) == repr(value)
-
-
-def test_lists_arrive_as_tuples() -> None:
-    assert round_trip([1, [2.5, "x"]]) == (1, (2.5, "x"))
 
 
 class Tensor:
@@ -220,13 +217,6 @@ def test_noise_never_does_more_than_raise_wire_error(noise: bytes) -> None:
         pass
     finally:
         connection.close()
-
-
-def test_number_that_is_no_number_arrives_for_the_check_of_actions(wire: Wire) -> None:
-    wire.participant.sendall(frame(msgpack.packb((math.nan, math.inf))))
-    arrived = wire.evaluator.receive(deadline=time.monotonic() + 20)
-    assert math.isnan(arrived[0])
-    assert arrived[1] == math.inf
 
 
 @pytest.mark.parametrize("cut", [1, 11, 12, 20])
@@ -365,17 +355,3 @@ def test_requests_of_one_layout_arrive_the_same_and_stay_the_same(in_memory: tup
         for name, array in pairs.items():
             assert (array.dtype, array.shape) == (others[name].dtype, others[name].shape)
             np.testing.assert_array_equal(array, others[name])
-
-
-def test_what_a_policy_writes_into_an_observation_reaches_nothing_else(
-    in_memory: tuple[Connection, Connection],
-) -> None:
-    sender, receiver = in_memory
-    observation = {"a": np.arange(5), "b": np.zeros((2, 2), np.float32)}
-    for _ in range(3):
-        sender.send(("infer", observation))
-        arrived = receiver.receive(max_bytes=1 << 28)[1]
-        assert arrived["a"].tolist() == [0, 1, 2, 3, 4]
-        arrived["a"][:] = 9
-        arrived["b"][:] = 9
-        del arrived["b"]

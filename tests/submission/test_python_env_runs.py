@@ -104,9 +104,3 @@ def test_a_run_whose_package_cannot_be_had_ends_with_status_2_and_keeps_the_log(
     manifest = outcome.manifest("inference")
     assert (manifest["state"], manifest["exit_reason"]) == ("failed", "configuration")
     assert "toy==3.1" in (outcome.root / "inference" / "logs" / "python_env.log").read_text()
-
-
-def test_a_kind_that_does_not_exist_is_refused(submission: Callable[..., Path], launch: Callable) -> None:
-    outcome = launch(submission(inference_gin=GIN), "inference.gin", "--python-env", "isolatd")
-    assert outcome.status == 2
-    assert "did you mean 'isolated'?" in outcome.output

@@ -67,54 +67,43 @@ def test_a2perf_itself_is_taken_out_and_its_extras_are_kept(tmp_path: Path) -> N
 HASH = f"sha256:{'a' * 64}"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("toy==1.0\n==nothing\n", "requirements.txt:2: '==nothing'"),
-        ("-r missing.txt\n", "requirements.txt:1"),
-        ("-r requirements.txt\n", "in a circle"),
-        ("./nowhere.whl\n", "does not exist"),
-        ("toy\n\ntoy==${SECRET}\n", "requirements.txt:3: toy==${SECRET}: variables are not allowed"),
-        ("toy==$HOME\n", "variables are not allowed"),
-        ("--index-url https://example.org/simple\n", "the option --index-url"),
-        ("-ihttps://example.org/simple\n", "the option -i"),
-        ("--extra-index-url=https://example.org\n", "is not allowed"),
-        ("-f wheels\n", "the option -f"),
-        ("--find-links wheels\n", "is not allowed"),
-        ("--trusted-host example.org\n", "is not allowed"),
-        ("--no-binary :all:\n", "is not allowed"),
-        ("--cert x.pem\n", "is not allowed"),
-        ("--proxy http://example.org\n", "is not allowed"),
-        ("--no-index\n", "is not allowed"),
-        ("--index-\\\nurl https://example.org\n", "requirements.txt:1"),
-        ("toy --index-url https://example.org\n", "an option that is not allowed"),
-        ("toy --config-settings=a=b\n", "an option that is not allowed"),
-        (f"toy --hash={HASH} --global-option=x\n", "an option that is not allowed"),
-        ("toy @ git+https://example.org/toy.git\n", "contains a URL"),
-        ("toy@https://example.org/toy-1.0-py3-none-any.whl\n", "contains a URL"),
-        ("toy @ file:///etc/passwd\n", "contains a URL"),
-        ("git+ssh://git@example.org/toy\n", "contains a URL"),
-        ("https://example.org/toy-1.0-py3-none-any.whl\n", "contains a URL"),
-        ("file:///etc/toy-1.0-py3-none-any.whl\n", "contains a URL"),
-        ("file:toy-1.0-py3-none-any.whl\n", "contains a URL"),
-        ("-e git+https://example.org/toy.git#egg=toy\n", "contains a URL"),
-        ("-r https://example.org/requirements.txt\n", "is outside of the submission's folder"),
-        ("-r ../outside.txt\n", "is outside of the submission's folder"),
-        ("-c/etc/passwd\n", "is outside of the submission's folder"),
-        ("-r a/../../outside.txt\n", "is outside of the submission's folder"),
-        ("-r ~/secret\n", "is outside of the submission's folder"),
-        ("/proc\n", "is outside of the submission's folder"),
-        ("../toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
-        ("vendor/../../toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
-        ("-e ..\n", "is outside of the submission's folder"),
-        ("~/toy-1.0-py3-none-any.whl\n", "is outside of the submission's folder"),
-        ("toy\x1b[31m\n", "contains control characters"),
-        ("toy\x00\n", "contains control characters"),
-        (f"toy{'x' * 3000}\n", "longer than 2000 characters"),
-        (f"toy; {'(' * 1500}\n", "is not a requirement"),
-        ("toy\n" * 5001, "more than 5000 requirements"),
-    ],
-)
+WRONG: dict[str, tuple[str, ...]] = {
+    "requirements.txt:2: '==nothing'": ("toy==1.0\n==nothing\n",),
+    "requirements.txt:1": ("-r missing.txt\n", "--index-\\\nurl https://example.org\n"),
+    "in a circle": ("-r requirements.txt\n",),
+    "does not exist": ("./nowhere.whl\n",),
+    "requirements.txt:3: toy==${SECRET}: variables are not allowed": ("toy\n\ntoy==${SECRET}\n",),
+    "variables are not allowed": ("toy==$HOME\n",),
+    "the option --index-url": ("--index-url https://example.org/simple\n",),
+    "the option -i": ("-ihttps://example.org/simple\n",),
+    "the option -f": ("-f wheels\n",),
+    "is not allowed": (
+        "--extra-index-url=https://example.org\n", "--find-links wheels\n", "--trusted-host example.org\n",
+        "--no-binary :all:\n", "--cert x.pem\n", "--proxy http://example.org\n", "--no-index\n",
+    ),
+    "an option that is not allowed": (
+        "toy --index-url https://example.org\n", "toy --config-settings=a=b\n",
+        f"toy --hash={HASH} --global-option=x\n",
+    ),
+    "contains a URL": (
+        "toy @ git+https://example.org/toy.git\n", "toy@https://example.org/toy-1.0-py3-none-any.whl\n",
+        "toy @ file:///etc/passwd\n", "git+ssh://git@example.org/toy\n", "file:toy-1.0-py3-none-any.whl\n",
+        "https://example.org/toy-1.0-py3-none-any.whl\n", "file:///etc/toy-1.0-py3-none-any.whl\n",
+        "-e git+https://example.org/toy.git#egg=toy\n",
+    ),
+    "is outside of the submission's folder": (
+        "-r https://example.org/requirements.txt\n", "-r ../outside.txt\n", "-c/etc/passwd\n", "/proc\n",
+        "-r a/../../outside.txt\n", "-r ~/secret\n", "../toy-1.0-py3-none-any.whl\n", "-e ..\n",
+        "vendor/../../toy-1.0-py3-none-any.whl\n", "~/toy-1.0-py3-none-any.whl\n",
+    ),
+    "contains control characters": ("toy\x1b[31m\n", "toy\x00\n"),
+    "longer than 2000 characters": (f"toy{'x' * 3000}\n",),
+    "is not a requirement": (f"toy; {'(' * 1500}\n",),
+    "more than 5000 requirements": ("toy\n" * 5001,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), [(text, words) for words, texts in WRONG.items() for text in texts])
 def test_a_line_that_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
     folder = tmp_path / "entry"
     folder.mkdir()

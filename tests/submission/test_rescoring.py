@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from a2perf.constants import ReliabilityMetrics
-from a2perf.errors import ConfigError
 from a2perf.submission import rescoring
 from tests.metrics import made_bundles
 
@@ -46,11 +45,6 @@ def test_only_the_selected_reliability_metrics_are_written(root: Path):
     assert "IqrWithinRuns" in scores
     assert "MaxDrawdown" not in scores
     assert "energy_gross" in scores
-
-
-def test_mode_that_was_never_run_is_refused(root: Path):
-    with pytest.raises(ConfigError, match="is not a recorded run"):
-        rescoring.run(settings(root, "generalization"))
 
 
 def test_folders_of_the_earlier_platform_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -101,12 +101,6 @@ def test_environment_without_an_id_says_so_when_it_is_touched() -> None:
         env.reset()
 
 
-def test_environment_survives_a_pickle_unbuilt(built: list[str]) -> None:
-    env = pickle.loads(pickle.dumps(LazyEnvironment("CartPole-v1", {"max_episode_steps": 5})))
-    assert built == []
-    assert env.spec.max_episode_steps == 5
-
-
 def test_sent_spaces_are_known_without_building_the_environment(built: list[str]) -> None:
     def sent() -> LazyEnvironment:
         with contextlib.closing(gymnasium.make("CartPole-v1")) as env:
