@@ -60,22 +60,17 @@ def test_network_is_a_word_of_the_configuration_and_of_the_record(settings) -> N
     assert any("network" in sentence for sentence in connected.record.missing)
 
 
-def test_folders_of_the_contract_and_of_the_organizer_are_seen(settings, tmp_path: Path) -> None:
+def test_given_folders_are_seen_and_private_files_hidden(settings, tmp_path: Path) -> None:
     for name in ("trained", "datasets", "weights"):
         (tmp_path / name).mkdir()
     variables = {"ROOT_DIR": str(tmp_path / "trained"), "MINARI_DATASETS_PATH": str(tmp_path / "datasets"), "SEED": "3"}
-    chosen = confinement(settings(readable_paths=[str(tmp_path / "weights")]), variables)
+    private = tmp_path / "seeds.txt"
+    given = settings(readable_paths=[str(tmp_path / "weights")], evaluation_seeds_file=str(private))
+    chosen = confinement(given, variables)
     assert set(chosen.readable) == {tmp_path / name for name in ("trained", "datasets", "weights")}
-
-
-def test_readable_path_that_is_missing_is_a_mistake_of_the_configuration(settings, tmp_path: Path) -> None:
+    assert {tmp_path / "root", private} <= set(chosen.hidden)
     with pytest.raises(ConfigError, match=r"readable_paths: .* does not exist"):
         confinement(settings(readable_paths=[str(tmp_path / "nothing")]), {})
-
-
-def test_bundles_and_private_seeds_are_hidden(settings, tmp_path: Path) -> None:
-    chosen = confinement(settings(evaluation_seeds_file=str(tmp_path / "seeds.txt")), {})
-    assert {tmp_path / "root", tmp_path / "seeds.txt"} <= set(chosen.hidden)
 
 
 CURIOUS = policy(

@@ -164,19 +164,12 @@ def test_arguments_go_only_to_functions_that_take_them() -> None:
     assert accepted_args("load_policy", signature("env, gin_config_path"), given, env=True) == given
     assert accepted_args("load_policy", signature("*, env, gin_config_path"), given, env=True) == given
     assert accepted_args("train", signature(""), {}) == {}
-
-
-def test_argument_that_a_function_does_not_take_is_named_with_what_it_takes() -> None:
     with pytest.raises(ContractError, match=r"'gin_config_path'.*accepts no arguments"):
-        accepted_args("train", signature(""), {"gin_config_path": "x"})
+        accepted_args("train", signature(""), given)
     with pytest.raises(ContractError, match=r"'seed'.*accepts steps, rate"):
         accepted_args("train", signature("steps='1', *, rate='2'"), {"seed": "1"})
-
-
-def test_parameter_that_nobody_fills_is_named() -> None:
-    with pytest.raises(ContractError, match="'steps'") as caught:
+    with pytest.raises(ContractError, match=r"'steps'[\s\S]*--participant-args=steps="):
         accepted_args("train", signature("steps"), {})
-    assert "--participant-args=steps=" in str(caught.value)
 
 
 def test_old_name_of_load_policy_still_works() -> None:

@@ -133,8 +133,15 @@ def test_children_of_the_participant_leave_its_folder_as_it_is(submission, proce
     assert sorted(folder.rglob("*")) == before
 
 
-def test_train_mode_never_imports_inference(submission, process) -> None:
-    folder = submission(train="def train():\n    pass\n", inference="raise RuntimeError('not wanted')")
+def test_train_mode_never_imports_inference_and_runs_exit_handlers(submission, process, tmp_path: Path) -> None:
+    folder = submission(
+        train=f"""
+        import atexit, pathlib
+        atexit.register(pathlib.Path({str(tmp_path / "written")!r}).write_text, "at exit")
+        def train(): pass
+        """,
+        inference="raise RuntimeError('not wanted')",
+    )
     with process(folder, mode="train") as participant:
         participant.start()
         participant.train({})
@@ -142,6 +149,7 @@ def test_train_mode_never_imports_inference(submission, process) -> None:
     assert participant.ending is not None
     assert participant.ending.exit_code == 0
     assert not is_alive(pid)
+    assert (tmp_path / "written").read_text() == "at exit"
 
 
 def test_inference_answers_with_actions_and_times(loaded) -> None:
@@ -535,20 +543,6 @@ def test_interpreter_without_the_worker_is_the_hosts_fault(submission, process, 
         process(submission(), python=tmp_path / "python").start()
     with pytest.raises(InfrastructureError, match="the participant process could not be started"):
         process(submission(), python="/bin/false").start()
-
-
-def test_close_lets_the_submission_finish_its_exit(submission, process, tmp_path: Path) -> None:
-    folder = submission(
-        train=f"""
-        import atexit, pathlib
-        atexit.register(pathlib.Path({str(tmp_path / "written")!r}).write_text, "at exit")
-        def train(): pass
-        """
-    )
-    with process(folder, mode="train") as participant:
-        participant.start()
-        participant.train({})
-    assert (tmp_path / "written").read_text() == "at exit"
 
 
 def test_exit_that_hangs_is_cut_short(submission, process, monkeypatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import threading
 from collections.abc import Callable
@@ -135,13 +134,8 @@ def test_secret_that_others_can_read_or_that_is_short_is_refused(secret_file: Pa
     secret_file.write_bytes(b"short")
     with pytest.raises(ConfigError, match="has 5 bytes"):
         seed_secret.read()
-
-
-def test_place_that_cannot_be_written_is_a_configuration_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv(seed_secret.VARIABLE, os.fspath(tmp_path / "file" / "secret"))
     with pytest.raises(ConfigError, match="cannot be used"):
-        seed_secret.read()
+        seed_secret.read(secret_file / "below")
 
 
 # --- the organizer's file ---------------------------------------------------------------------------------------------
@@ -151,6 +145,8 @@ def test_seed_file_is_read_in_order_with_comments(tmp_path) -> None:
     path = tmp_path / "seeds.txt"
     path.write_text("# private\n12\n\n7  # second\n99\n")
     assert read_seed_file(path, 2) == [12, 7]
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_seed_file(tmp_path / "none.txt", 1)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +163,3 @@ def test_bad_seed_file_names_the_line(tmp_path, content: str, message: str) -> N
     path.write_text(content)
     with pytest.raises(ConfigError, match=message):
         read_seed_file(path, 3)
-
-
-def test_missing_seed_file_is_a_configuration_error(tmp_path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read_seed_file(tmp_path / "none.txt", 1)

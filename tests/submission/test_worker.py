@@ -1,7 +1,6 @@
 """What the participant process is made of: little at the start, and an environment that costs nothing untouched."""
 
 import contextlib
-import os
 import pickle
 import subprocess
 import sys
@@ -61,15 +60,20 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_environment_counts_as_one_before_it_is_built(built: list[str]) -> None:
-    env = LazyEnvironment("CartPole-v1", {})
+def test_environment_counts_as_one_before_it_is_built(built: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2PERF_ENV_ID", "CartPole-v1")
+    monkeypatch.setenv("A2PERF_ENV_KWARGS", '{"max_episode_steps": 9}')
+    env = LazyEnvironment.from_variables()
     assert isinstance(env, gymnasium.Env)
     assert built == []
     assert env.action_space.n == 2
     assert env.observation_space.shape == (4,)
-    assert env.spec.id == "CartPole-v1"
+    assert (env.spec.id, env.spec.max_episode_steps) == ("CartPole-v1", 9)
     assert type(env.unwrapped).__name__ == "CartPoleEnv"
     assert built == ["CartPole-v1"]
+    monkeypatch.delenv("A2PERF_ENV_ID")
+    with pytest.raises(RuntimeError, match="A2PERF_ENV_ID is not set"):
+        LazyEnvironment.from_variables().reset()
 
 
 def test_environment_can_be_stepped_wrapped_and_changed(built: list[str]) -> None:
@@ -86,19 +90,6 @@ def test_environment_can_be_stepped_wrapped_and_changed(built: list[str]) -> Non
         del env.note
         assert not hasattr(env, "note")
     assert built[0] == "CartPole-v1"
-
-
-def test_environment_comes_from_the_variables(built: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("A2PERF_ENV_ID", "CartPole-v1")
-    monkeypatch.setenv("A2PERF_ENV_KWARGS", '{"max_episode_steps": 9}')
-    assert LazyEnvironment.from_variables().spec.max_episode_steps == 9
-
-
-def test_environment_without_an_id_says_so_when_it_is_touched() -> None:
-    os.environ.pop("A2PERF_ENV_ID", None)
-    env = LazyEnvironment.from_variables()
-    with pytest.raises(RuntimeError, match="A2PERF_ENV_ID is not set"):
-        env.reset()
 
 
 def test_sent_spaces_are_known_without_building_the_environment(built: list[str]) -> None:
