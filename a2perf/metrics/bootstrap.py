@@ -83,14 +83,19 @@ def bootstrap(
         ValueError: a score is not finite, there is none, or an argument is out of range.
     """
     matrix = as_scores(scores)
-    _check(repetitions, confidence, method)
+    if repetitions < 1 or not 0.0 < confidence < 1.0:
+        raise ValueError(f"repetitions={repetitions}, confidence={confidence}: need at least 1, and between 0 and 1")
+    if method not in get_args(Method):
+        raise ValueError(f"method is {method!r}; it must be percentile or small")
     value = np.asarray(aggregate(matrix), dtype=np.float64)
     runs, tasks = matrix.shape
     low = high = None
     if runs > 1:
-        sample = distribution(matrix, aggregate, repetitions=repetitions, seed=seed)
+        generator = np.random.default_rng(seed)
+        sample = np.concatenate([aggregate(resample(matrix, size, generator)) for size in chunk_sizes(repetitions)])
         if method == "small":
-            ends = small_sample_interval(sample, value, runs, freedom_of_mean(matrix), confidence)
+            freedom = freedom_of_sum(matrix.var(axis=0, ddof=1), runs)
+            ends = small_sample_interval(sample, value, runs, freedom, confidence)
         else:
             ends = percentile_interval(sample, confidence=confidence)
         low, high = _plain(ends[0]), _plain(ends[1])
@@ -164,11 +169,6 @@ def _skewness(values: Values) -> float:
     return third / math.pow(variance, 1.5) if variance > 0.0 else 0.0
 
 
-def freedom_of_mean(matrix: Values) -> float:
-    """Returns the degrees of freedom of the error of a mean over tasks (Welch-Satterthwaite)."""
-    return freedom_of_sum(matrix.var(axis=0, ddof=1), matrix.shape[0])
-
-
 def freedom_of_sum(variances: Values, runs: int) -> float:
     """Returns the degrees of freedom of the error of a sum over tasks (Welch-Satterthwaite).
 
@@ -193,27 +193,13 @@ def as_scores(scores: ArrayLike) -> Values:
     return matrix
 
 
-def distribution(
-    matrix: Values,
-    aggregate: Aggregate,
-    *,
-    repetitions: int,
-    seed: int | np.random.Generator = 0,
-) -> Values:
-    """Returns the aggregate of each resample, shape ``(repetitions, ...)``."""
-    generator = np.random.default_rng(seed)
-    flat = np.ascontiguousarray(matrix).ravel()
-    parts = [np.asarray(aggregate(resample(flat, matrix.shape, size, generator))) for size in chunk_sizes(repetitions)]
-    return np.concatenate(parts)
-
-
-def resample(flat: Values, shape: tuple[int, ...], size: int, generator: np.random.Generator) -> Values:
-    """Draws ``size`` resamples of a ``(runs, tasks)`` matrix given flat: runs with replacement within each task."""
-    runs, tasks = shape
+def resample(matrix: Values, size: int, generator: np.random.Generator) -> Values:
+    """Draws ``size`` resamples of a ``(runs, tasks)`` matrix: runs with replacement within each task."""
+    runs, tasks = matrix.shape
     kind: Any = np.uint16 if runs < 2**16 else np.int64  # small integers are drawn several times faster
     rows = generator.integers(0, runs, size=(size, runs, tasks), dtype=kind)
     # Widened before the product, which would overflow 16 bits.
-    return flat.take(rows.astype(np.intp) * tasks + np.arange(tasks))
+    return np.asarray(matrix.ravel().take(rows.astype(np.intp) * tasks + np.arange(tasks)))
 
 
 def percentile_interval(sample: Values, *, confidence: float = 0.95) -> tuple[Values, Values]:
@@ -247,13 +233,6 @@ def interval_over_tasks(
 
 def _plain(value: Any) -> Any:
     return np.asarray(value).tolist()
-
-
-def _check(repetitions: int, confidence: float, method: str) -> None:
-    if repetitions < 1 or not 0.0 < confidence < 1.0:
-        raise ValueError(f"repetitions={repetitions}, confidence={confidence}: need at least 1, and between 0 and 1")
-    if method not in get_args(Method):
-        raise ValueError(f"method is {method!r}; it must be percentile or small")
 
 
 # --- comparisons of algorithms, with the formulas of Agarwal et al. ---------------------------------------------------
@@ -310,14 +289,9 @@ def probability_of_improvement(
     low = high = None
     if min(a.shape[0], b.shape[0]) > 1:
         generator = np.random.default_rng(0)
-        flat_a, flat_b = np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel()
+        sizes = chunk_sizes(repetitions, 128)
         draws = np.concatenate(
-            [
-                improvement_values(
-                    resample(flat_a, a.shape, size, generator), resample(flat_b, b.shape, size, generator)
-                )
-                for size in chunk_sizes(repetitions, 128)
-            ]
+            [improvement_values(resample(a, size, generator), resample(b, size, generator)) for size in sizes]
         )
         low, high = (float(end) for end in percentile_interval(draws, confidence=confidence))
     return Estimate(

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.metrics import lowpass
-from a2perf.metrics.bootstrap import mean_interval, percentile_interval, resample
+from a2perf.metrics.bootstrap import percentile_interval, resample
 from a2perf.metrics.curves import Curve, aligned
+from a2perf.metrics.definition import mean_over_runs
 from a2perf.metrics.reliability_upstream import ALPHA, MIN_RUNS, rollout_formula, small_tail
 from a2perf.metrics.statistics import DISPERSIONS, cvar, drawdown, iqr, mad, stacked_windows
 from a2perf.metrics.values import MetricResult, not_enough
@@ -28,7 +29,6 @@ MAX_POINTS = 101
 """Most steps at which runs are compared."""
 REPETITIONS = 1000
 """Bootstrap resamples of a statistic across runs."""
-SPREAD = "standard deviation over runs, ddof 1"
 _SORTING = (iqr, mad)
 _CHUNK = 32  # resamples at once, few enough for the processor's cache
 
@@ -60,7 +60,7 @@ def rollouts(
                 condition=not_enough(max((v.size for v in runs), default=0), needed, "rollouts")
             )
             continue
-        result = aggregated(np.array([(float(formula(v)) - shift) / (high - low) for v in long]))
+        result = _over_runs([(float(formula(v)) - shift) / (high - low) for v in long])
         if len(long) < len(runs):
             result.notes.append(f"{len(runs) - len(long)} run(s) have fewer than {needed} rollouts and are left out")
         if "CVaR" in name:
@@ -69,13 +69,9 @@ def rollouts(
     return results
 
 
-def aggregated(per_run: Values) -> MetricResult:
-    """Returns mean, spread and interval of one value per run."""
-    result = MetricResult(value=float(per_run.mean()), per_run=[float(value) for value in per_run], spread_kind=SPREAD)
-    if per_run.size > 1:
-        result.spread = float(per_run.std(ddof=1))
-        result.interval = mean_interval(per_run)
-    else:
+def _over_runs(per_run: Sequence[float]) -> MetricResult:
+    result = mean_over_runs(np.array(per_run), "corrected")
+    if result.n < 2:
         result.notes.append("1 run: no spread, no interval")
     return result
 
@@ -131,7 +127,7 @@ def _within(curves: Sequence[Curve], name: str, normalise: Normalise | None) -> 
         if missing:
             why = not_enough(points, needed, "points") if points < needed else "not enough data (no window is full)"
         return MetricResult(condition=why)
-    result = aggregated(np.array(found))
+    result = _over_runs(found)
     if missing:
         result.notes.append(f"{missing} run(s) are too short and left out")
     if flat:
@@ -215,7 +211,7 @@ def _compared(matrix: Values, name: str) -> MetricResult:
     # A fresh generator per metric: its interval does not depend on which others are asked for.
     generator = np.random.default_rng(0)
     runs = matrix.shape[0]
-    order = resample(np.arange(runs, dtype=np.float64), (runs, 1), REPETITIONS, generator)[..., 0]
+    order = resample(np.arange(runs, dtype=np.float64)[:, None], REPETITIONS, generator)[..., 0]
     chunks = np.array_split(order.astype(np.intp), max(1, REPETITIONS // _CHUNK))
     low, high = percentile_interval(
         np.concatenate([of_resamples(statistic, matrix, rows).mean(axis=1) for rows in chunks])

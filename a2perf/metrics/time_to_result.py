@@ -218,12 +218,12 @@ def _intervals(
         return None
     generator = np.random.default_rng(0)
     cells = submissions * workloads
-    flat = np.ascontiguousarray(values.reshape(cells, studies).T).ravel()
+    columns = np.ascontiguousarray(values.reshape(cells, studies).T)
     means = []
     total: Values | float = 0.0
     squares: Values | float = 0.0
     for size in chunk_sizes(repetitions, min(512, max(1, _MOST_DRAWN // values.size))):
-        samples = resample(flat, (studies, cells), size, generator)
+        samples = resample(columns, size, generator)
         medians = median_time(np.moveaxis(samples, 1, -1)).reshape(size, submissions, workloads)
         drawn = workload_scores(ratios_of(medians), rules.r_max, rules.points)
         means.append(drawn.mean(axis=-1))

@@ -51,34 +51,28 @@ class EmissionsSettings:
         project_name: name of the project in the emissions table.
         measure_power_secs: seconds between two rows of the emissions table.
         api_call_interval: codecarbon: measurements per call of its API.
-        api_endpoint: codecarbon: address of its API.
-        api_key: codecarbon: key of its API.
-        output_dir: codecarbon: folder of its file.
-        output_file: codecarbon: name of its file.
+        api_endpoint, api_key: codecarbon: address and key of its API.
+        output_dir, output_file: codecarbon: folder and name of its file.
         output_methods: codecarbon: outputs, as a list or separated by commas; replaces the ``save_to_*`` flags.
         save_to_file: codecarbon: write its own file.
         save_to_api: codecarbon: send measurements to its API.
         save_to_logger: codecarbon: send measurements to ``logging_logger``, by default to its own logger; a run keeps
             that one's lines in ``codecarbon.log``.
-        save_to_prometheus: codecarbon: send measurements to Prometheus.
-        save_to_logfire: codecarbon: send measurements to Logfire.
+        save_to_prometheus, save_to_logfire: codecarbon: send measurements there.
         prometheus_url: codecarbon: address of the Prometheus gateway.
         logging_logger: codecarbon: logger object that receives measurements.
         output_handlers: codecarbon: further output objects.
         offline: do not use the network; only an explicit ``False`` allows it.
         emissions_endpoint: codecarbon: address that receives the total.
-        experiment_id: codecarbon: id of the experiment at its API.
-        experiment_name: codecarbon: name of the experiment.
+        experiment_id, experiment_name: codecarbon: the experiment at its API.
         country_iso_code: three-letter code of the country; selects the carbon intensity.
         region: state or province; refines the carbon intensity.
-        cloud_provider: codecarbon: cloud of the machine, such as ``gcp``.
-        cloud_region: codecarbon: region of that cloud.
+        cloud_provider, cloud_region: cloud of the machine, such as ``gcp``; selects the carbon intensity.
         country_2letter_iso_code: codecarbon: two-letter code for Electricity Maps.
         gpu_ids: indices or UUIDs of the tracked GPUs; default: all visible ones.
         electricitymaps_api_token: codecarbon: token for live carbon intensity.
         tracking_mode: ``"process"`` tracks the participant's process tree, ``"machine"`` the whole machine.
-        log_level: codecarbon: level of its log messages.
-        logger_preamble: codecarbon: prefix of its log messages.
+        log_level, logger_preamble: codecarbon: level and prefix of its log messages.
         on_csv_write: codecarbon: ``"append"`` or ``"update"`` rows of its file.
         force_cpu_power: power of all visible processors at full load in watts, used if no counter can be read.
         force_ram_power: constant power of the memory in watts, instead of an estimate.
@@ -86,8 +80,7 @@ class EmissionsSettings:
         pue: power usage effectiveness of the data center, a factor of at least 1.
         wue: water usage effectiveness in L/kWh.
         allow_multiple_runs: codecarbon: allow several trackers on one machine.
-        rapl_include_dram: codecarbon: add the memory domain of RAPL to processor energy.
-        rapl_prefer_psys: codecarbon: use the platform domain of RAPL if it exists.
+        rapl_include_dram, rapl_prefer_psys: codecarbon: domains of RAPL that it counts.
     """
 
     project_name: str | None = None

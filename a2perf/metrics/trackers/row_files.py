@@ -63,19 +63,13 @@ class RowFile:
             OSError: the row cannot be written.
         """
         line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow([_plain(row.get(column)) for column in self._columns])
+        csv.DictWriter(line, self._columns, extrasaction="ignore", lineterminator="\n").writerow(row)
         self._file.write(line.getvalue().encode())
         fault_point("tracker: row written")
 
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
-
-
-def _plain(value: Any) -> Any:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else value
 
 
 def _free_name(path: Path) -> Path:

@@ -169,8 +169,9 @@ class Odd:
     """A tracker that fails when told to."""
 
     name = "odd"
+    columns: tuple[str, ...] = ("never",)
 
-    def __init__(self, failing):
+    def __init__(self, failing=None):
         self.failing = failing
         self.calls = []
 
@@ -207,34 +208,25 @@ def test_a_tracker_that_raises_is_named_and_the_run_goes_on(spawn, tmp_path, fai
 
 
 def test_a_tracker_of_the_caller_sees_every_sample(spawn, tmp_path):
-    odd = Odd(None)
+    odd = Odd()
     report = run(spawn, tmp_path, BURN.format(seconds=0.2), trackers=[odd])
     assert odd.calls == ["start", "attach", *["sample"] * report.samples, "stop"]
 
 
-class Processes:
-    """An installed tracker: counts the processes of the tree."""
+class Processes(Odd):
+    """Counts the processes of the tree."""
 
-    name = "count"
-    columns: tuple[str, ...] = ("tree_processes",)
-
-    def start(self): ...
-
-    def attach(self): ...
+    columns = ("tree_processes",)
 
     def sample(self, tick):
         tick.values["tree_processes"] = tick.tree.processes
 
-    def stop(self): ...
 
-
-class Taken(Processes):
+class Taken(Odd):
     columns = ("elapsed_s",)
 
 
-class Raises(Processes):
-    name, columns = "raises", ("never",)
-
+class Raises(Odd):
     def sample(self, tick):
         raise RuntimeError("no device")
 
@@ -250,7 +242,7 @@ def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch, spawn, tmp_
     assert "1" in [row["tree_processes"] for row in trace]
     assert all(row["never"] == "" for row in trace)
     failures = {failure.tracker: failure.error for failure in report.failures}
-    assert failures["raises"] == "RuntimeError: no device"
+    assert failures["odd"] == "RuntimeError: no device"
     assert "the column 'elapsed_s' is taken" in failures["taken"]
     assert "no method start()" in failures["int"]
 
@@ -258,7 +250,7 @@ def test_column_of_an_installed_tracker_is_in_the_trace(monkeypatch, spawn, tmp_
 def test_a_tracker_that_hangs_does_not_hold_the_run_up(spawn, tmp_path, monkeypatch):
     monkeypatch.setattr(sampler_module, "STOP_TIMEOUT_S", 0.3)
     release = threading.Event()
-    hanging = Odd(None)
+    hanging = Odd()
     calls = itertools.count()
     hanging.sample = lambda tick: release.wait(300) if next(calls) else None
     report = run(spawn, tmp_path, BURN.format(seconds=0.3), trackers=[hanging])
