@@ -40,11 +40,6 @@ OfRun: TypeAlias = Callable[[Run], float | RunNumber | None]
 OfRuns: TypeAlias = Callable[[ScoredRuns, Profile], MetricResult]
 
 
-def applies_always(runs: ScoredRuns) -> bool:
-    """Returns True: the metric applies to all runs."""
-    return True
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """What a metric is. Calling it computes the number of one run.
@@ -56,7 +51,7 @@ class Metric:
         provenance: of its numbers: ``"recorded"``, ``"measured"``, ``"estimated"`` or ``"as recorded"`` (each differs).
         source: paper, standard or earlier implementation that the formula is from.
         needs: the least data it takes, in words.
-        applies: whether tables list it for given runs; if not, it is left out without a reason.
+        applies: whether tables list it for given runs; if not, it is left out without a reason. None: always.
         of_run: computes one run's number; None for a metric that exists only across runs.
     """
 
@@ -70,7 +65,7 @@ class Metric:
     source: str
     needs: str
     profiles: tuple[Profile, ...] = PROFILES
-    applies: Callable[[ScoredRuns], bool] = applies_always
+    applies: Callable[[ScoredRuns], bool] | None = None
     of_run: OfRun | None = None
     of_runs: OfRuns
 
@@ -112,7 +107,7 @@ def metric(
     needs: str = "1 run",
     across: bool = False,
     profiles: tuple[Profile, ...] = PROFILES,
-    applies: Callable[[ScoredRuns], bool] = applies_always,
+    applies: Callable[[ScoredRuns], bool] | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]:
     """Makes a metric of a function; arguments as for ``Metric``.
 

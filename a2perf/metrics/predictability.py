@@ -16,18 +16,18 @@ BINS = 10
 """Bins of the expected calibration error."""
 
 
-def expected_calibration_error(confidences: ArrayLike, successes: ArrayLike) -> float:
+def expected_calibration_error(confidences: ArrayLike, successes: ArrayLike, *, bins: int = BINS) -> float:
     """Returns the mean over episodes of |success rate - mean confidence| of their bin, in [0, 1].
 
-    The ``BINS`` bins have equal widths: [0, 1/10], (1/10, 2/10], and so on, closed on the right as in Guo et al., ICML
+    The bins have equal widths: [0, 1/bins], (1/bins, 2/bins], and so on, closed on the right as in Guo et al., ICML
     2017. NaN without an episode.
     """
     confidence, success = _checked(confidences, successes)
     if not confidence.size:
         return math.nan
     # Division rounds correctly, so a confidence written as 0.3 equals its edge and lies in the bin below it.
-    place = np.searchsorted(np.arange(1, BINS) / BINS, confidence, side="left")
-    gaps = np.bincount(place, weights=success - confidence, minlength=BINS)
+    place = np.searchsorted(np.arange(1, bins) / bins, confidence, side="left")
+    gaps = np.bincount(place, weights=success - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / confidence.size)
 
 

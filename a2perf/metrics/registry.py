@@ -106,7 +106,7 @@ def score(
         if profile not in metric.profiles:
             continue
         try:
-            if names is None and not metric.applies(runs):
+            if names is None and metric.applies is not None and not metric.applies(runs):
                 continue
             found[metric.name] = metric.score(runs, profile)
         except Exception as error:  # a metric of a package may do anything; the others must still be computed

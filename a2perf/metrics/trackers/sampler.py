@@ -109,13 +109,9 @@ class Sampler:
         clock: Callable[[], float] | None = None,
         root_is_guard: bool = False,
     ) -> None:
-        """Names a process to follow; time and energy count from the first one, and what ended ones used stays counted.
+        """Names a process to follow, as for ``ProcTree``.
 
-        Args:
-            pid: the participant process or its guard.
-            cgroup: folders of a control group that holds this tree and nothing else.
-            clock: returns the tree's processor time in seconds as the kernel counts it, where no control group does.
-            root_is_guard: the process only watches over the participant, so its own costs are left out.
+        Time and energy count from the first one, and what ended ones used stays counted.
         """
         own = self._own_process
         tree = open_tree(pid, cgroup=cgroup, clock=clock, root_is_guard=root_is_guard, running=own)
@@ -150,12 +146,7 @@ class Sampler:
             self._sampled.wait_for(lambda: self._recorder.elapsed_s >= asked_s, 0.5)
 
     def detach(self, pid: int, *, cpu_s: float = 0.0, memory_peak_bytes: int | None = None) -> None:
-        """Removes a process that has ended; the others of the run continue.
-
-        Args:
-            cpu_s: processor time of its tree until the end, from the guard.
-            memory_peak_bytes: peak memory of its tree from its control group, if it had one.
-        """
+        """Removes a process that has ended, as for ``TreeSum.end``; the others of the run continue."""
         if self._tree is not None:
             self._tree.end(pid, cpu_s=cpu_s, memory_peak_bytes=memory_peak_bytes)
 
