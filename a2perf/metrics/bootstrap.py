@@ -25,11 +25,9 @@ _MOST_STRETCH = 2.0
 
 
 class Estimate(msgspec.Struct, kw_only=True, frozen=True):
-    """A point estimate with its interval; arrays are nested lists.
+    """A point estimate from ``n`` runs, the smallest number of any task, with its interval; arrays are nested lists.
 
-    Attributes:
-        low: lower end of the interval, shaped like ``value``; ``None`` with fewer than 2 runs.
-        n: runs resampled (the smallest number of any task).
+    The ends are shaped like ``value``, and ``None`` with fewer than 2 runs.
     """
 
     value: Any
@@ -214,11 +212,8 @@ def interval_over_tasks(
 ) -> tuple[float, float] | None:
     """Returns the percentile interval of a statistic over resamples of the tasks of one run, reproducibly.
 
-    Args:
-        statistic: takes the numbers of the drawn tasks, shape ``(tasks,)``; returns NaN for no value.
-
-    Returns:
-        The ends; None with fewer than two tasks, or if half of the resamples have no value.
+    The statistic takes the numbers of the drawn tasks, shape ``(tasks,)``, and returns NaN for no value. None with
+    fewer than two tasks, or if half of the resamples have no value.
     """
     if tasks < 2:
         return None

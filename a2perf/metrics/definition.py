@@ -151,9 +151,7 @@ def numbers_over_runs(
 ) -> MetricResult:
     """Returns the mean over runs of one number per run, with spread, interval, provenance, method and notes.
 
-    Args:
-        numbers: in the order of the runs; None or NaN where a run did not record it.
-        provenance: of numbers that do not state theirs.
+    A number is None or NaN where a run did not record it; ``provenance`` is that of numbers that do not state theirs.
     """
     default = "measured" if provenance == AS_RECORDED else provenance
     every = [number if isinstance(number, RunNumber) else RunNumber(number) for number in numbers]

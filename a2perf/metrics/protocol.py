@@ -89,11 +89,9 @@ class Trivial(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Budget(msgspec.Struct, kw_only=True, frozen=True):
-    """Budget of a training run.
+    """Budget of a training run: environment steps (track ``fixed_samples``), or energy (track ``fixed_energy``).
 
-    Attributes:
-        steps: environment steps, track ``fixed_samples``.
-        energy_kwh: energy of the participant's processes above idle, kWh, track ``fixed_energy``.
+    The energy is that of the participant's processes above idle.
     """
 
     steps: int

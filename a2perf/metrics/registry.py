@@ -72,10 +72,7 @@ def reload() -> None:
 
 
 def select(selection: Iterable[object] | object) -> list[Metric]:
-    """Returns the metrics that a configuration names.
-
-    Args:
-        selection: names, categories (``"system"``), members of ``ReliabilityMetrics`` or ``SystemMetrics``.
+    """Returns the metrics of names, categories (``"system"``) and members of the enums of metrics.
 
     Raises:
         ConfigError: a name that no metric has.

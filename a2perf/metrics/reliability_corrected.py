@@ -225,9 +225,7 @@ def _compared(matrix: Values, name: str) -> MetricResult:
 def of_resamples(statistic: Callable[..., Any], matrix: Values, rows: NDArray[np.intp]) -> Values:
     """Returns a statistic across runs of each resample at each point, shape ``(resamples, points)``.
 
-    Args:
-        matrix: shape ``(runs, points)``.
-        rows: runs of each resample, shape ``(resamples, runs)``.
+    The matrix has the shape ``(runs, points)``; ``rows`` holds the runs of each resample, shape ``(resamples, runs)``.
     """
     if statistic in _SORTING:
         # Sorting contiguous values takes half the time and gives the same bits.

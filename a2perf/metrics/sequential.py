@@ -63,8 +63,7 @@ class Evidence(Protocol):
 class BettingEvidence:
     """Bets on values between known bounds.
 
-    Attributes:
-        gap: the difference of the mean from a level that is to be found soonest, in units of the values.
+    ``gap`` is the difference of the mean from a level that is to be found soonest, in units of the values.
     """
 
     low: float

@@ -137,9 +137,8 @@ DISPERSIONS: dict[str, Statistic] = {"Iqr": iqr, "Mad": mad, "Stddev": std}
 def stacked_windows(values: Values, starts: NDArray[np.intp], stops: NDArray[np.intp]) -> list[tuple[Any, Values]]:
     """Gathers windows of equal length into matrices: one vectorised call then serves many windows.
 
-    Returns:
-        Pairs of window numbers, shape ``(k,)``, and their values from start to before stop, shape ``(k, length)``;
-        empty windows are left out.
+    Returns pairs of window numbers, shape ``(k,)``, and their values from start to before stop, shape ``(k, length)``,
+    without empty windows.
     """
     lengths = stops - starts
     stacked = []

@@ -90,9 +90,8 @@ def median_time(times: ArrayLike) -> Values:
 def gated(times: ArrayLike, gates: Mapping[int, Sequence[int]], limit: float | None = R_MAX) -> Values:
     """Returns the times with infinity on each base workload that has a held-out variant that was not reached.
 
-    Args:
-        gates: column of a base workload -> columns of its held-out variants. Nothing changes without any.
-        limit: as ``ScoreRules.held_out_limit``; applies first.
+    ``gates`` maps the column of a base workload to those of its held-out variants; without any nothing changes. The
+    limit is that of ``ScoreRules.held_out_limit`` and applies first.
     """
     values = np.array(times, np.float64)
     if not gates:

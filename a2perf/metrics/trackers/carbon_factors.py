@@ -62,10 +62,10 @@ def find_factor(settings: EmissionsSettings) -> CarbonFactor:
 
     The case of a region does not matter. A cloud counts only with its region.
     """
-    folder, region = codecarbon_data(), settings.region
+    region = settings.region
     cloud_provider, cloud_region = settings.cloud_provider, settings.cloud_region
     iso = (settings.country_iso_code or "").upper()
-    infra = folder / "private_infra"
+    infra = codecarbon_data() / "private_infra"
     mix = _load(infra / "global_energy_mix.json")
     country = mix.get(iso, {})
     place = {"country_name": country.get("country_name", ""), "country_iso_code": iso, "region": region or ""}
@@ -73,7 +73,9 @@ def find_factor(settings: EmissionsSettings) -> CarbonFactor:
         return CarbonFactor(settings.force_carbon_intensity_g_co2e_kwh / 1e3, "forced", **place)
     notes = []
     if cloud_provider and cloud_region:
-        row = _cloud_row(folder / "cloud" / "impact.csv", cloud_provider, cloud_region)
+        cloud = (cloud_provider, cloud_region)
+        rows = (row for row in _rows("cloud/impact.csv") if (row["provider"], row["region"]) == cloud and row["impact"])
+        row = next(rows, None)
         if row is not None:
             return CarbonFactor(
                 float(row["impact"]) / 1e3,
@@ -99,14 +101,10 @@ def find_factor(settings: EmissionsSettings) -> CarbonFactor:
 
 def find_cpu_power(model: str) -> tuple[str, float] | None:
     """Returns the name of a processor in codecarbon's table and its thermal design power in watts, or ``None``."""
-    folder = codecarbon_data()
     wanted = plain_cpu_name(model)
-    if not wanted:
-        return None
-    with (folder / "hardware" / "cpu_power.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            if plain_cpu_name(row["Name"]) == wanted and re.fullmatch(r"\d+(\.\d+)?", row["TDP"]):
-                return row["Name"], float(row["TDP"])
+    for row in _rows("hardware/cpu_power.csv") if wanted else ():
+        if plain_cpu_name(row["Name"]) == wanted and re.fullmatch(r"\d+(\.\d+)?", row["TDP"]):
+            return row["Name"], float(row["TDP"])
     return None
 
 
@@ -123,12 +121,8 @@ def _load(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def _cloud_row(path: Path, provider: str, region: str) -> dict[str, str] | None:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        for row in csv.DictReader(file):
-            if row["provider"] == provider and row["region"] == region and row["impact"]:
-                return row
-    return None
+def _rows(table: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((codecarbon_data() / table).read_text(encoding="utf-8-sig").splitlines()))
 
 
 def _region_kg(infra: Path, iso: str, region: str) -> float | None:

@@ -85,8 +85,7 @@ class Nvml:
     ) -> Nvml | None:
         """Opens the library and the devices; returns ``None`` without an NVIDIA driver.
 
-        Args:
-            gpu_ids: indices or (starts of) UUIDs, as a sequence or comma-separated; ``None`` selects all.
+        Devices are selected by indices or (starts of) UUIDs, as a sequence or comma-separated; ``None`` selects all.
         """
         if "pynvml" not in sys.modules and not _has_driver():
             return None

@@ -59,9 +59,8 @@ def choose_cpu_power(
 ) -> CpuPower:
     """Chooses the power model of a processor.
 
-    Args:
-        family: CPU family and model number, for names that a hypervisor has cut short.
-        force_watts: power of all visible threads together at full load, as configured.
+    CPU family and model number serve for names that a hypervisor has cut short. ``force_watts`` is the configured power
+    of all visible threads together at full load.
     """
     if force_watts is not None:
         return CpuPower(force_watts / threads, "force_cpu_power")

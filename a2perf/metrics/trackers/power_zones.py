@@ -33,11 +33,9 @@ def kind_of(name: str) -> str:
 
 @dataclass
 class Zone:
-    """One counter, made monotonic.
+    """One counter in microjoules, made monotonic; it starts over after ``range_uj``.
 
-    Attributes:
-        range_uj: value after which the counter starts over, in microjoules.
-        value_uj: the last reading; None while it cannot be read.
+    ``value_uj`` is the last reading, None while it cannot be read.
     """
 
     path: Path

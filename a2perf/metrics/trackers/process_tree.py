@@ -355,9 +355,8 @@ class TreeSum:
     def end(self, root: int, *, cpu_s: float = 0.0, memory_peak_bytes: int | None = None) -> None:
         """Removes a tree that has ended; what it used stays in the sum.
 
-        Args:
-            cpu_s: processor time until its end, as its guard counted it; the last sample may be older.
-            memory_peak_bytes: its peak memory from its control group, if it had one.
+        ``cpu_s`` is its processor time as its guard counted it, since the last sample may be older;
+        ``memory_peak_bytes`` is its peak from its control group, if it had one.
         """
         with self._lock:
             tree = self._living.pop(root, None)

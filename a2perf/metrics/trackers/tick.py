@@ -79,11 +79,7 @@ class Tracker(Protocol):
 
 
 class InstalledTracker(Tracker, Protocol):
-    """A tracker of a package.
-
-    Attributes:
-        columns: keys that it adds to ``tick.values``; lower-case names, with the unit as the ending.
-    """
+    """A tracker of a package; ``columns`` are its keys of ``tick.values``, lower-case and ending in the unit."""
 
     columns: tuple[str, ...]
 

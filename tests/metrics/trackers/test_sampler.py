@@ -97,7 +97,7 @@ def test_numbers_of_a_run_agree_with_each_other_and_with_the_kernel(spawn, tmp_p
     assert msgspec.json.decode(msgspec.json.encode(report), type=TrackingReport) == report
 
 
-def test_emissions_file_has_the_columns_of_the_earlier_platform_and_cumulative_rows(spawn, tmp_path):
+def test_files_have_the_columns_of_the_earlier_platform_and_a_row_for_every_interval(spawn, tmp_path):
     report = run(spawn, tmp_path, BURN.format(seconds=0.7))
     path = tmp_path / "train_emissions.csv"
     assert path.read_text().splitlines()[0] == FORK_COLUMNS
@@ -119,10 +119,6 @@ def test_emissions_file_has_the_columns_of_the_earlier_platform_and_cumulative_r
     steps = [(float(b["duration"]) - float(a["duration"]), float(b["cpu_power"])) for a, b in itertools.pairwise(lines)]
     energy = float(lines[0]["cpu_power"]) * float(lines[0]["duration"]) + sum(s * w for s, w in steps)
     assert energy / 3.6e6 == pytest.approx(report.energy.cpu.gross_kwh, rel=0.25)
-
-
-def test_trace_has_a_row_for_every_sample(spawn, tmp_path):
-    report = run(spawn, tmp_path, BURN.format(seconds=0.4))
     trace = rows(tmp_path / "system_trace.csv")
     assert len(trace) == report.samples
     seconds = [float(row["cpu_seconds"]) for row in trace]
