@@ -177,12 +177,7 @@ def _status(command: click.Command, arguments: Sequence[str] | None, name: str) 
 
 
 def _usage_text(error: click.ClickException, name: str) -> str:
-    """Returns the lines of an error that click found: what is wrong, then ``  Hint: how to fix it``.
-
-    Args:
-        error: what click raised.
-        name: the program, for errors that name no command.
-    """
+    """Returns the lines of an error that click found: what is wrong, then ``  Hint: how to fix it``."""
     message = " ".join(error.format_message().split())
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None

@@ -317,13 +317,7 @@ def _named_task(name: str) -> dict[str, Any]:
 
 
 def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the environment arguments of a task in an evaluation: the protocol's, if the protocol has the task.
-
-    Args:
-        task: name of the task.
-        env_id: environment of the task.
-        kwargs: arguments that the protocol may override.
-    """
+    """Returns the environment arguments of a task in an evaluation: the protocol's, if the protocol has the task."""
     wanted = protocol.protocol_task(task, env_id)
     return {**kwargs, **({} if wanted is None else wanted.env_kwargs)}
 

@@ -29,11 +29,7 @@ _NOT_LABELS = ("seed", "root", "bundle", "log", "split")
 
 
 def run_experiment(experiment: Experiment, options: LaunchOptions, *, json_output: bool) -> int:
-    """Runs an experiment, shows its progress on stderr and its result on stdout.
-
-    Returns:
-        The exit status: 0 all runs finished, 1 some failed, 3 the infrastructure failed one, 130 interrupted.
-    """
+    """Runs an experiment, shows its progress on stderr and its result on stdout."""
     return run_specs(plan(experiment), experiment.root, options, json_output=json_output)
 
 

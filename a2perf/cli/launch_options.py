@@ -46,7 +46,6 @@ def launch_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[Any],
     """Returns a decorator that adds options to a click command.
 
     Args:
-        names: which ones; all by default.
         changes: by option, arguments of ``click.option`` that differ for this command.
     """
 
@@ -61,11 +60,7 @@ def launch_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[Any],
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """The options of this module that a command was given.
-
-    Attributes:
-        given: values by name.
-    """
+    """The options of this module that a command was given."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,11 +95,7 @@ class LaunchOptions:
         return Conductor(self.launcher(), count, console=terminal.console(stderr=True), live=live)
 
     def resources(self, chosen: RunOptions | None = None) -> Resources:
-        """Returns the resources of one run.
-
-        Args:
-            chosen: the options of the runs, which hold the limits of the participant.
-        """
+        """Returns the resources of one run."""
         limits = chosen or RunOptions()
         return Resources(
             cpus=self.given.get("cpus"),

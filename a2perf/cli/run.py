@@ -180,11 +180,6 @@ def _plain_words(command: click.Command, ctx: click.Context, words: Sequence[str
 
     They are ``--flagfile``, ``--noflag``, ``--flag=true`` and ``--helpfull``. absl reads the flag files.
 
-    Args:
-        command: the command, its options decide what ``--noNAME`` means.
-        ctx: its context.
-        words: the words as they were typed.
-
     Raises:
         ConfigError: a flag file cannot be read.
     """

@@ -75,7 +75,6 @@ def annotate(suite: VerdictSuite, *, to_errors: bool = False) -> None:
     """Prints an annotation per failed case, and adds all cases to the summary.
 
     Args:
-        suite: the cases.
         to_errors: print to standard error, which GitHub reads too; standard output then holds only JSON.
     """
     from a2perf.report.github import annotations_of, append_to_summary, suite_markdown

@@ -33,10 +33,8 @@ class AcrossTasks:
     """Submissions compared over all tasks of a domain that have references.
 
     Attributes:
-        tasks: their names; ``task_titles`` are for people.
         table: interquartile mean of each submission with its interval, or the reason why it is missing.
         scores: shape (runs, tasks) of each submission that has a value.
-        estimates: of the same submissions.
     """
 
     anchor: str
@@ -53,11 +51,7 @@ class AcrossTasks:
 def across_tasks(
     settings: Sequence[TaskResults], labels: Mapping[str, Label], new_name: Callable[..., str]
 ) -> list[AcrossTasks]:
-    """Compares submissions over the tasks of each domain with at least two tasks that have references.
-
-    Args:
-        new_name: makes a unique name, safe in files, out of words.
-    """
+    """Compares submissions over the tasks of each domain with at least two tasks that have references."""
     by_domain: dict[str, list[tuple[TaskResults, protocol.ProtocolTask]]] = {}
     for setting in settings:
         task = protocol_task(setting)

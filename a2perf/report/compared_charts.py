@@ -79,7 +79,6 @@ def lines(
     Args:
         x_unit: added to the label; times in ``"s"`` are scaled.
         log: logarithmic vertical axis; values must be positive.
-        stepped: the mean is constant between its points.
         into: a part of a figure, ``lines_height`` inches high; by default a new figure.
     """
     figure, axes, legend_in = _plot(algorithms, into)
@@ -181,7 +180,6 @@ def dots(
 
     Args:
         groups: (name, place, returns of each run); arrays of shape (episodes,).
-        into: a part of a figure, ``rows_height`` inches high; by default a new figure.
     """
     names = [name for name, _, _ in groups]
     size, alpha = (5.0, 0.75) if bold else (3.2, 0.45)
@@ -215,7 +213,6 @@ def intervals(
 
     Args:
         rows: (name, place, value, interval); the interval is None with one run.
-        into: a part of a figure, ``rows_height`` inches high; by default a new figure.
     """
     figure, axes = _rows_plot([name for name, _, _, _ in rows], into)
     series = []

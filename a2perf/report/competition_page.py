@@ -37,7 +37,6 @@ class EntrantResults:
         page: relative address of its page on the leaderboard, empty if it has none.
         report: relative address of its report, empty if it has none.
         rank: among the entries that finished every run on the secret tasks; None for the others.
-        mean: over the secret tasks.
     """
 
     name: str
@@ -60,7 +59,6 @@ class ClaimedReturn:
     """A return that an entry claimed, beside the one that the evaluator measured.
 
     Attributes:
-        entrant: folder of the entry's runs.
         is_false: whether the claim is better than the measurement by more than rounding.
     """
 
@@ -77,16 +75,8 @@ class FrontPage:
 
     Attributes:
         commitment: hash over terms, code and secrets.
-        founded_at: when the hash was computed, by the organizer's clock.
-        revealed_at: when the secrets were revealed.
         problems: why the results may not be valid; empty if every check passed.
-        entrants: their results, best first.
-        entrants_sha256: hash of the sealed list of entrants.
-        closed_at: when the list was closed.
-        organizer: name of the organizer; empty if not given.
-        commitment_url: address at which the hash was published before the first entry; empty if not given.
         references: results of reference entries that the organizer computed, which are not ranked.
-        titles: of tasks, by name.
     """
 
     title: str

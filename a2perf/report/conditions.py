@@ -15,11 +15,7 @@ _WARNINGS = ("left out", "not finite", "MIXED", "went back", "did not record", "
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A remark that readers of the numbers need.
-
-    Attributes:
-        where: what it is about: a run, or an algorithm in a setting.
-    """
+    """A remark that readers of the numbers need."""
 
     where: str
     anchor: str
@@ -45,12 +41,7 @@ def shared(conditions: Sequence[Condition]) -> list[SharedCondition]:
 def conditions_of_setting(
     anchor: str, title: str, groups: Sequence[SeedGroup], labels: Mapping[str, Label], table: ScoreTable
 ) -> list[Condition]:
-    """Returns the conditions of a setting: of each algorithm, and of rows that are not ranked.
-
-    Args:
-        anchor: of the setting's part of the page.
-        table: the rows that are shown first.
-    """
+    """Returns the conditions of a setting: of each algorithm, and of rows that are not ranked."""
     found = []
     names = {row.name: row.label for row in table.rows()}
     for group in groups:

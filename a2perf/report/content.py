@@ -35,11 +35,7 @@ STATES = ("finished", "failed", "interrupted", "unfinished", "unreadable", "reco
 
 @dataclasses.dataclass(frozen=True)
 class SettingSection:
-    """One task with all algorithms that were run on it.
-
-    Attributes:
-        table: the rows that a paper prints.
-    """
+    """One task with all algorithms that were run on it."""
 
     anchor: str
     setting: TaskResults
@@ -53,11 +49,8 @@ class Report:
     """The content of a report.
 
     Attributes:
-        summary: the first screen.
         profile: set of formulas; ``rules`` is its version.
-        settings: one section per task.
         across: submissions over the tasks of a domain, for domains with several tasks that have references.
-        sources: where the numbers come from, one row per group.
         own_charts: each run has its own charts; a large report has none.
     """
 
@@ -92,7 +85,6 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
 
     Args:
         runs: ordered by root.
-        title: heading; made from the runs when not given.
     """
     names = _Names()
     results = results_by_task(runs, profile)

@@ -113,7 +113,6 @@ class ChartSeries:
 
     Attributes:
         key: ``series_key(...)``; ids of its artists begin with it.
-        colour: a role in ``INK``.
         points: what can be read out: ``(x, y)`` or ``(x, y, low, high)`` in the units of the axes.
         parent: key of the algorithm that a run belongs to.
     """
@@ -150,7 +149,6 @@ class View:
     """One drawing of a chart: linear or logarithmic.
 
     Attributes:
-        scale: ``"linear"`` or ``"log"``.
         pdf: the same for LaTeX; empty where only a page is made.
         frame: where the axes lie in the drawing and what they span; empty for a chart that nothing is read out of.
     """
@@ -257,7 +255,6 @@ def interactive(
 
     Args:
         name: stem of its files; views but the first add their scale to it.
-        builds: by scale, ``"linear"`` or ``"log"``; the first is the one that is shown.
     """
     views: list[View] = []
     series: tuple[ChartSeries, ...] = ()
@@ -276,7 +273,6 @@ def pictures(build: Callable[[], Drawing | Figure], kinds: Sequence[str] = ("png
 
     Args:
         build: makes the figure; the user's own matplotlib settings have no effect on it.
-        kinds: ``"png"``, ``"pdf"`` or ``"svg"``.
     """
     return _pictures(build, kinds)[1]
 
@@ -355,7 +351,6 @@ def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
 
     Args:
         prefix: put before every id, unique in the page.
-        view: which of the chart's views.
     """
     text = chart.views[view].svg.decode()
     text = re.sub(r"^.*?(?=<svg)", "", text, count=1, flags=re.DOTALL)

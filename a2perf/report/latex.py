@@ -45,11 +45,7 @@ def latex_text(text: str) -> str:
 
 
 def latex_document(tables: Sequence[ScoreTable], title: str) -> str:
-    """Returns a complete document with all tables.
-
-    Args:
-        tables: one per task.
-    """
+    """Returns a complete document with all tables."""
     parts = [score_table_latex(table) for table in tables]
     return f"{PREAMBLE}\\section*{{{latex_text(title)}}}\n\n" + "\n\n".join(parts) + "\n\\end{document}\n"
 

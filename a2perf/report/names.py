@@ -36,12 +36,7 @@ _KIND_SUMMARIES = {
 
 
 def submission_title(name: str, info: SubmissionInfo | None = None) -> str:
-    """Returns the title of a submission, its name if it has no title; safe to escape and show.
-
-    Args:
-        name: of the submission's folder, ``run.algorithm``.
-        info: how it describes itself, ``run.info``.
-    """
+    """Returns the title of a submission, its name if it has no title; safe to escape and show."""
     title = "" if info is None else info.title
     return " ".join(plain_text(title or name).split())
 

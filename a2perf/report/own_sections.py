@@ -30,7 +30,6 @@ class ReportSection:
     """A section of a report.
 
     Attributes:
-        title: heading, at most a few words.
         tables: in order; every text in them is escaped.
         charts: in order, drawn with ``drawing.single`` or ``drawing.interactive``; they are renamed to unique names.
     """
@@ -69,9 +68,6 @@ def added_sections(
     results: Sequence[TaskResults], new_name: Callable[..., str]
 ) -> tuple[list[AddedSection], dict[str, str]]:
     """Calls every section.
-
-    Args:
-        new_name: makes a unique name, safe in files and anchors, out of words.
 
     Returns:
         The sections that apply, by name; and why others failed, by name.

@@ -60,9 +60,6 @@ def figure_for_notebook(build: Callable[[], Figure]) -> Figure:
     """Builds a figure for a notebook, ``savefig`` and further changes.
 
     It is not registered in pyplot: a notebook shows it once, and it does not stay in memory.
-
-    Args:
-        build: makes the figure; the user's own matplotlib settings have no effect on it.
     """
     with chart_style():
         figure = build()

@@ -32,9 +32,7 @@ class ReportedScore(Record, kw_only=True):
     """One cell of a table of scores.
 
     Attributes:
-        best: may be the best of its row.
         remark: why no value of the row is marked.
-        task: the task, if a run has several.
     """
 
     algorithm: str
@@ -52,9 +50,6 @@ class ReportedSetting(Record, kw_only=True):
 
     Attributes:
         runs: keys of the runs behind each algorithm and mode, ``"ALGORITHM/MODE"``.
-        seeds: root seeds of the same.
-        conditions: of the same.
-        figures: files of its charts, relative to the report.
     """
 
     domain: str
@@ -73,8 +68,6 @@ class ReportedRun(Record, kw_only=True):
 
     Attributes:
         noisy_host: why times of this run are unreliable; empty on a quiet host.
-        conditions: damage, warnings and failed trackers.
-        figures: files of the run's charts, relative to the report.
     """
 
     run: str
@@ -103,7 +96,6 @@ class ReportedAcross(Record, kw_only=True):
     Attributes:
         tasks: columns of ``scores``.
         scores: normalised score by submission, run and task.
-        iqm: their interquartile mean by submission, with its interval.
     """
 
     domain: str

@@ -28,11 +28,7 @@ def record_table(anchor: str, run: Run) -> Table:
 
 
 def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], anchors: Mapping[str, str]) -> Table:
-    """Returns where the numbers of each group come from: seeds, code, environment, host, confinement.
-
-    Args:
-        anchors: of each run's part of the page, by key.
-    """
+    """Returns where the numbers of each group come from: seeds, code, environment, host, confinement."""
     titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
     rows = tuple(_source_row(setting, group, labels, anchors) for setting in settings for group in setting.groups)
     heads = columns({title.lower().replace(" ", "_"): title for title in titles})

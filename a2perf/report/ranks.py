@@ -54,7 +54,6 @@ def leaders(intervals: Sequence[Interval], direction: Literal["max", "min"] = "m
 
     Args:
         intervals: (low, high) of each entry; None for an entry without an interval.
-        direction: ``"min"`` if lower values are better.
     """
     known = [(low, high) for low, high in intervals if low is not None and high is not None]
     if len(known) < len(intervals):

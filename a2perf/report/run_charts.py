@@ -23,11 +23,7 @@ _Plan = tuple[str, str, str, str, Callable[[], "Figure"]]
 
 
 def charts_of(anchor: str, run: Run) -> list[Chart]:
-    """Draws the charts of one run for which it has data.
-
-    Args:
-        anchor: stem of the charts' names.
-    """
+    """Draws the charts of one run for which it has data."""
     found = []
     for plan in (_returns(run), _rewards(run), _system(run)):
         if plan is not None:

@@ -35,10 +35,7 @@ class Measure(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         key: the metric's name in the registry, or the name of a side note.
-        label: name for people.
         category: of the metric; ``system`` for side notes.
-        mode: the mode that it was recorded in.
-        task: the task it belongs to, if the run has several.
     """
 
     key: str

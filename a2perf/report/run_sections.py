@@ -77,12 +77,7 @@ class RootSection:
 
 
 def root_section(label: str, runs: list[Run], new_name: Names, profile: Profile, own_charts: bool) -> RootSection:
-    """Returns the section of a run root.
-
-    Args:
-        runs: its runs, in the order of the modes.
-        new_name: makes a unique name, safe in files and anchors, out of words.
-    """
+    """Returns the section of a run root."""
     manifest = next((run.manifest for run in runs if run.manifest is not None), None)
     if manifest is None:
         identity = runs[0].identity

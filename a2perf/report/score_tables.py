@@ -85,7 +85,6 @@ class ScoreRow:
     """One metric.
 
     Attributes:
-        name: the metric's name in the registry.
         scale: the unit that all cells are written in.
         remark: why no value is bold although a reader would expect one.
     """
@@ -230,9 +229,7 @@ def make_row(
 
     Args:
         values: by column; None if there is nothing to score.
-        task: the task, if a run has several.
         noisy: names of the columns with runs on a noisy host.
-        title: of the task; its name if empty.
     """
     known = [value.value for value in values if value is not None and value.value is not None]
     units = {value.unit for value in values if value is not None and value.value is not None} or {metric.unit}

@@ -46,11 +46,7 @@ Names = Callable[..., str]
 
 
 def charts_of_setting(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
-    """Draws the charts of a setting for which there is data.
-
-    Args:
-        new_name: makes a unique name, safe in files, out of words.
-    """
+    """Draws the charts of a setting for which there is data."""
     found = [chart for mode in ("inference", "generalization") for chart in _returns(setting, mode, labels, new_name)]
     for charts in (_learning, _profile, _latency):
         found += charts(setting, labels, new_name)

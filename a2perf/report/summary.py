@@ -35,7 +35,6 @@ class Bar:
         start: where the bar starts: the floor.
         low, high: ends of the 95 % interval; None without one.
         beyond: the score lies outside the bar, ``"left"``, ``"right"`` or ``""``.
-        text: the bar in words, for people who cannot see it.
     """
 
     start: float
@@ -62,7 +61,6 @@ class SummaryRow:
     """One submission on one task.
 
     Attributes:
-        state: ``"failed"`` if a run failed, else empty.
         score: normalised; the mean return if the task has no reference scores.
         bar: None without a normalised score.
         worst: mean of the worst 5 % of the episodes, on the scale of ``score``.
@@ -146,12 +144,7 @@ def summary_of(
     runs: Sequence[Run],
     run_anchors: Mapping[str, str],
 ) -> FirstScreen:
-    """Makes the first screen of a report.
-
-    Args:
-        anchors: of the settings' parts of the page.
-        run_anchors: of the runs' parts of the page, by key.
-    """
+    """Makes the first screen of a report."""
     entries = [_entries(setting) for setting in settings]
     flat = [entry for held in entries for entry in held]
     groups = [group for entry in flat for group in (entry.group, *entry.others)]

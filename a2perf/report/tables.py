@@ -59,7 +59,6 @@ class Text(msgspec.Struct, kw_only=True, frozen=True):
     """Text in a cell.
 
     Attributes:
-        detail: a second, quieter line.
         state: a run's state, shown as a mark beside the text.
         href: a target inside the same page.
         code: shown in a fixed-width face.
@@ -93,8 +92,6 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     """A table with a caption.
 
     Attributes:
-        name: file-name-like identity.
-        caption: one line that describes the rows.
         rows: cells by column, each row as long as ``columns``.
         cards: rows become cards on a narrow screen.
     """

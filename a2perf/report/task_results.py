@@ -174,7 +174,6 @@ class Label:
 
     Attributes:
         name: of the submission's folder, as the files have it.
-        kind: badge, ``"Pre-trained"``; empty if the submission states no kind.
         place: position among all submissions of the page, which gives the colour.
     """
 

@@ -27,11 +27,7 @@ class Chip:
 
 
 def chips_of(groups: Sequence[SeedGroup]) -> tuple[Chip, ...]:
-    """Returns the chips of one submission on one task.
-
-    Args:
-        groups: its groups in all modes, the one that is scored first.
-    """
+    """Returns the chips of one submission on one task."""
     held = list({id(run): run for group in groups for run in group.runs}.values())
     chips = [_failures(held), _seeds(groups[0]), _confinement(held), _hashes(held), _noisy(held), _estimated(groups)]
     chips.append(_reproduced(held))

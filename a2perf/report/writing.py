@@ -25,12 +25,7 @@ TABLES = "tables"
 
 @dataclasses.dataclass(frozen=True)
 class ReportFiles:
-    """The files of a report.
-
-    Attributes:
-        page: ``index.html``.
-        record: the content of ``report.json``.
-    """
+    """The files of a report."""
 
     page: Path
     record: ReportRecord
@@ -44,7 +39,6 @@ def write_report(
     """Writes a report of recorded runs.
 
     Args:
-        runs: as ``runs.read_runs`` returns them.
         out: folder to write; figures and tables of an earlier report there are replaced.
 
     Raises:

@@ -22,11 +22,9 @@ class RunQuery:
     """A condition on runs; every part that is given must hold.
 
     Attributes:
-        without_tags: tags of which it has none.
         config: for each configuration key the values of which it has one.
         env_ids: environments of which it is on one; None for any.
         states: states of which it is in one; empty for any.
-        legend: what the group is called in a figure.
     """
 
     experiment: str | None = None

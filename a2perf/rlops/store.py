@@ -38,7 +38,6 @@ class Store(RunStore):
         """Returns the runs that a query means, by experiment, environment, version and seed.
 
         Args:
-            query: what is meant; every run when None.
             as_of: a run has the tags that it had then; runs that were started later are left out.
         """
         known = [run for run in super().runs() if as_of is None or _before(run.started_at, as_of)]

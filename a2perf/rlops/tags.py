@@ -44,11 +44,7 @@ class TagChange:
 
 
 class TagJournal:
-    """The tags of one store.
-
-    Args:
-        path: the journal; made on the first change.
-    """
+    """The tags of one store."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,9 +59,6 @@ class TagJournal:
         source_tag: str | None = None,
     ) -> TagChange:
         """Adds a tag to runs or removes it; on disk, as a whole, when the call returns.
-
-        Returns:
-            The recorded change.
 
         Raises:
             UserError: the name is none, no run is given, or the store cannot be written.
@@ -133,11 +126,7 @@ class TagJournal:
     def applied(
         self, own: Mapping[str, Iterable[str]], *, as_of: datetime.datetime | None = None
     ) -> dict[str, frozenset[str]]:
-        """Returns the tags of runs: those that they were born with, then the journal's changes in order.
-
-        Args:
-            own: by run, the tags that it was born with.
-        """
+        """Returns the tags of runs: those that they were born with, then the journal's changes in order."""
         tags = {run: set(given) for run, given in own.items()}
         for change in self.changes(as_of=as_of):
             for run in change.runs:

@@ -78,7 +78,6 @@ class Cell(NamedTuple):
         sort: key of the column for sorting; None comes last.
         number: the value as printed, without its unit.
         detail: interval, spread or the reason for a missing value.
-        estimated: computed by a model, not measured.
     """
 
     sort: float | None
@@ -124,12 +123,7 @@ def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
 
 
 def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
-    """Returns a metric's cell with its interval, or with its spread if it has no interval.
-
-    Args:
-        value: None if the entry has none.
-        scale: unit of the column; None for the unit that suits the value.
-    """
+    """Returns a metric's cell with its interval, or with its spread if it has no interval."""
     if value is None:
         return Cell(None, "–", "", "")
     if value.value is None:

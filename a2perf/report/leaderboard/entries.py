@@ -43,7 +43,6 @@ class Signature(Record, kw_only=True):
     Attributes:
         state: ``"signed"`` by a trusted key, ``"unknown key"`` for a valid signature by any other key, ``"invalid"``
             if signature and bundle disagree, ``"not checked"`` if the library that checks signatures is missing.
-        detail: the key, or why the signature is invalid.
     """
 
     state: SignatureState
@@ -63,11 +62,9 @@ class RunLine(Record, kw_only=True):
 
     Attributes:
         run: path below the folder that was given.
-        mode: ``"train"``, ``"inference"`` or ``"generalization"``.
         state: a ``RunState``, ``"unfinished"`` if its writer is gone.
         changed: what the integrity check found; None if it was not checked.
         reproduction: the verdict of repeating it; None without one that counts.
-        conditions: warnings raised while reading the run.
     """
 
     run: str
@@ -98,8 +95,6 @@ class RecordingFacts(Record, kw_only=True):
     Attributes:
         dates: days on which runs started, ISO 8601.
         hosts: processor and number of cores.
-        confinement: sandbox levels.
-        interpreters: implementation and version of Python.
     """
 
     dates: list[str] = msgspec.field(default_factory=list)
@@ -145,7 +140,6 @@ class EntryKey:
         version: hash of the submission's files.
         fingerprint: of the environment's behaviour; ``""`` when unknown.
         view: what the submission observed, ``"text"``; ``""`` for the default of the domain.
-        terms: protocol, track and violations of the protocol.
     """
 
     name: str
@@ -164,8 +158,6 @@ class EntryRuns:
 
     Attributes:
         env_kwargs: each set of arguments that the environment got in evaluation, as JSON, without those of the view.
-        info: how the submission describes itself.
-        recording: when, where and how the runs were recorded.
     """
 
     key: EntryKey

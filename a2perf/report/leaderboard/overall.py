@@ -26,7 +26,6 @@ class OverallRow(Record, kw_only=True):
 
     Attributes:
         score: over runs and tasks; ``condition`` is the reason if there is none.
-        by_task: its score on each task that it has a rank on.
         place: position in the order of the score, from 1; None when it is not ranked.
     """
 

@@ -71,12 +71,7 @@ def protocol_page(
     others: Sequence[str],
     home: str = "",
 ) -> str:
-    """Renders the page of one protocol: one ranked table per domain.
-
-    Args:
-        others: recorded runs without a manifest.
-        home: address of the page that the site belongs to, ``""`` if there is none.
-    """
+    """Renders the page of one protocol: one ranked table per domain."""
     entries = [row.by_task[task].entry for table in page.tables for row in table.rows for task in row.by_task]
     states = {line.signature.state for entry in entries for line in entry.runs}
     linked = {id(board) for table in page.tables for board in table.boards.values()}
@@ -113,11 +108,7 @@ def task_page(
     columns: Sequence[BoardColumn],
     views: Mapping[int, Sequence[ParetoView]],
 ) -> str:
-    """Renders the page of one task.
-
-    Args:
-        views: charts by the position of their board on the page.
-    """
+    """Renders the page of one task."""
     boards, summary = page.boards, task_summary(page.domain, page.task)
     differs = sorted({term for board in boards for term in board.differs} - _OF_THE_PAGE) if len(boards) > 1 else []
     more = [column for column in columns if not column.main]

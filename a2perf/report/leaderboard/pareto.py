@@ -45,8 +45,6 @@ class Point:
     Attributes:
         cost: in the unit of the metric.
         cost_interval: ends of its interval; the cost itself if no uncertainty was recorded.
-        low, high: ends of the interval of the score; the score itself without an interval.
-        front: whether it is on the Pareto front.
         chance: whether it is no better than the floor; such points are dimmed and never on the front.
     """
 
@@ -85,11 +83,7 @@ class ParetoView:
         return [point for point in self.points if point.front]
 
     def svg(self, prefix: str, top: str = "") -> Markup:
-        """Returns the drawing for a page; each point is a link.
-
-        Args:
-            top: relative path from the page to the site.
-        """
+        """Returns the drawing for a page; each point is a link."""
         drawn = str(inline_svg(self.chart, prefix)).replace('role="img"', 'role="group"', 1)
         return Markup(_LINK.sub(lambda match: self._link(match, top), drawn))  # titles are escaped in _link
 
@@ -105,11 +99,7 @@ class ParetoView:
 
 
 def pareto_views(board: Board, name: str) -> list[ParetoView]:
-    """Returns one chart per cost that at least two ranked entries recorded.
-
-    Args:
-        name: stem of the charts' files.
-    """
+    """Returns one chart per cost that at least two ranked entries recorded."""
     views = []
     for mode, metric, title in _COSTS:
         points = _points(board, mode, metric)

@@ -38,8 +38,6 @@ class Ranked(Record, kw_only=True):
 
     Attributes:
         place: position in the order of the score, from 1; None if it is not ranked.
-        best: the highest rank that its interval allows.
-        worst: the lowest one.
     """
 
     entry: Entry

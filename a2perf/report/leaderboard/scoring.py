@@ -38,9 +38,7 @@ class TaskReference(ReferenceScale):
     """Reference scores and settings of a task in a protocol.
 
     Attributes:
-        protocol: its version.
         threshold: return from which the task counts as learned.
-        seeds: required number of seeds.
     """
 
     protocol: str
@@ -95,11 +93,6 @@ class Entry(Record, kw_only=True):
         view: what the submission observed, ``"text"``; ``""`` for the default of the domain.
         provenance: of its energy: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"not recorded"``.
         reference: version of the protocol with the reference scores; ``""`` for none.
-        scores: by mode and metric; metrics without a value are left out.
-        not_ranked: why it has no rank; empty if it has one.
-        notes: remarks on its score.
-        info: how the submission describes itself.
-        recording: when, where and how its runs were recorded.
         with_models: modes in which a run could call a language model.
     """
 

@@ -14,9 +14,6 @@ from a2perf.runs.reproduction import ReproductionMark, mark_of, read_reproductio
 def signature_check(trusted_keys: Path | None) -> SignatureCheck:
     """Returns the function that checks the signature of a bundle.
 
-    Args:
-        trusted_keys: file or folder of public keys; without it the key of every valid signature is unknown.
-
     Raises:
         ConfigError: no key was found, or one cannot be read.
         MissingDependency: keys are given, but the library that checks signatures is not installed.
@@ -39,11 +36,6 @@ def signature_check(trusted_keys: Path | None) -> SignatureCheck:
 
 def reproduction_check(trusted_keys: Path | None, folder: Path | None) -> ReproductionCheck:
     """Returns the function that looks up the verdict about a bundle.
-
-    Args:
-        trusted_keys: file or folder of public keys.
-        folder: folder with further verdicts, as `a2perf reproduce -o` writes them; those beside the bundles always
-            count.
 
     Raises:
         ConfigError: no key was found, or one cannot be read.

@@ -72,9 +72,7 @@ class DomainTable:
     """The table of a domain under one protocol, track and provenance of energy.
 
     Attributes:
-        boards: by task; the tasks of the table.
         note: what distinguishes it from other tables of the domain; ``""`` if it is the only one.
-        rows: ranked ones first, best first.
     """
 
     domain: str
@@ -103,7 +101,6 @@ class ProtocolPage:
     """One protocol.
 
     Attributes:
-        name: of the protocol, ``""`` for runs under none.
         tables: one per domain, more where tracks or provenances differ.
     """
 

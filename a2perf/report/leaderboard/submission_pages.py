@@ -38,13 +38,7 @@ def submission_page(
     problem: str,
     site_title: str,
 ) -> str:
-    """Renders the page of one submission.
-
-    Args:
-        version: hash of its files.
-        report: address of its report, ``""`` if there is none.
-        problem: why its report could not be written.
-    """
+    """Renders the page of one submission."""
     entries = _entries(standings, pages)
     found = [item["entry"] for item in entries]
     info = next((entry.info for entry in found if entry.info.title), SubmissionInfo())

@@ -59,14 +59,7 @@ _IDENTITY = (
 
 
 class LeaderboardRecord(Record, kw_only=True):
-    """``leaderboard.json``.
-
-    Attributes:
-        rules: version of the formulas of all scores.
-        overall: comparisons over the tasks of a domain.
-        invalid: bundles that could not be read.
-        others: recorded runs without a manifest, which cannot be listed.
-    """
+    """``leaderboard.json``."""
 
     format: str = _FORMAT
     schema: int = SCHEMA
@@ -81,13 +74,7 @@ class LeaderboardRecord(Record, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class LeaderboardFiles:
-    """A written site.
-
-    Attributes:
-        page: ``index.html``.
-        record: content of ``leaderboard.json``.
-        problems: by page of a submission, why its report could not be written.
-    """
+    """A written site."""
 
     page: Path
     record: LeaderboardRecord
@@ -111,18 +98,14 @@ def write_leaderboard(
     """Reads every bundle at or below a folder and writes the site.
 
     Args:
-        folder: of bundles, in any arrangement.
         out: folder to write; pages of an earlier leaderboard there are replaced.
-        title: heading of the site.
         integrity: returns what changed in a bundle; without it no hash is checked, and the pages show "not checked".
         signature: checks the signature of a bundle; without it signed bundles are "not checked".
         reproduction: looks up the verdict of repeating a run; by default the one beside its bundle.
         references: looks up the protocol's stored scores.
-        reports: write the report of each submission too.
         processes: number of processes that share the work; the result is the same. With more than one, the caller's
             main module must be importable.
         home: address of the page that the site belongs to, for a link back.
-        progress: called with one line per finished step.
 
     Raises:
         UserError: there is nothing recorded in ``folder``, or ``out`` cannot be written or holds something else.

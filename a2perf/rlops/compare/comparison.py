@@ -120,9 +120,6 @@ def compare(
 ) -> ComparedGroups:
     """Compares groups of runs of an experiment store.
 
-    Args:
-        references: the user's reference scores by environment, before those of the protocol.
-
     Raises:
         UserError: nothing to compare; the message lists what exists.
     """
@@ -145,8 +142,6 @@ def compare_panels(
 
     Args:
         panels: by environment and metric; their cells are in the order of the groups of the request.
-        store: where the runs are from.
-        references: reference scores by environment, before those of the protocol.
     """
     found = references_of(panels, references or {})
     normalised, trimmed = _normalised(request, panels, found)

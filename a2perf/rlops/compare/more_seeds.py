@@ -32,7 +32,6 @@ def seeds_to_settle(
 
     Args:
         candidate: scores so far, shape ``(n,)``, at least three.
-        baseline: scores so far, shape ``(m,)``, at least three.
         distance: from the tolerance to the difference of the means, positive when better.
         needed: seeds of the candidate without which it does not pass.
 

@@ -19,11 +19,7 @@ class ComparedRun(Record, kw_only=True):
     """One run of a group on an environment.
 
     Attributes:
-        run: its folder below the store.
-        tags: when the runs were selected.
         score: mean of the last values; None if it diverged.
-        energy_kwh: gross energy.
-        energy_quality: ``"measured"`` or ``"estimated"``.
     """
 
     run: str
@@ -41,9 +37,7 @@ class ComparedCell(Record, kw_only=True):
 
     Attributes:
         env_id: the environment's name in this group.
-        n: number of runs with a score.
         std: of the scores, ddof 0.
-        failed: runs that ended without a score.
     """
 
     env_id: str
@@ -58,7 +52,6 @@ class ComparedPanel(Record, kw_only=True):
     """One metric on one environment.
 
     Attributes:
-        groups: by name of the group.
         reference: stored scores of the floor (under the key ``random``) and of the expert, and their source.
     """
 
@@ -72,12 +65,10 @@ class VerdictRecord(Record, kw_only=True):
     """The verdict on one panel; see ``verdict.Judgement`` and, for units, the panel's metric.
 
     Attributes:
-        sign: better, worse or not separated.
         verdict: of the regression gate: PASS, REGRESSION or INCONCLUSIVE.
         difference: candidate less baseline; positive is better.
         tolerance: largest acceptable loss.
         p_regression: chance of so low a difference if the true one were just at the tolerance.
-        lost: runs of the candidate without a score.
         further_seeds: how many more on each side would settle it in eight of ten simulations.
         further_seeds_low: the same in half of the simulations.
         probability_of_improvement: that a run of the candidate beats one of the baseline; ties count half.
@@ -101,13 +92,7 @@ class VerdictRecord(Record, kw_only=True):
 
 
 class CandidateRecord(Record, kw_only=True):
-    """A group against the baseline.
-
-    Attributes:
-        verdict: overall.
-        overall: by metric, the difference over all environments with its interval and sign.
-        p_together: chance of so low a difference over all panels together.
-    """
+    """A group against the baseline."""
 
     group: str
     verdict: str
@@ -121,12 +106,7 @@ class CompareRecord(Record, kw_only=True):
 
     Attributes:
         made_at: ISO 8601 in UTC.
-        groups: name and filter of each.
         last: number of last logged values that a score is the mean of.
-        tolerance: the fields of ``verdict.Tolerance``.
-        as_of: date of the tags.
-        verdict: the worst of all candidates.
-        candidates: each group but the baseline.
         aggregates: by group: IQM, Mean, Median and Optimality Gap of normalised scores.
     """
 

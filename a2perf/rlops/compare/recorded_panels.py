@@ -74,12 +74,6 @@ def panels_of(
 ) -> tuple[list[Panel], list[str]]:  # fmt: skip
     """Returns one panel per task and metric, and notices.
 
-    Args:
-        request: groups, baseline and the number of last values of a curve.
-        members: runs of each group of the request, in its order.
-        metrics: the metrics, at least one.
-        tasks: names of tasks that the baseline and a candidate have; None for all of these.
-
     Raises:
         UserError: the baseline or all candidates have no run on a task, no run of a group has a metric, or two groups
             are the same runs.

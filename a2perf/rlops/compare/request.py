@@ -20,11 +20,7 @@ LAST = 100
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that are set against those of other groups.
-
-    Attributes:
-        name: what it is called, unique in its comparison.
-    """
+    """Runs that are set against those of other groups."""
 
     name: str
     query: RunQuery
@@ -35,12 +31,9 @@ class Request:
     """A comparison that is asked for.
 
     Attributes:
-        groups: at least one.
         baseline: place of the group that the others are judged against; None when there is only one.
         env_ids: the environments; None for all.
-        metrics: names of the metrics; empty for the usual name of the return.
         last: a run's score is the mean of so many last logged values.
-        tolerance: what a candidate may lose.
         only_shared: judge a candidate only on the environments that it has runs on; else it is inconclusive there.
         score: how the score of a run is computed, in words; empty for the mean of its last values.
     """
@@ -73,7 +66,6 @@ def groups_of_tags(experiment: str | None, tags: Sequence[str]) -> tuple[Group, 
     """Returns one group for each tag expression, all of one experiment.
 
     Args:
-        experiment: its name; None for any.
         tags: ``a;b!c;d?user`` each; none is one group of all runs.
 
     Raises:

@@ -55,7 +55,6 @@ class Panel:
 
     Attributes:
         name: the environment, with the metric if several are compared.
-        metric: the metric's name.
         unit: of the scores; empty for the unit of the reward.
     """
 
@@ -77,9 +76,6 @@ class Panel:
 
 def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
     """Reads what a comparison needs.
-
-    Returns:
-        The panels, by environment and then by metric, and notices.
 
     Raises:
         UserError: a group, an environment or a metric has no runs; the message lists what exists.

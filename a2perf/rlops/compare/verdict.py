@@ -101,7 +101,6 @@ class Judgement:
         further_seeds: how many more seeds on each side settle an inconclusive verdict in eight of ten simulations;
             None if it is settled or no number can be given (see ``reason``).
         further_seeds_low: the same in half of them; None as for ``further_seeds``.
-        sign: whether the candidate is better or worse, without the tolerance.
         sign_reason: why it is not separated although the interval excludes 0; else empty.
     """
 

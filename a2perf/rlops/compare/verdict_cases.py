@@ -22,9 +22,6 @@ _COUNTS = ("candidate_mean", "baseline_mean", "candidate_n", "baseline_n", "lost
 def suites_of(groups: ComparedGroups, fail_on: str = "regression") -> list[VerdictSuite]:
     """Returns one suite per candidate. A verdict that is not a failure and not a PASS is a skipped case.
 
-    Args:
-        fail_on: a key of ``FAIL_ON``.
-
     Raises:
         ConfigError: an unknown ``fail_on``.
     """
