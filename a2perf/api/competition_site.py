@@ -27,11 +27,10 @@ from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
 from a2perf.launch.outcomes import scored_episodes
 from a2perf.metrics.claims import exact_verdict
 from a2perf.report.competition_page import ClaimedReturn, EntrantResults, FrontPage, competition_page
-from a2perf.report.leaderboard import SignatureCheck, write_leaderboard
-from a2perf.report.leaderboard.safe_names import slug
+from a2perf.report.leaderboard import Trust, write_leaderboard
 from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.writing import Progress
-from a2perf.runs.bundle import integrity
+from a2perf.report.names import slug
 from a2perf.storage import read_json, write_atomic, write_json
 from a2perf.system import usable_processors
 
@@ -41,7 +40,7 @@ LEADERBOARD = "leaderboard"
 def publish_site(
     competition: Competition,
     out: Path,
-    signature: SignatureCheck,
+    trust: Trust,
     *,
     despite_problems: bool = False,
     organizer: str = "",
@@ -53,7 +52,7 @@ def publish_site(
     Args:
         competition: a competition with no open runs.
         out: folder of the site.
-        signature: checks the signature of a bundle.
+        trust: the trusted keys.
         despite_problems: publish although checks failed; the page lists the problems.
         organizer: name for the page.
         commitment_url: address at which the commitment was published before the first entry.
@@ -73,8 +72,8 @@ def publish_site(
     if checked.problems and not despite_problems:
         return None, checked
     written = write_leaderboard(
-        competition.runs, out / LEADERBOARD, title=competition.terms.name, integrity=integrity,
-        signature=signature, processes=usable_processors(), home="../index.html", progress=progress,
+        competition.runs, out / LEADERBOARD, title=competition.terms.name, trust=trust,
+        processes=usable_processors(), home="../index.html", progress=progress,
     )  # fmt: skip
     reveal(competition, out / "reveal", outcomes, checked.standing)
     published = check_reveal(out / "reveal", competition.commitment.commitment)

@@ -169,9 +169,8 @@ def write_leaderboard(
         9 entries in 3 table(s), 0 without a rank
         leaderboard: site/index.html
     """
-    from a2perf.report.leaderboard.signatures import reproduction_check, signature_check
+    from a2perf.report.leaderboard.signatures import Trust
     from a2perf.report.leaderboard.writing import write_leaderboard as write_site
-    from a2perf.runs.bundle import integrity
 
     if not isinstance(folder, str | os.PathLike):
         raise ConfigError(
@@ -179,12 +178,12 @@ def write_leaderboard(
             hint="give the folder; write_report takes runs",
         )
     say = progress if callable(progress) else (lambda line: None) if progress is False else show_line
-    keys = None if trusted_keys is None else Path(trusted_keys)
-    verdicts = None if reproductions is None else Path(reproductions)
+    trust = Trust.read(
+        None if trusted_keys is None else Path(trusted_keys), None if reproductions is None else Path(reproductions)
+    )
     written = write_site(
-        Path(folder), Path(out), title=title, integrity=integrity, reports=reports, processes=processes, progress=say,
-        signature=signature_check(keys), reproduction=reproduction_check(keys, verdicts),
-    )  # fmt: skip
+        Path(folder), Path(out), title=title, trust=trust, reports=reports, processes=processes, progress=say
+    )
     return WrittenLeaderboard(written.page, written.record, written.problems)
 
 

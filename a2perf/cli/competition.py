@@ -219,7 +219,7 @@ def publish(folder: Path, out: Path, trusted_keys: Path | None, commitment_url: 
     published unless --despite-problems is given.
     """
     from a2perf.api.pages import show_line
-    from a2perf.report.leaderboard.signatures import signature_check
+    from a2perf.report.leaderboard.signatures import Trust
 
     made = competitions.load(folder)
     if out.exists() and any(out.iterdir()) and not (out / "reveal").is_dir():
@@ -229,7 +229,7 @@ def publish(folder: Path, out: Path, trusted_keys: Path | None, commitment_url: 
     if not yes:
         click.confirm(f"reveal the secrets of {made.terms.name!r} and end the competition?", abort=True)
     page, checked = publish_site(
-        made, out, signature_check(trusted_keys), commitment_url=commitment_url, progress=show_line, **given
+        made, out, Trust.read(trusted_keys), commitment_url=commitment_url, progress=show_line, **given
     )
     _print_checked(checked)
     click.echo("nothing was published" if page is None else f"site: {page}")

@@ -17,7 +17,7 @@ from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, fresh_seeds, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles, sample
 from a2perf.report.leaderboard.entries import find_entries
-from a2perf.report.leaderboard.signatures import reproduction_check
+from a2perf.report.leaderboard.signatures import Trust
 from a2perf.runs.layout import CONFIG
 from a2perf.runs.reproduction import Reproduction, place_of, write_reproduction
 from a2perf.runs.run import Run, RunIdentity
@@ -209,15 +209,15 @@ def test_a_verdict_beside_its_bundle_is_a_mark_on_leaderboard_and_report(tmp_pat
     run = recorded.read()
     assert run.reproduction is not None
     assert (run.reproduction.text, run.reproduction.signature) == (text, "unsigned")
-    (entry,) = find_entries(tmp_path / "runs").entries
+    (entry,) = find_entries(tmp_path / "runs", Trust()).entries
     assert [line.reproduction.text for line in entry.lines if line.reproduction is not None] == [text]
-    (foreign,) = find_entries(tmp_path / "other").entries
+    (foreign,) = find_entries(tmp_path / "other", Trust()).entries
     assert [line.reproduction for line in foreign.lines] == [None]
     # a folder of verdicts counts for packed bundles too, and a refuted one is not hidden by an older one
     refuted = Reproduction(**{**msgspec.structs.asdict(verdict), "verdict": "REFUTED", "finished_at": "2026-11-21"})
     write_reproduction(tmp_path / "verdicts" / "x.reproduction.json", refuted)
-    check = reproduction_check(None, tmp_path / "verdicts")
-    (entry,) = find_entries(tmp_path / "runs", reproduction=check).entries
+    trust = Trust.read(None, tmp_path / "verdicts")
+    (entry,) = find_entries(tmp_path / "runs", trust).entries
     assert entry.lines[0].reproduction is not None
     assert entry.lines[0].reproduction.text == "not reproduced 2026-11-21 on another host"
     page = a2perf.write_report([a2perf.read_run(bundle)], tmp_path / "report").page.read_text(encoding="utf-8")

@@ -6,22 +6,21 @@ files and compared only under equal conditions.
 
 from __future__ import annotations
 
-from a2perf.report.leaderboard.entries import IntegrityCheck, Signature, SignatureCheck
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import Entry, References, Score, TaskReference
+from a2perf.report.leaderboard.signatures import Signature, Trust
 from a2perf.report.leaderboard.writing import LeaderboardFiles, LeaderboardRecord, write_leaderboard
 
 __all__ = [
     "Board",
     "Entry",
-    "IntegrityCheck",
     "LeaderboardFiles",
     "LeaderboardRecord",
     "Ranked",
     "References",
     "Score",
     "Signature",
-    "SignatureCheck",
     "TaskReference",
+    "Trust",
     "write_leaderboard",
 ]

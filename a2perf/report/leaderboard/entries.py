@@ -1,60 +1,83 @@
 """Finds the entries in a folder of bundles: one entry per submission and task, with all its seeds.
 
-Only manifests are read here. Hashes and signatures are checked by two functions that the caller passes, because
-checking them needs more than the record.
+Only manifests are read here, with the terms of the runs: ``a2perf submit`` leaves their protocol and track as
+``protocol.json`` above the bundles; runs without one were made under no protocol.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
 from a2perf.errors import UserError
+from a2perf.metrics import protocol
+from a2perf.metrics.submitted import FILE, ProtocolRecord, read_submitted
 from a2perf.records import Manifest, Record, RunState, SubmissionInfo
-from a2perf.report.leaderboard.safe_names import plain
-from a2perf.report.leaderboard.terms import Terms, TermsReader
+from a2perf.report.leaderboard.signatures import Signature, Trust
+from a2perf.report.names import plain
+from a2perf.runs.bundle import integrity
 from a2perf.runs.bundle_reading import identity_of
 from a2perf.runs.files import files_of
 from a2perf.runs.finding import find_runs
+from a2perf.runs.inventory import MAX_MANIFEST_BYTES
 from a2perf.runs.layout import MANIFEST, MODES, SIGNATURE
-from a2perf.runs.reproduction import ReproductionMark, mark_of
+from a2perf.runs.reproduction import ReproductionMark
 from a2perf.runs.run import BUNDLE, RunFolder
 from a2perf.runs.seed_groups import seed_key
 from a2perf.runs.submission_info import info_of
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 
-MAX_MANIFEST_BYTES = 32 << 20
-SignatureState = Literal["signed", "unknown key", "unsigned", "invalid", "not checked"]
+OPEN = "open"
+_DEPTH = 8
 _LONGEST_NAME, _MOST_VALUES = 120, 20
 _UNCHECKED = (OSError, ValueError, TypeError, KeyError, RecursionError)
 """Errors of a check that a damaged or forged bundle can cause."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class Signature(Record, kw_only=True):
-    """State of a bundle's signature.
+@dataclass(frozen=True)
+class Terms:
+    """Protocol and track of a run.
 
     Attributes:
-        state: ``"signed"`` by a trusted key, ``"unknown key"`` for a valid signature by any other key, ``"invalid"``
-            if signature and bundle disagree, ``"not checked"`` if the library that checks signatures is missing.
+        protocol: its name, ``""`` for none; with a hash if its file differs from the known protocol of this name.
+        track: the fixed budget: ``"fixed samples"``, ``"fixed energy"`` or ``"open"``.
+        against: why these results do not count for the protocol: a reduced budget, changed bindings.
     """
 
-    state: SignatureState
-    detail: str = ""
+    protocol: str = ""
+    track: str = OPEN
+    against: tuple[str, ...] = ()
 
 
-IntegrityCheck: TypeAlias = Callable[[Path, Manifest], Sequence[str]]
-"""Returns what changed in a bundle since its run ended; empty if nothing did."""
-SignatureCheck: TypeAlias = Callable[[Path], Signature]
-"""Returns the signature of a bundle that has a ``signature.json``."""
-ReproductionCheck: TypeAlias = Callable[[Path], ReproductionMark | None]
-"""Returns the verdict of repeating the run of a bundle, if one counts."""
+@dataclass
+class TermsReader:
+    """Finds the terms of runs at or below a folder; each record is read once."""
+
+    top: Path
+    _known: dict[Path, ProtocolRecord | None] = field(default_factory=dict)
+
+    def of(self, run: Path) -> tuple[Terms, list[str]]:
+        """Returns the terms of a run and the reasons against it.
+
+        The nearest record above the run counts, where it lists the run; none above the given folder does.
+        """
+        top = self.top.absolute()
+        for folder in list(run.absolute().parents)[:_DEPTH]:
+            if folder not in self._known:
+                self._known[folder] = read_submitted(folder)
+            record = self._known[folder]
+            if record is not None:
+                return _terms(record, run, folder)
+            if folder == top:
+                break
+        return Terms(), []
 
 
 class RunLine(Record, kw_only=True):
@@ -177,14 +200,8 @@ class Found:
     others: list[str]
 
 
-def find_entries(
-    folder: Path,
-    *,
-    integrity: IntegrityCheck | None = None,
-    signature: SignatureCheck | None = None,
-    reproduction: ReproductionCheck = mark_of,
-) -> Found:
-    """Reads the manifest of every bundle at or below a folder.
+def find_entries(folder: Path, trust: Trust) -> Found:
+    """Reads the manifest of every bundle at or below a folder, and checks its hashes and its signature.
 
     Raises:
         UserError: the folder does not exist, or nothing recorded lies in it.
@@ -213,8 +230,8 @@ def find_entries(
             continue
         entry = entries.setdefault(key, EntryRuns(key))
         entry.folders.append(run)
-        entry.lines.append(_line(run, label, manifest, integrity, signature, against))
-        if (mark := reproduction(run.path)) is not None:
+        entry.lines.append(_line(run, label, manifest, trust, against))
+        if (mark := trust.reproduction(run.path)) is not None:
             mark = msgspec.structs.replace(mark, text=plain(mark.text, 80), detail=plain(mark.detail, 300))
             entry.lines[-1].reproduction = mark
         entry.recording.add(manifest)
@@ -249,24 +266,17 @@ def _manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _line(
-    run: RunFolder,
-    label: str,
-    manifest: Manifest,
-    integrity: IntegrityCheck | None,
-    signature: SignatureCheck | None,
-    against: list[str],
-) -> RunLine:
+def _line(run: RunFolder, label: str, manifest: Manifest, trust: Trust, against: list[str]) -> RunLine:
     failed = manifest.failure
     line = RunLine(
         run=label, mode=manifest.mode, seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
         failure="" if failed is None else plain(f"{failed.kind.value} in {failed.where}: {failed.message}"),
-        signature=_signature(run.path, signature),
+        signature=_signature(run.path, trust),
     )  # fmt: skip
     problems = list(against)
-    checked = integrity is not None and manifest.state in (RunState.FINISHED, RunState.FAILED)  # else no hashes yet
-    if integrity is not None and checked:
+    checked = manifest.state in (RunState.FINISHED, RunState.FAILED)  # else no hashes yet
+    if checked:
         try:
             problems += map(str, integrity(run.path, manifest))
         except _UNCHECKED as error:  # a bundle that makes the check itself fail is not intact either
@@ -277,15 +287,30 @@ def _line(
     return line
 
 
-def _signature(path: Path, check: SignatureCheck | None) -> Signature:
+def _signature(path: Path, trust: Trust) -> Signature:
     if files_of(path).status(SIGNATURE) is None:
         return Signature(state="unsigned")
-    if check is None:
-        return Signature(state="not checked")
     try:
-        found = check(path)
+        found = trust.signature(path)
     except UserError as error:
         found = Signature(state="invalid", detail=error.message)
     except _UNCHECKED as error:
         found = Signature(state="invalid", detail=f"{type(error).__name__}: {error}")
     return Signature(state=found.state, detail=plain(found.detail, 120))
+
+
+def _terms(record: ProtocolRecord, run: Path, folder: Path) -> tuple[Terms, list[str]]:
+    listed = record.entry_of(run.absolute(), folder)
+    if listed is None:
+        return Terms(), []
+    name = plain(record.protocol, 40)
+    if record.protocol not in protocol.names() or protocol.sha256(record.protocol) != record.protocol_sha256:
+        name = f"{name} of hash {plain(record.protocol_sha256[:8])}"
+    against = []
+    manifest = files_of(run).read(MANIFEST, MAX_MANIFEST_BYTES)
+    if listed.manifest_sha256 not in (None, hashlib.sha256(manifest).hexdigest()):
+        against.append(f"{MANIFEST} is not the one that {FILE} names")
+    # missing runs are found in the bundles; a task without references is listed with its plain returns
+    paths = tuple(f"{entry.path}:" for entry in record.runs)
+    reasons = [reason for reason in record.not_rankable if not reason.startswith((*paths, "no task has"))]
+    return Terms(name, str(record.track).replace("_", " "), tuple(map(plain, reasons))), against

@@ -27,7 +27,6 @@ from a2perf.report.leaderboard.columns import (
 from a2perf.report.leaderboard.entries import Broken
 from a2perf.report.leaderboard.pareto import ParetoView
 from a2perf.report.leaderboard.ranking import Board
-from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.leaderboard.site_map import (
     DomainRow,
@@ -41,7 +40,7 @@ from a2perf.report.leaderboard.site_map import (
     rank_range,
     result_sentence,
 )
-from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, submission_kind, submission_title
+from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, slug, submission_kind, submission_title
 from a2perf.report.page import content_hash, embedded_json, source, templates
 
 _SHORT_HASH = 8

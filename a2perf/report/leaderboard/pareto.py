@@ -15,9 +15,8 @@ from markupsafe import Markup, escape
 from a2perf.report.drawing import INK, Chart, inline_svg, new_figure, single
 from a2perf.report.leaderboard.columns import is_partial, metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
-from a2perf.report.leaderboard.safe_names import slug
 from a2perf.report.leaderboard.scoring import Entry
-from a2perf.report.names import submission_title
+from a2perf.report.names import slug, submission_title
 from a2perf.report.numbers_text import Scale, row_scale
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record, SubmissionInfo
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RecordingFacts, RunLine
-from a2perf.report.leaderboard.safe_names import plain
+from a2perf.report.names import plain
 from a2perf.runs.layout import MODES
 from a2perf.runs.reading import read_run
 from a2perf.runs.run import Run, RunFolder

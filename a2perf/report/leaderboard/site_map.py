@@ -13,12 +13,10 @@ from a2perf.domains import domain_title, task_title
 from a2perf.metrics import protocol as protocols
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import score_cell
-from a2perf.report.leaderboard.overall import Overall, OverallRow
-from a2perf.report.leaderboard.ranking import Board, Ranked
-from a2perf.report.leaderboard.safe_names import slug
+from a2perf.report.leaderboard.entries import OPEN
+from a2perf.report.leaderboard.ranking import Board, Overall, OverallRow, Ranked
 from a2perf.report.leaderboard.scoring import Contestant, Score
-from a2perf.report.leaderboard.terms import OPEN
-from a2perf.report.names import submission_title
+from a2perf.report.names import slug, submission_title
 from a2perf.report.ranks import leaders
 
 INDEX, TASKS = "index.html", "tasks"

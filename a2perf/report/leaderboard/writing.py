@@ -25,22 +25,17 @@ from a2perf.report.leaderboard.entries import (
     Broken,
     EntryRuns,
     Found,
-    IntegrityCheck,
-    ReproductionCheck,
-    SignatureCheck,
     find_entries,
 )
-from a2perf.report.leaderboard.overall import Overall, overall_of
 from a2perf.report.leaderboard.pages import empty_page, protocol_page, reproduction_text, signature_text, task_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
-from a2perf.report.leaderboard.ranking import Board, Ranked, boards_of
-from a2perf.report.leaderboard.safe_names import plain, slug
+from a2perf.report.leaderboard.ranking import Board, Overall, Ranked, boards_of, overall_of
 from a2perf.report.leaderboard.scoring import Entry, References, score_entry, stored_references
+from a2perf.report.leaderboard.signatures import Trust
 from a2perf.report.leaderboard.site_map import TASKS, ProtocolPage, protocol_pages, rank_range
 from a2perf.report.leaderboard.submission_pages import submission_page
-from a2perf.report.names import submission_title
+from a2perf.report.names import plain, slug, submission_title
 from a2perf.report.tables import csv_text, exact
-from a2perf.runs.reproduction import mark_of
 from a2perf.storage import write_atomic, write_json
 from a2perf.worker_pool import worker_pool
 
@@ -86,9 +81,7 @@ def write_leaderboard(
     out: Path,
     *,
     title: str = "Leaderboard",
-    integrity: IntegrityCheck | None = None,
-    signature: SignatureCheck | None = None,
-    reproduction: ReproductionCheck = mark_of,
+    trust: Trust | None = None,
     references: References = stored_references,
     reports: bool = True,
     processes: int = 1,
@@ -99,9 +92,7 @@ def write_leaderboard(
 
     Args:
         out: folder to write; pages of an earlier leaderboard there are replaced.
-        integrity: returns what changed in a bundle; without it no hash is checked, and the pages show "not checked".
-        signature: checks the signature of a bundle; without it signed bundles are "not checked".
-        reproduction: looks up the verdict of repeating a run; by default the one beside its bundle.
+        trust: keys and verdicts; without it no key is trusted, and verdicts beside the bundles count.
         references: looks up the protocol's stored scores.
         processes: number of processes that share the work; the result is the same. With more than one, the caller's
             main module must be importable.
@@ -111,7 +102,7 @@ def write_leaderboard(
         UserError: there is nothing recorded in ``folder``, or ``out`` cannot be written or holds something else.
     """
     _check_target(out)
-    found = find_entries(folder, integrity=integrity, signature=signature, reproduction=reproduction)
+    found = find_entries(folder, trust or Trust())
     progress(f"found {len(found.entries)} entries, {sum(len(entry.folders) for entry in found.entries)} runs")
     looked_up = [references(entry.key) for entry in found.entries]
     entries: list[Entry] = []

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from a2perf.report.leaderboard import LeaderboardFiles, write_leaderboard
-from a2perf.runs.bundle import integrity
 from tests.report.leaderboard.made_entries import Field, references
 
 HOSTILE = '"><script>document.title="owned"</script>'
@@ -35,5 +34,5 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> LeaderboardFiles:
     damaged = field.evaluate("damaged", [1.0], 0)
     (damaged / "manifest.json").write_text('{"schema": 1, "a2perf')
     return write_leaderboard(
-        field.top, top / "site", title="Trial", integrity=integrity, references=references, reports=False
+        field.top, top / "site", title="Trial", references=references, reports=False
     )

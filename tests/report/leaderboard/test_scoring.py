@@ -9,20 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.errors import UserError
 from a2perf.metrics import protocol
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
-from a2perf.records import Manifest
-from a2perf.report.leaderboard import Entry, LeaderboardRecord, Signature, write_leaderboard
-from a2perf.runs.bundle import integrity
-from a2perf.storage import read_record, sha256_of, write_record
+from a2perf.report.leaderboard import Entry, LeaderboardRecord, write_leaderboard
+from a2perf.storage import sha256_of, write_record
 from tests.report.leaderboard.made_entries import Field, identity, references
 
 
-def _record(field: Field, tmp_path: Path, **options: object) -> LeaderboardRecord:
-    made = {"references": references, "reports": False, "integrity": integrity, **options}
-    return write_leaderboard(field.top, tmp_path / "site", **made).record  # type: ignore[arg-type]
+def _record(field: Field, tmp_path: Path) -> LeaderboardRecord:
+    return write_leaderboard(field.top, tmp_path / "site", references=references, reports=False).record
 
 
 def _entries(record: LeaderboardRecord) -> dict[str, Entry]:
@@ -86,9 +82,6 @@ def test_a_byte_changed_after_the_run_makes_it_invalid(field: Field, tmp_path: P
         "1 of 3 runs invalid: agent-5/trot/seed_1/inference: metrics/rollouts.json was changed after the run"
     ]
     assert entry.score.n == 2
-    unchecked = _entries(_record(field, tmp_path, integrity=None))["agent"]
-    assert unchecked.not_ranked == []
-    assert {line.changed is None for line in unchecked.runs} == {True}
 
 
 def test_two_evaluations_with_one_seed_are_not_two(field: Field, tmp_path: Path) -> None:
@@ -96,31 +89,6 @@ def test_two_evaluations_with_one_seed_are_not_two(field: Field, tmp_path: Path)
     copy = field.evaluate("agent", [9.0], 7)
     field.seal(copy, root_seed=0)
     assert _entries(_record(field, tmp_path))["agent"].not_ranked == ["two evaluations share a seed"]
-
-
-def test_signatures_are_asked_for_and_shown(field: Field, tmp_path: Path) -> None:
-    for name in ("good", "stranger", "forged", "broken", "plain"):
-        field.entry(name, 7.0, train=False, seeds=2)
-        if name != "plain":
-            for path in field.top.glob(f"{name}-*/trot/*/inference"):
-                (path / "signature.json").write_text("{}")
-                field.seal(path)
-
-    def verify(path: Path) -> Signature:
-        name = read_record(path / "manifest.json", Manifest).submission.name
-        if name == "broken":
-            raise UserError("signature.json is not a signature")
-        state = {"good": "signed", "stranger": "unknown key"}.get(name, "invalid")
-        return Signature(state=state, detail="key of <Ann>")  # type: ignore[arg-type]
-
-    entries = _entries(_record(field, tmp_path, signature=verify))
-    assert {name: entry.runs[0].signature.state for name, entry in entries.items()} == {
-        "good": "signed", "stranger": "unknown key", "forged": "invalid", "broken": "invalid", "plain": "unsigned",
-    }  # fmt: skip
-    assert {name for name, entry in entries.items() if entry.not_ranked} == {"forged", "broken"}
-    unchecked = _entries(_record(field, tmp_path))
-    assert unchecked["good"].runs[0].signature.state == "not checked"
-    assert unchecked["plain"].runs[0].signature.state == "unsigned"
 
 
 def test_bundles_without_a_readable_manifest_are_listed_as_invalid(field: Field, tmp_path: Path) -> None:
@@ -169,7 +137,7 @@ def _under_protocol(field: Field, seeds: list[int], **changes: object) -> None:
 
 
 def _stored(field: Field, tmp_path: Path) -> Entry:
-    found = write_leaderboard(field.top, tmp_path / "site", integrity=integrity, reports=False)
+    found = write_leaderboard(field.top, tmp_path / "site", reports=False)
     return _entries(found.record)["agent"]
 
 

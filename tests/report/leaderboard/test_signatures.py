@@ -28,17 +28,21 @@ def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     public = new_key(ours)
     new_key(theirs)
-    for name, key in (("signed", ours), ("stranger", theirs), ("forged", ours), ("unsigned", None)):
+    for name, key in (("signed", ours), ("stranger", theirs), ("forged", ours), ("broken", None), ("unsigned", None)):
         for seed in range(2):
             bundle = field.evaluate(name, [5.0 + seed], seed)
             if key is not None:
                 sign(bundle, key)
+            if name == "broken":
+                (bundle / "signature.json").write_text("{}")
             if name == "forged":
                 record = bundle / "manifest.json"
                 record.write_text(record.read_text().replace('"a2perf_version": "1.0.0"', '"a2perf_version": "9.9.9"'))
     rows = _run(field, tmp_path / "site", capsys, "--trusted-keys", str(public))
     states = {name: row["entry"]["runs"][0]["signature"]["state"] for name, row in rows.items()}
-    assert states == {"signed": "signed", "stranger": "unknown key", "forged": "invalid", "unsigned": "unsigned"}
+    assert states == {
+        "signed": "signed", "stranger": "unknown key", "forged": "invalid", "broken": "invalid", "unsigned": "unsigned",
+    }  # fmt: skip
     assert rows["forged"]["place"] is None
     assert "manifest.json was changed after the run" in rows["forged"]["entry"]["not_ranked"][0]
     assert {name for name, row in rows.items() if row["place"] is not None} == {"signed", "stranger", "unsigned"}

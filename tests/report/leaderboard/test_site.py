@@ -16,7 +16,7 @@ from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.plain_text import csv_cell
 from a2perf.report.leaderboard import LeaderboardFiles, write_leaderboard
-from a2perf.report.leaderboard.safe_names import plain, slug
+from a2perf.report.names import plain, slug
 from tests.report.leaderboard.conftest import HOSTILE
 from tests.report.leaderboard.made_entries import Field, references
 
