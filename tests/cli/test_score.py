@@ -113,35 +113,6 @@ def test_scoring_loads_no_domain_and_no_code_of_a_participant(runs: Path, tmp_pa
     assert "LOADED []" in done.stdout
 
 
-def test_one_seed_is_a_stated_condition(tmp_path: Path):
-    made_bundles.write_train(tmp_path / "runs", 0)
-    entry = group(score_runs([tmp_path / "runs"]), "train")["scores"]["IqrAcrossRuns"]
-    assert entry["value"] is None
-    assert entry["condition"].startswith("not enough data (n=1")
-
-
-def test_damaged_bundles_are_stated_and_the_others_keep_their_scores(runs: Path):
-    whole = group(score_runs([runs]), "inference")
-    for seed, damage in ((4, '{"schema": 99}'), (5, "not json")):
-        path = made_bundles.write_inference(runs / f"seed_{seed}", seed)
-        (path / "manifest.json").write_text(damage)
-    document = score_runs([runs])
-    by_run = {run["run"]: run for run in document["runs"]}
-    assert by_run["seed_4/inference"]["state"] == by_run["seed_5/inference"]["state"] == "unreadable"
-    assert all(by_run[f"seed_{seed}/inference"]["conditions"] for seed in (4, 5))
-    (same,) = [entry for entry in document["groups"] if entry["algorithm"] == "agent" and entry["mode"] == "inference"]
-    assert same == whole
-
-
-def test_runs_that_share_a_seed_and_other_environments_are_told_apart(tmp_path: Path):
-    for index in range(2):
-        made_bundles.write_inference(tmp_path / "runs" / f"a{index}", 1)
-    made_bundles.write_inference(tmp_path / "runs" / "b", 2, env_fingerprint="other")
-    document = score_runs([tmp_path / "runs"])
-    assert [len(entry["runs"]) for entry in document["groups"]] == [2, 1]
-    assert any("share a seed" in text for entry in document["groups"] for text in entry["conditions"])
-
-
 def test_earlier_folders_are_scored_in_all_three_modes(tmp_path: Path):
     for seed in range(3):
         made_bundles.write_earlier(tmp_path / "old", seed)
@@ -163,12 +134,6 @@ def test_scores_lie_beside_a_bundle_and_never_inside(runs: Path):
     assert outcome.exit_code == 0
     assert (runs / "seed_0" / "scores.json").is_file()
     assert hash_files(bundle) == before
-
-
-def test_text_on_standard_output(runs: Path, tmp_path: Path):
-    text = CliRunner().invoke(score, [str(runs), "-o", str(tmp_path)], catch_exceptions=False).stdout
-    assert "agent, inference on quadruped_locomotion/trot: 4 runs" in text
-    assert "8 runs, 2 groups; profile corrected" in text
 
 
 def test_several_processes_give_the_same(runs: Path, monkeypatch: pytest.MonkeyPatch):

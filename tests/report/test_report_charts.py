@@ -27,12 +27,6 @@ def test_thinning_keeps_every_peak_and_both_ends() -> None:
     assert few_x[few_y.argmin()] == 27_182
 
 
-def test_jitter_stays_within_its_row() -> None:
-    offsets = charts.jitter(1000)
-    assert np.abs(offsets).max() <= 0.22
-    assert abs(offsets.mean()) < 0.01
-
-
 def test_rates_over_a_moment_and_costs_of_an_ended_tree_are_blanked() -> None:
     seconds = np.array([0.0005, 1.0, 2.0, 2.5])
     trace = CsvTable(

@@ -110,14 +110,6 @@ def test_every_picture_has_words_and_every_link_a_target(written: Path, page: _P
     assert targets <= set(ids)
 
 
-def test_light_and_dark_come_from_the_readers_setting(written: Path) -> None:
-    text = (written / "out" / "index.html").read_text()
-    light, _, dark = text.partition("@media (prefers-color-scheme: dark)")
-    for name in ("ink", "muted", "rule", "band", "blue", "orange", "green", "red", "violet"):
-        assert f"--{name}:" in light
-        assert f"--{name}:" in dark.partition("</style>")[0]
-
-
 def test_failed_and_killed_runs_stand_in_the_summary(written: Path, page: _Page) -> None:
     words = " ".join(page.words)
     assert "4 runs of 4 submissions on 1 environment: 2 finished, 1 failed, 1 unfinished." in " ".join(words.split())

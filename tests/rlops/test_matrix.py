@@ -100,16 +100,6 @@ def conducted(matrix: BenchmarkMatrix, workers: int, **watching: Any) -> MatrixR
         return run_matrix(matrix, conductor, **watching)
 
 
-def test_seeds_go_outside_and_environments_inside(project: Path) -> None:
-    matrix = planned(project, "--sleep 0", envs=ENVS[:2], seeds=2)
-    begin = (sys.executable, "train.py", "--sleep", "0")
-    assert [run.commands for run in matrix.runs] == [
-        ((*begin, "--env-id", env, "--seed", str(seed)),) for seed in (1, 2) for env in ENVS[:2]
-    ]
-    assert matrix.plan.experiment == "train"
-    assert matrix.plan.wandb_tags == "mine,v1-dirty-12345678"
-
-
 def test_nine_parallel_runs_each_get_their_own_curve(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_MODE", raising=False)  # commands do not reach out unless the user says so
     # all write into one folder, at the same time, under names that tell nothing but the process

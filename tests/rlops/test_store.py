@@ -21,11 +21,10 @@ from a2perf.runs.bundle import open_bundle
 from a2perf.runs.index import INDEX_FILE
 from a2perf.runs.run_record import StoredRun
 from a2perf.runs.series import Series
-from a2perf.runs.series_cache import SeriesCache
 from a2perf.runs.store import store_folder
 from a2perf.storage import read_record, write_record
 from tests.rlops import made_runs
-from tests.rlops.made_runs import METRIC, events, write_run
+from tests.rlops.made_runs import METRIC, write_run
 
 POINTS = [(0, 1.0), (10, 2.0), (20, 4.0)]
 
@@ -85,15 +84,6 @@ def test_query_selects_and_select_names_what_exists(store: Store) -> None:
             store.select(query)
         assert caught.value.exit_code == 2
         assert hint is None or hint in (caught.value.hint or "")
-
-
-def test_empty_and_missing_stores_say_so(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="holds no runs"):
-        Store(tmp_path / "empty").select(RunQuery())
-    with pytest.raises(UserError, match="there is no store"):
-        Store(tmp_path / "nowhere")
-    assert Store(tmp_path / "made", create=True).runs() == []
 
 
 def test_store_is_chosen_by_flag_then_variable_then_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,37 +212,6 @@ def test_curves_of_many_runs_leave_out_those_without_the_metric(store: Store) ->
         np.testing.assert_array_equal(curve.values, again[run_id].values)
 
 
-def test_curve_of_a_run_that_goes_on_is_read_anew(store: Store) -> None:
-    run = store.runs()[0]
-    assert len(curve_of(store, run, METRIC).values) == 3
-    (log,) = run.path.rglob("events.out*")
-    log.write_bytes(events({METRIC: [*POINTS, (30, 8.0)]}))
-    assert curve_of(store, run, METRIC).values.tolist() == [1, 2, 4, 8]
-
-
-@pytest.mark.parametrize("damage", ["garbage", "cut off", "one byte", "not writable"])
-def test_damaged_curve_cache_counts_as_none(
-    store: Store, damage: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    run = store.runs()[0]
-    expected = curve_of(Store(store.path), run, METRIC)
-    (file,) = SeriesCache().folder.glob("*.columns")
-    data = bytearray(file.read_bytes())
-    if damage == "garbage":
-        file.write_bytes(os.urandom(500))
-    elif damage == "cut off":
-        file.write_bytes(data[:-20])
-    elif damage == "one byte":
-        data[-5] ^= 0xFF
-        file.write_bytes(data)
-    else:
-        for folder in (store.index_folder, file.parent):
-            shutil.rmtree(folder)
-            folder.write_text("a file where the folder should be")
-    np.testing.assert_array_equal(curve_of(Store(store.path), run, METRIC).values, expected.values)
-
-
 def test_every_kind_of_log_is_a_curve(tmp_path: Path) -> None:
     run = write_run(tmp_path, "sb3/E/v/seed_1", experiment="sb3")
     artifacts = run / "command" / "artifacts"
@@ -318,12 +277,6 @@ def test_runs_that_began_later_were_not_there(store: Store) -> None:
 def test_tags_that_no_filter_could_name_are_refused(store: Store, tag: str) -> None:
     with pytest.raises(UserError, match="cannot be a tag"):
         store.tags.change(tag, ["x"], action="add")
-
-
-@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-11-20T99:00"])
-def test_dates_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match="is not a date"):
-        parse_date(text)
 
 
 def test_day_means_its_end() -> None:

@@ -51,14 +51,6 @@ def test_file_that_a_process_of_the_run_holds_open_is_its_own(tmp_path: Path) ->
     assert found(written) == {"log.csv": "open file"}
 
 
-def test_process_id_in_the_name_of_an_event_file_tells_whose_it_is(tmp_path: Path) -> None:
-    written = WrittenFiles(tmp_path, "E-v0", 1)
-    written.look([4242])
-    for pid, host in ((4242, HOST), (4243, HOST), (4242, "elsewhere")):
-        write(tmp_path, f"runs/Nov20/events.out.tfevents.1700000000.{host}.{pid}.0")
-    assert found(written) == {f"runs/Nov20/events.out.tfevents.1700000000.{HOST}.4242.0": "process id"}
-
-
 def test_files_beside_an_event_file_of_the_run_are_its_own_unless_others_write_there(tmp_path: Path) -> None:
     written = WrittenFiles(tmp_path, "E-v0", 1)
     written.look([4242])

@@ -33,6 +33,4 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> LeaderboardFiles:
     field.entry("random", 1.0, task="pace", env_kwargs={"web": "1"}, train=False)
     damaged = field.evaluate("damaged", [1.0], 0)
     (damaged / "manifest.json").write_text('{"schema": 1, "a2perf')
-    return write_leaderboard(
-        field.top, top / "site", title="Trial", references=references, reports=False
-    )
+    return write_leaderboard(field.top, top / "site", title="Trial", references=references, reports=False)
