@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import platformdirs
 
-from a2perf.cli.shared_options import DATASETS_PATH
+from a2perf.cli.shared_options import DATASETS_PATH, size_text
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.runs import signing
 from a2perf.runs.bundle import validate as problems_of
@@ -151,7 +151,9 @@ def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
     target = pack_runs(runs, out, force=force)
     archive = opened_archive(target)
     files = [member.size for member in archive.members.values() if member.kind is Kind.FILE]
-    click.echo(f"{len(files)} file(s), {_size(sum(files))}, packed into {_size(target.stat().st_size)}: {target}")
+    click.echo(
+        f"{len(files)} file(s), {size_text(sum(files))}, packed into {size_text(target.stat().st_size)}: {target}"
+    )
     return 0
 
 
@@ -171,11 +173,3 @@ def unpack(file: Path, out: Path | None) -> int:
     for folder in unpack_runs(file, out if out is not None else file.parent):
         click.echo(printable(str(folder)))
     return 0
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

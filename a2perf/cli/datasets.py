@@ -21,8 +21,8 @@ from a2perf.datasets.inspection import describe, describe_text, levels_text, res
 from a2perf.datasets.plan import RANDOM, PlannedPolicy, dataset_plan
 from a2perf.datasets.reader import list_datasets as all_datasets
 from a2perf.datasets.skill_levels import LEVELS, RULES, SkillLevels, cut, evaluate
-from a2perf.domains.registry import Task, domains
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.domains.registry import all_environments, find_task
+from a2perf.errors import ConfigError
 from a2perf.metrics import protocol
 from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import read_record, write_record
@@ -300,20 +300,12 @@ def _task(options: dict[str, Any], levels: SkillLevels | None, policies: list[Pl
 
 
 def _named_task(name: str) -> dict[str, Any]:
-    by_name: dict[str, tuple[str, Task]] = {}
-    for domain in domains().values():
-        for task in domain.tasks:
-            by_name.setdefault(task.name, (domain.name, task))
-        for environment in domain.environments:
-            if name in (environment.id, *environment.aliases):
-                return {"domain": domain.name, "task": environment.id, "env_id": environment.id, "env_kwargs": {}}
-    if name not in by_name:
-        raise ConfigError(
-            f"there is no task {name!r}{did_you_mean(name, by_name)}", hint="`a2perf envs list` shows the tasks"
-        )
-    owner, found = by_name[name]
-    kwargs = evaluation_kwargs(found.name, found.env_id, found.kwargs)
-    return {"domain": owner, "task": found.name, "env_id": found.env_id, "env_kwargs": kwargs}
+    if name in all_environments():
+        domain, environment = all_environments()[name]
+        return {"domain": domain.name, "task": environment.id, "env_id": environment.id, "env_kwargs": {}}
+    domain, task = find_task(name)
+    kwargs = evaluation_kwargs(task.name, task.env_id, task.kwargs)
+    return {"domain": domain.name, "task": task.name, "env_id": task.env_id, "env_kwargs": kwargs}
 
 
 def evaluation_kwargs(task: str, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:

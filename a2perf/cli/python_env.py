@@ -9,6 +9,7 @@ import time
 import click
 
 from a2perf.cli.extensible import LeafCommand
+from a2perf.cli.shared_options import size_text
 from a2perf.errors import ConfigError
 from a2perf.submission.evaluator.python_env.environments import (
     Listed,
@@ -49,7 +50,7 @@ def python_env(prune: str | None, yes: bool, json_wanted: bool) -> int:
     for one in found:
         click.echo(_line(one))
     total = sum(one.size_bytes for one in found)
-    click.echo(f"{len(found)} environments, {_size(total)}, in {folder_of_environments()}")
+    click.echo(f"{len(found)} environments, {size_text(total)}, in {folder_of_environments()}")
     return 0
 
 
@@ -68,7 +69,7 @@ def _prune(which: str, yes: bool, json_wanted: bool) -> int:
         return 0
     freed = sum(one.size_bytes for one in deleted)
     kept = len(chosen) - len(deleted)
-    click.echo(f"deleted {len(deleted)}, {_size(freed)} freed" + (f"; {kept} in use stay" if kept else ""))
+    click.echo(f"deleted {len(deleted)}, {size_text(freed)} freed" + (f"; {kept} in use stay" if kept else ""))
     return 0
 
 
@@ -85,11 +86,7 @@ def _line(one: Listed) -> str:
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.last_use))
     state = "in use" if one.in_use else "" if one.stamp else "incomplete"
     if one.stamp is None:
-        return f"{one.path.name:<32.32}  {_size(one.size_bytes):>8}  {used}  {state}"
+        return f"{one.path.name:<32.32}  {size_text(one.size_bytes):>8}  {used}  {state}"
     asked = one.stamp.made_of.get("requirements", [])
     wanted = ", ".join(str(word) for word in asked) if isinstance(asked, list) else ""
-    return f"{one.stamp.key:<20}  {_size(one.size_bytes):>8}  {used}  {state:<10}  {wanted or 'no requirements'}"
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+    return f"{one.stamp.key:<20}  {size_text(one.size_bytes):>8}  {used}  {state:<10}  {wanted or 'no requirements'}"

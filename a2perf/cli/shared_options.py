@@ -71,6 +71,14 @@ def is_given(name: str) -> bool:
     return source is not click.core.ParameterSource.DEFAULT
 
 
+def size_text(size: int) -> str:
+    """Returns a number of bytes in the unit that suits it, ``"12.3 MiB"``."""
+    from a2perf.report.numbers_text import rounded
+
+    number = rounded(float(size), "bytes")
+    return f"{number.value} {number.unit}"
+
+
 def annotate(suite: VerdictSuite, *, to_errors: bool = False) -> None:
     """Prints an annotation per failed case, and adds all cases to the summary.
 

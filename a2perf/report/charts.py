@@ -6,9 +6,8 @@ Colours follow the role: blue is the main quantity, orange a second one, grey a 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -66,24 +65,6 @@ def episode_returns(returns: Values) -> Figure:
     return figure
 
 
-def returns_by_group(groups: Mapping[str, Values]) -> Figure:
-    """Draws the rollouts of several tasks or runs as rows of dots with a mark at each mean.
-
-    Args:
-        groups: name -> returns, shape (episodes,).
-    """
-    figure = new_figure(max(1.5, 0.75 + 0.36 * len(groups)))
-    left = _label_room(groups)
-    axes = _axes(figure, left=left, bottom=0.5 / figure.get_figheight())
-    for row, values in enumerate(groups.values()):
-        heights, shown = thinned(row + jitter(values.size), values)
-        axes.plot(shown, heights, "o", color=INK["blue"], markersize=3.5, alpha=0.45, markeredgewidth=0)
-        axes.plot([values.mean()] * 2, [row - 0.32, row + 0.32], color=INK["ink"], linewidth=1.8)
-    rows_of_names(axes, list(groups))
-    axes.set_xlabel("return")
-    return figure
-
-
 def reward_terms(terms: Mapping[str, Values]) -> Figure:
     """Draws the mean of each reward term with the standard deviation over episodes.
 
@@ -91,7 +72,7 @@ def reward_terms(terms: Mapping[str, Values]) -> Figure:
         terms: name -> mean reward per step of each episode, shape (episodes,).
     """
     figure = new_figure(max(1.5, 0.75 + 0.34 * len(terms)))
-    axes = _axes(figure, left=_label_room(terms), bottom=0.5 / figure.get_figheight(), right=0.9)
+    axes = _axes(figure, left=label_room(terms), bottom=0.5 / figure.get_figheight(), right=0.9)
     means = [float(values.mean()) for values in terms.values()]
     axes.barh(range(len(terms)), means, height=0.55, color=INK["blue"], alpha=0.8)
     for row, (mean, values) in enumerate(zip(means, terms.values(), strict=True)):
@@ -214,7 +195,8 @@ def rows_of_names(axes: Axes, names: Sequence[str]) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def _label_room(names: Mapping[str, Any]) -> float:
+def label_room(names: Iterable[str]) -> float:
+    """Returns the share of a figure's width that the labels of rows need."""
     return 0.04 + 0.0145 * max((len(shortened(name)) for name in names), default=0)
 
 
@@ -270,43 +252,16 @@ def _positive(trace: CsvTable, name: str) -> bool:
 
 def time_axis(axes: Axes) -> None:
     """Writes the ticks of a horizontal axis in seconds as 20 µs and 3 ms."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if axes.get_xscale() == "log":
-        axes.xaxis.set_major_locator(FixedLocator(log_ticks(*axes.get_xlim())))
+        low, high = axes.get_xlim()
+        subs = (1.0,) if high / low > 1e3 else (1.0, 3.0) if high / low > 30 else (1.0, 2.0, 5.0)
+        axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: round_time(value)))
+    axes.xaxis.set_major_formatter(EngFormatter(unit="s"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Returns three to seven ticks for a logarithmic axis that have room for their labels.
-
-    Less than about a decade holds too few powers of ten; equal steps are used there.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for digits in ((1,), (1, 3), (1, 2, 5)):
-        ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-        inside = [tick for tick in ticks if low <= tick <= high]
-        if 3 <= len(inside) <= 7:
-            return inside
-    if high / low > 1e3:
-        return [tick for decade in decades[:: -(-len(decades) // 7)] if low <= (tick := 10.0**decade) <= high]
-    locator: Callable[..., Any] = MaxNLocator(nbins=4).tick_values
-    return [float(tick) for tick in locator(low, high) if low <= tick <= high]
-
-
-def round_time(seconds: float) -> str:
-    """Returns a time in a suitable unit, ``"20 µs"``."""
-    if seconds <= 0:
-        return "0"
-    for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= factor * 0.999:
-            return f"{seconds / factor:.3g} {name}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def plain_counts(axes: Axes, which: str) -> None:

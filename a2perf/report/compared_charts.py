@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from a2perf.arrays import Values
-from a2perf.report.charts import jitter, plain_counts, rows_of_names, shortened, thinned, time_axis
+from a2perf.report.charts import jitter, label_room, plain_counts, rows_of_names, shortened, thinned, time_axis
 from a2perf.report.drawing import DASHES, INK, SERIES, ChartSeries, Drawing, new_figure, series_key, tag
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ def _rows_plot(names: Sequence[str], into: SubFigure | None = None) -> tuple[Fig
 
     height = rows_height(len(names))
     figure = cast("Figure", into) if into is not None else new_figure(height)
-    left = 0.04 + 0.0145 * max(len(shortened(name)) for name in names)
+    left = label_room(names)
     bottom = 0.5 / height
     axes = figure.add_axes((left, bottom, 0.97 - left, 1 - bottom - 0.08 / height))
     # matplotlib counts on labels of three characters; those of returns have up to six

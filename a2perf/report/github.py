@@ -9,6 +9,7 @@ from pathlib import Path
 from a2perf.errors import UserError
 from a2perf.experiments.junit import VerdictSuite
 from a2perf.plain_text import markdown_text, plain_text
+from a2perf.report.tables import text_table, to_markdown
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _LEVELS = {"failed": "error", "error": "error", "skipped": "warning"}
@@ -31,14 +32,9 @@ def annotations_of(suites: Sequence[VerdictSuite], *, skipped: bool = True) -> l
 
 def suite_markdown(suite: VerdictSuite) -> str:
     """Returns a table of cases with their verdicts and reasons."""
-    rows = [
-        f"| {markdown_text(' '.join(part for part in (case.group, case.name) if part))} | {markdown_text(case.kind)} "
-        f"| {markdown_text(case.message)} |"
-        for case in suite.cases
-    ]
-    return "\n".join(
-        [f"### {markdown_text(suite.name)}", "", "| test | result | reason |", "| --- | --- | --- |", *rows]
-    )
+    rows = [(f"{case.group} {case.name}".strip(), case.kind, case.message) for case in suite.cases]
+    table = text_table("", ("test", "result", "reason"), rows, texts=3)
+    return f"### {markdown_text(suite.name)}\n\n{to_markdown(table)}"
 
 
 def append_to_summary(markdown: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
 from a2perf.report import charts
+from a2perf.report.compared_charts import dots
 from a2perf.report.drawing import Chart, single
 from a2perf.report.numbers_text import rounded
 from a2perf.report.run_numbers import episode_values, reward_terms
@@ -53,9 +54,9 @@ def _returns(run: Run) -> _Plan | None:
     return (
         "returns",
         "Return of each episode by task",
-        "Each dot is an episode; the bar marks the mean." + charts.THINNED * charts.is_thinned(returns.values()),
+        "Each dot is an episode; the bar marks the mean." + charts.THINNED * charts.is_thinned(returns.values(), 400),
         "; ".join(f"{task}: mean {_mean(values)} over {values.size}" for task, values in returns.items()) + ".",
-        partial(charts.returns_by_group, returns),
+        lambda: dots([(task, 0, [values]) for task, values in returns.items()]).figure,
     )
 
 
