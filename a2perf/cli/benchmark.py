@@ -22,9 +22,8 @@ _ENABLED = "autotag feature is enabled"
     cls=removing_command(dict.fromkeys(("--slurm-",), "--launcher slurm places the runs on a Slurm cluster")),
     context_settings=normalised(),
 )
-@click.option(
-    "--env-ids", cls=Words, required=True, metavar="ENV...", help="Environment ids, or task names with --submission."
-)
+@click.option("--env-ids", cls=Words, required=True, metavar="ENV...",
+              help="Environment ids, or task names with --submission.")  # fmt: skip
 @click.option("--command", metavar="TEXT", help="Command line; --env-id and --seed are appended.")
 @click.option("--submission", metavar="DIR", help="Folder of a submission, instead of --command.")
 @click.option("--gin-config", "gin_configs", multiple=True, metavar="FILE",
@@ -35,20 +34,13 @@ _ENABLED = "autotag feature is enabled"
     "workers", "launcher", "launcher_option", "cpus", "gpus", "run_time_limit_s",
     workers={"type": click.IntRange(min=0), "default": 0, "help": "Runs at the same time; 0 only prints the commands."},
 )  # fmt: skip
-@click.option(
-    "--auto-tag/--no-auto-tag", default=True, show_default=True, help="Tag runs with the version of the code."
-)
+@click.option("--auto-tag/--no-auto-tag", default=True, show_default=True,
+              help="Tag runs with the version of the code.")  # fmt: skip
 @click.option("--look-up-pull-request/--no-look-up-pull-request", default=True, show_default=True,
               help="Ask the code host for the pull request of the commit, if the CI does not name it.")  # fmt: skip
 @click.option("--pull-request-api", metavar="URL", help="Address of the code host's API, if it is not the usual one.")
-@click.option(
-    "--look-up-timeout",
-    type=float,
-    default=5.0,
-    show_default=True,
-    metavar="S",
-    help="Time limit of that request, in seconds.",
-)
+@click.option("--look-up-timeout", type=float, default=5.0, show_default=True, metavar="S",
+              help="Time limit of that request, in seconds.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the commands and the tags, and run nothing.")
 @STORE
 @click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: name of the script or submission.")

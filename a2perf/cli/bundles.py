@@ -49,13 +49,8 @@ def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, metavar="BUNDLE...")
 @click.option("--key", "key_file", type=click.Path(path_type=Path), metavar="FILE", help="Private key.")
-@click.option(
-    "--new-key",
-    "new_key_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Create the key pair FILE and FILE.pub first.",
-)
+@click.option("--new-key", "new_key_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Create the key pair FILE and FILE.pub first.")  # fmt: skip
 def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None) -> int:
     """Sign recorded runs with an Ed25519 key.
 
@@ -95,13 +90,10 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
 
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, required=True, metavar="BUNDLE...")
-@click.option(
-    "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE",
-    help="Trusted public keys. Default: the folder trusted_keys of the user's configuration.",
-)  # fmt: skip
-@click.option(
-    "--any-key", is_flag=True, help="Accept any key: proves that nothing changed since signing, not who signed."
-)
+@click.option("--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE",
+              help="Trusted public keys. Default: the folder trusted_keys of the user's configuration.")  # fmt: skip
+@click.option("--any-key", is_flag=True,
+              help="Accept any key: proves that nothing changed since signing, not who signed.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def verify(runs: tuple[str, ...], trusted_keys: Path | None, any_key: bool, as_json: bool) -> int:
     """Verify recorded runs: every file, the signature, and the signer's key.
@@ -134,10 +126,8 @@ def _default_folder() -> Path:
 
 @click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option(
-    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE",
-    help="Packed file, a .zip. Default: beside RUN, if there is only one.",
-)  # fmt: skip
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE",
+              help="Packed file, a .zip. Default: beside RUN, if there is only one.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
     """Pack finished runs into one file.
@@ -159,10 +149,8 @@ def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
 
 @click.command(context_settings=normalised())
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
-    help="Folder of the runs. Default: the folder of FILE.",
-)  # fmt: skip
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder of the runs. Default: the folder of FILE.")  # fmt: skip
 def unpack(file: Path, out: Path | None) -> int:
     """Unpack a file that `a2perf pack` made.
 

@@ -19,13 +19,10 @@ from a2perf.submission.run_options import RunOptions, run_options
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--env-id", metavar="ID", help="Environment of the trial. Default: the one in the gin files.")
 @click.option("--steps", default=20, show_default=True, type=click.IntRange(min=1), help="Environment steps to run.")
-@click.option(
-    "--train-limit", default=30.0, show_default=True, type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-    help="Wall-clock limit of the trial training run.",
-)  # fmt: skip
-@click.option(
-    "--artifacts", type=click.Path(path_type=Path), metavar="DIR", help="Load these artifacts instead of training."
-)
+@click.option("--train-limit", default=30.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+              metavar="SECONDS", help="Wall-clock limit of the trial training run.")  # fmt: skip
+@click.option("--artifacts", type=click.Path(path_type=Path), metavar="DIR",
+              help="Load these artifacts instead of training.")  # fmt: skip
 @PARTICIPANT_ARGS
 @run_options(without=("public_seeds", "seeds_from"))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")

@@ -58,25 +58,13 @@ def competition() -> None:
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @click.option("--domain", metavar="NAME", help="Domain of the tasks. Required without --profile.")
-@click.option(
-    "--profile",
-    metavar="NAME",
-    help="Kind of competition with its own tasks, limits and guide, such as macro_placement.",
-)
+@click.option("--profile", metavar="NAME",
+              help="Kind of competition with its own tasks, limits and guide, such as macro_placement.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the profile; repeatable.")
-@click.option(
-    "--design",
-    "designs",
-    multiple=True,
-    metavar="PATHS",
-    help="With a profile: a further public task from your own data; repeatable.",
-)
-@click.option(
-    "--references/--no-references",
-    default=True,
-    show_default=True,
-    help="With a profile: compute what its reference entries reach.",
-)
+@click.option("--design", "designs", multiple=True, metavar="PATHS",
+              help="With a profile: a further public task from your own data; repeatable.")  # fmt: skip
+@click.option("--references/--no-references", default=True, show_default=True,
+              help="With a profile: compute what its reference entries reach.")  # fmt: skip
 @click.option("--task", "public_task", metavar="NAME", help="The public task. Default: the first of the domain.")
 @click.option("--held-out", type=int, default=3, show_default=True, help="Number of secret tasks to generate.")
 @click.option("--name", metavar="TEXT", help="Name of the competition. Default: the name of DIR.")
@@ -85,16 +73,13 @@ def competition() -> None:
 @click.option("--seed", "seeds", type=int, multiple=True, help="Root seed of the runs; repeatable. Default: 0, 1, 2.")
 @click.option("--train/--no-train", default=True, show_default=True, help="Run train() of each entry first.")
 @click.option("--train-time-limit-s", type=float, metavar="S", help="Time limit of train(), in seconds.")
-@click.option(
-    "--call-timeout-s", type=float, default=10.0, show_default=True, help="Time limit of one infer_once(), in seconds."
-)
-@click.option(
-    "--load-timeout-s", type=float, default=300.0, show_default=True, help="Time limit of load_policy(), in seconds."
-)
+@click.option("--call-timeout-s", type=float, default=10.0, show_default=True,
+              help="Time limit of one infer_once(), in seconds.")  # fmt: skip
+@click.option("--load-timeout-s", type=float, default=300.0, show_default=True,
+              help="Time limit of load_policy(), in seconds.")  # fmt: skip
 @click.option("--memory-limit-bytes", type=int, metavar="BYTES", help="Memory limit of all processes of an entry.")
-@click.option(
-    "--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL", help="Sandbox level of the entries."
-)
+@click.option("--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL",
+              help="Sandbox level of the entries.")  # fmt: skip
 def init(
     folder: Path, domain: str | None, profile: str | None, settings: tuple[str, ...],
     designs: tuple[str, ...], references: bool, public_task: str | None, name: str | None, seeds: tuple[int, ...],
@@ -138,23 +123,11 @@ def init(
 
 @competition.command(context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-@click.option(
-    "--submission",
-    "submissions",
-    multiple=True,
-    required=True,
-    type=_FOLDER,
-    metavar="DIR",
-    help="Folder of an entry; repeatable.",
-)
+@click.option("--submission", "submissions", multiple=True, required=True, type=_FOLDER, metavar="DIR",
+              help="Folder of an entry; repeatable.")  # fmt: skip
 @_PYTHON_ENV
-@click.option(
-    "--find-links",
-    multiple=True,
-    type=_FOLDER,
-    metavar="DIR",
-    help="Folder of wheels for separate environments; repeatable.",
-)
+@click.option("--find-links", multiple=True, type=_FOLDER, metavar="DIR",
+              help="Folder of wheels for separate environments; repeatable.")  # fmt: skip
 @_CONFINING
 @launch_options("launcher", "launcher_option", "workers", "retry_failed", "retry_infrastructure")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
@@ -179,9 +152,8 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
 
 @competition.command(name="close", context_settings=normalised())
 @click.argument("folder", type=_FOLDER, metavar="DIR")
-@click.option(
-    "--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR", help="Another entry; repeatable."
-)
+@click.option("--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR",
+              help="Another entry; repeatable.")  # fmt: skip
 @_PYTHON_ENV
 @_CONFINING
 def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:

@@ -76,28 +76,18 @@ def datasets() -> None:
 @click.option("--submission", metavar="DIR|random", help="Submission with the policy; `random` draws random actions.")
 @click.option("--task", metavar="NAME", help="Name of a task, with the protocol's arguments, or id of an environment.")
 @_collecting
-@click.option(
-    "--id", "dataset_id", metavar="NAME", help="Name, namespace/name-v0. Default: <domain>/<task>/<policy>-v0."
-)
-@click.option(
-    "--root-dir",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Root folder of the training run with the policy.",
-)
+@click.option("--id", "dataset_id", metavar="NAME",
+              help="Name, namespace/name-v0. Default: <domain>/<task>/<policy>-v0.")  # fmt: skip
+@click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="Root folder of the training run with the policy.")  # fmt: skip
 @click.option("--checkpoint", type=int, metavar="N", help="Number of the checkpoint. Default: the last one.")
-@click.option(
-    "--skill-levels", "levels_file", type=click.Path(path_type=Path), metavar="FILE",
-    help="Output of `a2perf datasets skill-levels`; with --level.",
-)  # fmt: skip
+@click.option("--skill-levels", "levels_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Output of `a2perf datasets skill-levels`; with --level.")  # fmt: skip
 @click.option("--level", type=click.Choice(LEVELS), help="Use checkpoints of this level.")
-@click.option(
-    "--num-checkpoints", type=_COUNT, metavar="N",
-    help="Number of checkpoints, drawn with replacement. Default: the size of the level.",
-)  # fmt: skip
-@click.option(
-    "--info", "infos", multiple=True, metavar="NAME", help="Entry of info to keep, e.g. action_mask; repeatable."
-)
+@click.option("--num-checkpoints", type=_COUNT, metavar="N",
+              help="Number of checkpoints, drawn with replacement. Default: the size of the level.")  # fmt: skip
+@click.option("--info", "infos", multiple=True, metavar="NAME",
+              help="Entry of info to keep, e.g. action_mask; repeatable.")  # fmt: skip
 @click.option(
     "--action-noise", type=click.FloatRange(min=0), default=0.0, metavar="X",
     help="Add noise to actions, and keep the policy's action as policy_action: standard deviation of the noise in half "
@@ -149,23 +139,18 @@ def generate(**options: Any) -> int:
 
 @datasets.command(name="skill-levels", context_settings=normalised())
 @click.argument("root_dirs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ROOT_DIR...")
-@click.option(
-    "--submission", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the submission, if it moved."
-)
+@click.option("--submission", type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder of the submission, if it moved.")  # fmt: skip
 @_collecting
-@click.option(
-    "--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True,
-    help="Statistic used to rank checkpoints by return.",
-)  # fmt: skip
+@click.option("--measure", type=click.Choice(("mean", "median")), default="mean", show_default=True,
+              help="Statistic used to rank checkpoints by return.")  # fmt: skip
 @click.option(
     "--thresholds", type=click.Choice(RULES), default="sigma", show_default=True,
     help="sigma: mean and standard deviation over the checkpoints; references: the task's random and expert scores; "
     "quantiles: of the checkpoints.",
 )  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default=Path("skill_levels.json"), show_default=True,
-    metavar="FILE", help="File of the levels, for `generate`.",
-)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("skill_levels.json"), show_default=True,
+              metavar="FILE", help="File of the levels, for `generate`.")  # fmt: skip
 @_JSON
 def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
     """Evaluate the checkpoints of training runs and sort them into novice, intermediate and expert.
@@ -230,10 +215,8 @@ def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     return 0
 
 
-@datasets.command(
-    name="inspect", context_settings=normalised(),
-    cls=removing_command({"--picture": "a2perf.open_dataset(NAME).plot().savefig(FILE)"}),
-)  # fmt: skip
+@datasets.command(name="inspect", context_settings=normalised(),
+                  cls=removing_command({"--picture": "a2perf.open_dataset(NAME).plot().savefig(FILE)"}))  # fmt: skip
 @click.argument("name", metavar="NAME_OR_FOLDER")
 @DATASETS_PATH
 @_JSON

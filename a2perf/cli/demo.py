@@ -38,13 +38,10 @@ class Step:
 
 
 @click.command(context_settings=normalised())
-@click.option(
-    "--output", default="runs/demo", show_default=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="Folder of the runs and of the report.",
-)  # fmt: skip
-@click.option(
-    "--train-seconds", default=40, show_default=True, type=click.IntRange(min=1), help="Length of the training run."
-)
+@click.option("--output", default="runs/demo", show_default=True, type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder of the runs and of the report.")  # fmt: skip
+@click.option("--train-seconds", default=40, show_default=True, type=click.IntRange(min=1),
+              help="Length of the training run.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Start from scratch, even if runs are already finished.")
 def demo(output: Path, train_seconds: int, force: bool) -> int:
     """Evaluate example policies, train one, and write a report: under five minutes on two processors."""

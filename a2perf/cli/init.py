@@ -13,13 +13,8 @@ from a2perf.submission.templates import create_submission, templates
 
 @click.command(context_settings=normalised())
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "--template",
-    default="numpy",
-    show_default=True,
-    metavar=f"[{'|'.join(templates())}]",
-    help="numpy learns any task with one action per step; minimal acts at random.",
-)
+@click.option("--template", default="numpy", show_default=True, metavar=f"[{'|'.join(templates())}]",
+              help="numpy learns any task with one action per step; minimal acts at random.")  # fmt: skip
 def init(folder: Path, template: str) -> int:
     """Create a submission in DIR: a complete repository to start from.
 

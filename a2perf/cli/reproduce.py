@@ -22,29 +22,21 @@ from a2perf.submission.run_options import RunOptions, run_options
     "Default: the recorded return and successes.",
 )  # fmt: skip
 @click.option("--train", is_flag=True, help="Repeat the training run too.")
-@click.option(
-    "--submission", "submissions", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR", help="Folder of the submission, or of several; repeatable. Default: the recorded path.",
-)  # fmt: skip
-@click.option(
-    "--allow-changed", is_flag=True, help="Use a submission of --submission with other files than the recorded ones."
-)
+@click.option("--submission", "submissions", multiple=True,
+              type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+              help="Folder of the submission, or of several; repeatable. Default: the recorded path.")  # fmt: skip
+@click.option("--allow-changed", is_flag=True,
+              help="Use a submission of --submission with other files than the recorded ones.")  # fmt: skip
 @click.option(
     "--trust-bundle", is_flag=True,
     help="Accept arguments of an environment that no registered task has. Only for bundles from people you trust.",
 )  # fmt: skip
 @click.option("--entry", metavar="NAME[:TASK]", help="Only this entry of a leaderboard: a submission, on one task.")
-@click.option(
-    "--sample",
-    "sample_size",
-    metavar="SIZE",
-    help="Check a random sample of those that can be repeated here: 10%, or a number.",
-)
+@click.option("--sample", "sample_size", metavar="SIZE",
+              help="Check a random sample of those that can be repeated here: 10%, or a number.")  # fmt: skip
 @click.option("--sample-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
-@click.option(
-    "--max-reruns", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-    help="Repetitions of a bundle after which an open claim is INCONCLUSIVE.",
-)  # fmt: skip
+@click.option("--max-reruns", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
+              help="Repetitions of a bundle after which an open claim is INCONCLUSIVE.")  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
     help="Folder of the repetitions and verdicts. Default: PATH-reproduced, with verdicts beside unpacked bundles.",

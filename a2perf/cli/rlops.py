@@ -269,11 +269,7 @@ class _CompareByDefault(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(
-    cls=_CompareByDefault,
-    commands=[compare_command, tags, import_command],
-    context_settings=normalised(),
-)
+@click.group(cls=_CompareByDefault, commands=[compare_command, tags, import_command], context_settings=normalised())
 def rlops() -> None:
     """Compare groups of runs and judge a change, tag runs, import logs of other tools.
 

@@ -33,20 +33,13 @@ _POSITIVE = click.IntRange(min=1)
 
 @click.command("compare", cls=removing_command(_REMOVED), context_settings={**normalised(), "max_content_width": 110})
 @click.option("--exp-name", metavar="NAME", help="Experiment to select from, used with --tags.")
-@click.option(
-    "--tags",
-    cls=Words,
-    metavar="TAGS...",
-    help="One group per filter: 'a;b!c;d?user' has the tags a and b but not c and d.",
-)
+@click.option("--tags", cls=Words, metavar="TAGS...",
+              help="One group per filter: 'a;b!c;d?user' has the tags a and b but not c and d.")  # fmt: skip
 @click.option("--env-ids", cls=Words, metavar="ENV...", help="Environments. Default: all.")
-@click.option(
-    "--metric", "metrics", cls=Words, metavar="NAME...",
-    help="Logged values, or costs such as energy and latency. Default: the training return.",
-)  # fmt: skip
-@click.option(
-    "--baseline", metavar="GROUP", help="Baseline group. Default: the group tagged `latest`, otherwise the last one."
-)
+@click.option("--metric", "metrics", cls=Words, metavar="NAME...",
+              help="Logged values, or costs such as energy and latency. Default: the training return.")  # fmt: skip
+@click.option("--baseline", metavar="GROUP",
+              help="Baseline group. Default: the group tagged `latest`, otherwise the last one.")  # fmt: skip
 @click.option("--tolerance", type=click.FloatRange(min=0), default=0.05, show_default=True,
               help="Largest acceptable loss, as a share of the baseline's mean.")  # fmt: skip
 @click.option("--tolerance-absolute", type=click.FloatRange(min=0), default=0.0, show_default=True,
@@ -60,9 +53,8 @@ _POSITIVE = click.IntRange(min=1)
               help="Show the regression gate; exit status 1 on a regression, or also if inconclusive.")  # fmt: skip
 @click.option("--reference-scores", type=click.Path(path_type=Path), metavar="FILE",
               help="Scores of a floor (random policy) and an expert for each environment.")  # fmt: skip
-@click.option(
-    "--output-filename", default="compare", show_default=True, metavar="STEM", help="Prefix of the written files."
-)
+@click.option("--output-filename", default="compare", show_default=True, metavar="STEM",
+              help="Prefix of the written files.")  # fmt: skip
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the verdicts as JUnit XML, one test case per candidate and environment.")  # fmt: skip
 @GITHUB_OPTION

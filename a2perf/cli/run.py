@@ -38,10 +38,8 @@ class _RunCommand(WordsCommand):
 
 
 @click.command(cls=_RunCommand, context_settings=normalised())
-@click.option(
-    "--submission", "--participant-module-path", "submissions", cls=Words, required=True, metavar="DIR...",
-    help="Folder of the submission. Several make an experiment.",
-)  # fmt: skip
+@click.option("--submission", "--participant-module-path", "submissions", cls=Words, required=True, metavar="DIR...",
+              help="Folder of the submission. Several make an experiment.")  # fmt: skip
 @click.option(
     "--gin-config", "--submission-gin-config-path", "gin_configs", cls=Words, required=True, metavar="FILE...",
     help="Gin file, looked up in the working directory, in the submission's folder (where it may bind few settings), "
@@ -52,10 +50,8 @@ class _RunCommand(WordsCommand):
     help="Folder of the run; default: runs/<submission>. An experiment writes to <submission>/<task>/seed_<n> below "
     "it; default: runs.",
 )  # fmt: skip
-@click.option(
-    "--gin-bindings", "--extra-gin-bindings", cls=Words, metavar="BINDING...",
-    help="Bindings that override the gin file, e.g. 'Submission.seed = 3'.",
-)  # fmt: skip
+@click.option("--gin-bindings", "--extra-gin-bindings", cls=Words, metavar="BINDING...",
+              help="Bindings that override the gin file, e.g. 'Submission.seed = 3'.")  # fmt: skip
 @PARTICIPANT_ARGS
 @click.option("--domain", metavar="NAME", help="Domain of the packaged gin files; `a2perf envs list` names them.")
 @click.option("--task", metavar="NAME", help="Task; sets the environment and selects its packaged gin files.")

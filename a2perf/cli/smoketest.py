@@ -20,12 +20,10 @@ _TIME_LIMIT_S = 300.0
 @click.option("--algorithms", cls=Words, metavar="NAME...", help="Algorithms of Stable-Baselines3: sac ppo dqn ...")
 @click.option("--submissions", cls=Words, metavar="DIR...", help="Folders of submissions.")
 @click.option("--env-ids", cls=Words, required=True, metavar="ENV...", help="Environments, or tasks of submissions.")
-@click.option(
-    "--steps", type=click.IntRange(min=1), default=200, show_default=True, help="Environment steps per training run."
-)
-@click.option(
-    "--n-jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of pairs at the same time."
-)
+@click.option("--steps", type=click.IntRange(min=1), default=200, show_default=True,
+              help="Environment steps per training run.")  # fmt: skip
+@click.option("--n-jobs", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Number of pairs at the same time.")  # fmt: skip
 @launch_options(
     "run_time_limit_s",
     run_time_limit_s={"default": f"{_TIME_LIMIT_S:g}", "show_default": True, "help": "Wall-time limit per pair."},

@@ -21,29 +21,19 @@ from a2perf.submission.run_options import RunOptions, run_options
 
 @click.command(name="submit", context_settings=normalised())
 @click.argument("submission", type=click.Path(path_type=Path), metavar="SUBMISSION")
-@click.option(
-    "-o", "--output", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="Output folder: bundles, protocol.json and summary.md.",
-)  # fmt: skip
+@click.option("-o", "--output", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR",
+              help="Output folder: bundles, protocol.json and summary.md.")  # fmt: skip
 @click.option("--protocol", "name", default=protocols.LATEST, show_default=True, help="Version of the protocol.")
 @click.option("--task", "tasks", multiple=True, metavar="T", help="Only this task; repeatable.")
 @click.option("--domain", metavar="NAME", help="Only the core tasks of this domain.")
-@click.option(
-    "--track", type=click.Choice(get_args(Track)), default="open", show_default=True,
-    help="Training budget: environment steps, energy, or none.",
-)  # fmt: skip
+@click.option("--track", type=click.Choice(get_args(Track)), default="open", show_default=True,
+              help="Training budget: environment steps, energy, or none.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Run a reduced protocol for a first try; the result is not rankable.")
-@click.option(
-    "--generalization/--no-generalization", default=True, show_default=True,
-    help="Run the generalization tasks of the protocol too.",
-)  # fmt: skip
+@click.option("--generalization/--no-generalization", default=True, show_default=True,
+              help="Run the generalization tasks of the protocol too.")  # fmt: skip
 @PARTICIPANT_ARGS
-@click.option(
-    "--gin-bindings",
-    multiple=True,
-    metavar="BINDING",
-    help="Binding for every run; the result is not rankable. Repeatable.",
-)
+@click.option("--gin-bindings", multiple=True, metavar="BINDING",
+              help="Binding for every run; the result is not rankable. Repeatable.")  # fmt: skip
 @run_options(
     *RUN_OPTIONS,
     public_seeds={
