@@ -13,11 +13,10 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import registry
 from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
 from a2perf.rlops.compare.comparison import compare as compare_in_store
-from a2perf.rlops.compare.recorded_panels import choose_mode, panels_of
+from a2perf.rlops.compare.recorded_panels import choose_mode, is_curve, metric_named, panels_of
 from a2perf.rlops.compare.recorded_runs import NamedRuns
 from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
 from a2perf.rlops.compare.request import LAST, Group, Request
-from a2perf.rlops.compare.run_scores import is_curve, metric_named
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import parse_date

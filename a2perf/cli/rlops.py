@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -36,10 +36,6 @@ _CHANGE = several(
     click.option("--reason", default="", metavar="TEXT", help="Reason, kept in the journal."),
     click.option("--yes", "-y", is_flag=True, help="Change without asking."),
 )
-_NOT_GIVEN: dict[str, Any] = {
-    "add": None, "remove": None, "list_tags": False, "history": None, "source_tag": None, "filters": (), "env_ids": (),
-    "as_of": None, "reason": "", "yes": False,
-}  # fmt: skip
 
 
 @click.group(context_settings=normalised())
@@ -57,7 +53,7 @@ def tags() -> None:
 @_CHANGE
 def tags_add(tag: str, **options: Any) -> int:
     """Add a tag to runs."""
-    return _run({**_NOT_GIVEN, **options, "add": tag})
+    return _change("add", tag, options)
 
 
 @tags.command("remove", cls=WordsCommand, context_settings=normalised())
@@ -66,7 +62,7 @@ def tags_add(tag: str, **options: Any) -> int:
 @_CHANGE
 def tags_remove(tag: str, **options: Any) -> int:
     """Remove a tag from runs."""
-    return _run({**_NOT_GIVEN, **options, "remove": tag})
+    return _change("remove", tag, options)
 
 
 @tags.command("list", cls=WordsCommand, context_settings=normalised())
@@ -75,7 +71,7 @@ def tags_remove(tag: str, **options: Any) -> int:
 @_AS_OF
 def tags_list(tag: str | None, **options: Any) -> int:
     """List the tags of runs; with TAG, every change of it."""
-    return _run({**_NOT_GIVEN, **options, "list_tags": tag is None, "history": tag})
+    return _list(tag, options)
 
 
 refuse_removed(tags, "rlops.tags.")
@@ -95,26 +91,29 @@ def rlops_tags(**options: Any) -> int:
 
     Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
     """
-    return _run(options)
-
-
-def _run(options: dict[str, Any]) -> int:
-    from a2perf.rlops.store import Store
-    from a2perf.rlops.tags import check_tag, parse_date
-    from a2perf.runs.store import store_folder
-
     chosen = [name for name in ("add", "remove", "list_tags", "history") if options[name]]
     if len(chosen) != 1:
         raise UserError("give one of --add, --remove, --list and --history", hint="see a2perf rlops tags --help")
-    store = Store(store_folder(options["store"]))
-    if options["history"]:
-        if options["as_of"] or _selecting(options):
-            raise UserError("the changes of a tag are those of all runs", hint="give the tag alone, or leave it out")
-        return _say_history(store, options["history"])
-    if options["list_tags"]:
+    if options["list_tags"] or options["history"]:
+        return _list(options["history"], options)
+    return _change("add" if options["add"] else "remove", options[chosen[0]], options)
+
+
+def _list(tag: str | None, options: dict[str, Any]) -> int:
+    from a2perf.rlops.tags import parse_date
+
+    store = _store(options)
+    if tag is None:
         return _say_tags(store, parse_date(options["as_of"]) if options["as_of"] else None, _chosen(store, options))
-    action = chosen[0]
-    tag = options[action]
+    if options["as_of"] or _selecting(options):
+        raise UserError("the changes of a tag are those of all runs", hint="give the tag alone, or leave it out")
+    return _say_history(store, tag)
+
+
+def _change(action: Literal["add", "remove"], tag: str, options: dict[str, Any]) -> int:
+    from a2perf.rlops.tags import check_tag
+
+    store = _store(options)
     check_tag(tag)
     if not _selecting(options):
         raise UserError(f"--{action} {tag} of which runs?", hint="give --source-tag TAG, --filters or --env-ids")
@@ -135,15 +134,17 @@ def _run(options: dict[str, Any]) -> int:
     if not options["yes"] and not _confirmed():
         click.echo("nothing was changed")
         return 1
-    store.tags.change(
-        tag,
-        [run.run_id for run in changed],
-        action="add" if action == "add" else "remove",
-        reason=options["reason"],
-        source_tag=options["source_tag"],
-    )
+    ids, source = [run.run_id for run in changed], options["source_tag"]
+    store.tags.change(tag, ids, action=action, reason=options["reason"], source_tag=source)
     click.echo(f"{len(changed)} run(s) changed; {command_line('a2perf', 'rlops', 'tags', 'list', tag)} shows it")
     return 0
+
+
+def _store(options: dict[str, Any]) -> Store:
+    from a2perf.rlops.store import Store
+    from a2perf.runs.store import store_folder
+
+    return Store(store_folder(options["store"]))
 
 
 def _selecting(options: dict[str, Any]) -> bool:

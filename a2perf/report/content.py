@@ -8,29 +8,54 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from a2perf.metrics import registry
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
-from a2perf.report.conditions import Condition, conditions_of_runs, conditions_of_setting
 from a2perf.report.drawing import Chart
 from a2perf.report.numbers_text import counted
 from a2perf.report.own_sections import AddedSection, added_sections
 from a2perf.report.run_sections import RootSection, RunSection, root_section, run_table
-from a2perf.report.score_tables import ScoreTable, score_table
+from a2perf.report.score_tables import MODE_WORDS, ScoreTable, score_table
 from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
-from a2perf.report.task_results import TaskResults, labels_of, results_by_task, title_of
+from a2perf.report.task_results import Label, SeedGroup, TaskResults, labels_of, results_by_task, title_of
 from a2perf.runs.run import Run
 from a2perf.runs.seed_groups import is_environment_known
 
 MAX_RUNS_WITH_CHARTS = 12
 """In a larger report the runs appear only in the charts of their task; one chart per run would be too many."""
+_WARNINGS = ("left out", "not finite", "MIXED", "went back", "did not record", "gone over again")
 STATES = ("finished", "failed", "interrupted", "unfinished", "unreadable", "recorded")
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A remark that readers of the numbers need."""
+
+    where: str
+    anchor: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedCondition:
+    """A remark with everything that it is about, as (where, anchor)."""
+
+    text: str
+    places: tuple[tuple[str, str], ...]
+
+
+def shared(conditions: Sequence[Condition]) -> list[SharedCondition]:
+    """Returns each distinct remark once, in order; a large report repeats most of them."""
+    places: dict[str, list[tuple[str, str]]] = {}
+    for condition in conditions:
+        places.setdefault(condition.text, []).append((condition.where, condition.anchor))
+    return [SharedCondition(text, tuple(dict.fromkeys(where))) for text, where in places.items()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,3 +188,37 @@ def _overview(runs: Sequence[Run]) -> str:
     days = sorted({attempt.started_at[:10] for manifest in manifests for attempt in manifest.attempts} - {""})
     when = "" if not days else f" {days[0]}." if len(days) == 1 else f" {days[0]} to {days[-1]}."
     return f"{counted(len(runs), 'run')} of {counted(submissions, 'submission')}{where}: {states}.{when}"
+
+
+def conditions_of_setting(
+    anchor: str, title: str, groups: Sequence[SeedGroup], labels: Mapping[str, Label], table: ScoreTable
+) -> list[Condition]:
+    """Returns the conditions of a setting: of each algorithm, and of rows that are not ranked."""
+    found = []
+    names = {row.name: row.label for row in table.rows()}
+    for group in groups:
+        where = f"{title_of(labels, group.algorithm)}, {MODE_WORDS[group.mode]} on {title}"
+        texts = dict.fromkeys(group.conditions)
+        for value in group.scores.values():
+            if (value.condition or "").startswith("failed"):
+                texts[f"{value.name} {value.condition}"] = None
+            # most notes describe how a value was computed; only those about left-out data affect trust
+            texts.update(dict.fromkeys(note for note in value.notes if any(sign in note for sign in _WARNINGS)))
+        missing: dict[str, list[str]] = {}
+        for name, label in names.items():
+            value_of = group.scores.get(name)
+            if value_of is not None and value_of.value is None and (value_of.condition or "").startswith("not enough"):
+                missing.setdefault(value_of.condition or "", []).append(label)
+        texts.update(dict.fromkeys(f"{condition}: {', '.join(metrics)}" for condition, metrics in missing.items()))
+        found += [Condition(where, anchor, text) for text in texts]
+    for section in table.sections:
+        for row in section.rows:
+            if row.remark:
+                found.append(Condition(title, anchor, f"{row.label}, {MODE_WORDS[section.mode]}, {row.remark}"))
+    return found
+
+
+def conditions_of_runs(sections: Sequence[RunSection]) -> list[Condition]:
+    """Returns the conditions of every run, and the metrics of installed packages that could not be loaded."""
+    found = [Condition(run.run.key, run.anchor, text) for run in sections for text in run.conditions]
+    return found + [Condition(f"metric package {point}", "", reason) for point, reason in registry.problems().items()]

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from a2perf._version import PROJECT_URL
 from a2perf.errors import command_line
 from a2perf.plain_text import markdown_block, markdown_text, safe_link
-from a2perf.report.conditions import Condition, conditions_of_setting, shared
+from a2perf.report.content import Condition, conditions_of_setting, shared
 from a2perf.report.markdown import LEGEND, score_table_markdown
 from a2perf.report.names import submission_kind
 from a2perf.report.numbers_text import counted
