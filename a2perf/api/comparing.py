@@ -12,11 +12,11 @@ from a2perf.api.comparison import Comparison as Comparison
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics import registry
 from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
-from a2perf.rlops.compare.comparison import compare as compare_in_store
 from a2perf.rlops.compare.recorded_panels import choose_mode, is_curve, metric_named, panels_of
 from a2perf.rlops.compare.recorded_runs import NamedRuns
 from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
 from a2perf.rlops.compare.request import LAST, Group, Request
+from a2perf.rlops.compare.selection import select
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import parse_date
@@ -188,7 +188,12 @@ def compare_stored(
         return _compare_recorded(
             settings, chosen, request.metrics, None, request.env_ids, dict(references or {}), repetitions
         )
-    return Comparison(compare_in_store(store, request, references=references, repetitions=repetitions))
+    panels, notices = select(store, request)
+    return Comparison(
+        compare_panels(
+            panels, request, notices=notices, store=str(store.path), references=references, repetitions=repetitions
+        )
+    )
 
 
 def _texts(name: str, given: str | Sequence[str] | None) -> list[str]:

@@ -101,14 +101,11 @@ def system_over_time(trace: CsvTable, seconds: Values) -> Figure:
     memory = [row for row in _MEMORY if _positive(trace, row[0])]
     busy = [("cpu_percent", "CPU", "blue")] if _positive(trace, "cpu_percent") else []
     drawn = [(series, unit) for series, unit in ((power, "power, W"), (memory, "memory"), (busy, "CPU, %")) if series]
-    figure = new_figure(0.75 + 1.15 * max(1, len(drawn)))
-    height, count = figure.get_figheight(), max(1, len(drawn))
-    bottom, top, gap = 0.5 / height, 1 - 0.28 / height, 0.16
-    side = (top - bottom) / (count + gap * (count - 1))
-    panels: list[Axes] = []
-    for index in range(count):
-        base = top - side - index * side * (1 + gap)
-        panels.append(figure.add_axes((0.15, base, 0.75, side), sharex=panels[0] if panels else None))
+    count = max(1, len(drawn))
+    figure = new_figure(0.75 + 1.15 * count)
+    height = figure.get_figheight()
+    edges = {"left": 0.15, "right": 0.9, "bottom": 0.5 / height, "top": 1 - 0.28 / height, "hspace": 0.16}
+    panels = list(figure.subplots(count, 1, sharex=True, squeeze=False, gridspec_kw=edges)[:, 0])
     for panel, (series, unit) in zip(panels, drawn, strict=False):
         factor = 1.0
         if unit == "memory":
@@ -126,8 +123,6 @@ def system_over_time(trace: CsvTable, seconds: Values) -> Figure:
         panel.yaxis.set_label_coords(-0.135, 0.5)
         _end_labels(panel, ends, float(seconds[-1]))
         panel.set_xlim(float(seconds[0]), max(float(seconds[-1]), float(seconds[0]) + 1e-3))
-        if panel is not panels[-1]:
-            panel.tick_params(labelbottom=False)
     phases = trace.columns.get("phase")
     _shade_phases(panels, phases if isinstance(phases, list) else None, seconds)
     panels[-1].set_xlabel("time since the start of the run, s")

@@ -34,8 +34,6 @@ class EntrantResults:
     """The results of one entry.
 
     Attributes:
-        page: relative address of its page on the leaderboard, empty if it has none.
-        report: relative address of its report, empty if it has none.
         rank: among the entries that finished every run on the secret tasks; None for the others.
     """
 
@@ -74,9 +72,7 @@ class FrontPage:
     """Content of the page.
 
     Attributes:
-        commitment: hash over terms, code and secrets.
         problems: why the results may not be valid; empty if every check passed.
-        references: results of reference entries that the organizer computed, which are not ranked.
     """
 
     title: str

@@ -74,8 +74,6 @@ class Report:
     """The content of a report.
 
     Attributes:
-        profile: set of formulas; ``rules`` is its version.
-        across: submissions over the tasks of a domain, for domains with several tasks that have references.
         own_charts: each run has its own charts; a large report has none.
     """
 

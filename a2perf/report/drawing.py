@@ -112,7 +112,6 @@ class ChartSeries:
     """What belongs together in a chart: the line, band or row of one algorithm, or the line of one of its runs.
 
     Attributes:
-        key: ``series_key(...)``; ids of its artists begin with it.
         points: what can be read out: ``(x, y)`` or ``(x, y, low, high)`` in the units of the axes.
         parent: key of the algorithm that a run belongs to.
     """
@@ -166,7 +165,6 @@ class Chart:
 
     Attributes:
         description: what a reader who cannot see it needs to know, with numbers.
-        views: the drawing, and the same on another scale where that helps; the first is shown.
     """
 
     name: str
@@ -347,11 +345,7 @@ def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict
 
 
 def inline_svg(chart: Chart, prefix: str, view: int = 0) -> Markup:
-    """Returns a view of a chart as an element of the page: themed, unique ids, an accessible name.
-
-    Args:
-        prefix: put before every id, unique in the page.
-    """
+    """Returns a view of a chart as an element of the page: themed, unique ids, an accessible name."""
     text = chart.views[view].svg.decode()
     text = re.sub(r"^.*?(?=<svg)", "", text, count=1, flags=re.DOTALL)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

@@ -67,11 +67,7 @@ def unregister_section(name: str) -> None:
 def added_sections(
     results: Sequence[TaskResults], new_name: Callable[..., str]
 ) -> tuple[list[AddedSection], dict[str, str]]:
-    """Calls every section.
-
-    Returns:
-        The sections that apply, by name; and why others failed, by name.
-    """
+    """Calls every section."""
     installed, wrong = _installed()
     problems = dict(wrong)
     found = []

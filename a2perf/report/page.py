@@ -61,9 +61,7 @@ def render(
     """Renders a page that extends ``base.html``, with style, script and the content policy that allows them.
 
     Args:
-        loader: finds templates of other packages, in addition to those of reports.
         extras: names of further styles and scripts that ``loader`` finds; most pages need none.
-        context: variables of the template; everything in them is escaped.
     """
     environment = templates(loader)
     environment.globals.update(

@@ -46,11 +46,7 @@ class ReportedScore(Record, kw_only=True):
 
 
 class ReportedSetting(Record, kw_only=True):
-    """One task with all algorithms that were run on it, in ``report.json``.
-
-    Attributes:
-        runs: keys of the runs behind each algorithm and mode, ``"ALGORITHM/MODE"``.
-    """
+    """One task with all algorithms that were run on it, in ``report.json``."""
 
     domain: str
     task: str
@@ -64,11 +60,7 @@ class ReportedSetting(Record, kw_only=True):
 
 
 class ReportedRun(Record, kw_only=True):
-    """One run in ``report.json``; fields of its manifest are null if no manifest could be read.
-
-    Attributes:
-        noisy_host: why times of this run are unreliable; empty on a quiet host.
-    """
+    """One run in ``report.json``; fields of its manifest are null if no manifest could be read."""
 
     run: str
     mode: str
@@ -94,7 +86,6 @@ class ReportedAcross(Record, kw_only=True):
     """Submissions over the tasks of a domain, in ``report.json``.
 
     Attributes:
-        tasks: columns of ``scores``.
         scores: normalised score by submission, run and task.
     """
 

@@ -35,7 +35,6 @@ class Measure(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         key: the metric's name in the registry, or the name of a side note.
-        category: of the metric; ``system`` for side notes.
     """
 
     key: str

@@ -141,7 +141,6 @@ class ScoreTable:
     Attributes:
         algorithms: names of the columns, as the files have them.
         details: a line below each heading: how many runs, by mode.
-        titles: headings of the columns; the names if empty.
     """
 
     name: str
@@ -169,11 +168,7 @@ class ScoreTable:
 def score_table(
     setting: TaskResults, name: str, profile: str, labels: Mapping[str, Label], *, headlines: bool = False
 ) -> ScoreTable:
-    """Makes the table of a setting.
-
-    Args:
-        headlines: only the rows of ``HEADLINES``, with normalised scores if the task has reference scores.
-    """
+    """Makes the table of a setting."""
     metrics = registry.all_metrics()
     sections = []
     for category in CATEGORIES:
@@ -228,7 +223,6 @@ def make_row(
     """Makes a row with one unit for all cells; marks the best values if the row can be ranked.
 
     Args:
-        values: by column; None if there is nothing to score.
         noisy: names of the columns with runs on a noisy host.
     """
     known = [value.value for value in values if value is not None and value.value is not None]

@@ -92,7 +92,6 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     """A table with a caption.
 
     Attributes:
-        rows: cells by column, each row as long as ``columns``.
         cards: rows become cards on a narrow screen.
     """
 

@@ -25,11 +25,7 @@ _DIGITS = 8
 
 @dataclasses.dataclass(frozen=True)
 class SeedGroup:
-    """The runs of one algorithm in one mode: seeds of one another.
-
-    Attributes:
-        scores: by name, in the order of the registry, without metrics of other modes.
-    """
+    """The runs of one algorithm in one mode: seeds of one another."""
 
     algorithm: str
     mode: str
@@ -101,11 +97,7 @@ class TaskResults:
 
 
 def results_by_task(runs: Sequence[Run], profile: Profile) -> list[TaskResults]:
-    """Groups runs and scores every group, each once.
-
-    Args:
-        runs: all runs; unreadable ones belong to no task and are left out.
-    """
+    """Groups runs and scores every group, each once."""
     known = [run for run in runs if run.state != "unreadable"]
     held = grouped(known, lambda run: seed_key(run.identity, run.folder))
     behaviours: dict[tuple[str, str, str], set[str]] = {}
@@ -185,11 +177,7 @@ class Label:
 
 
 def labels_of(settings: Sequence[TaskResults]) -> dict[str, Label]:
-    """Returns the label of each algorithm of a report, by the algorithm's name in ``TaskResults``.
-
-    Args:
-        settings: all tasks of the page; a colour then means the same submission in each of them.
-    """
+    """Returns the label of each algorithm of a report, by the algorithm's name in ``TaskResults``."""
     groups: dict[str, SeedGroup] = {}
     for setting in settings:
         for group in setting.groups:

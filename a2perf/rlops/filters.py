@@ -23,8 +23,6 @@ class RunQuery:
 
     Attributes:
         config: for each configuration key the values of which it has one.
-        env_ids: environments of which it is on one; None for any.
-        states: states of which it is in one; empty for any.
     """
 
     experiment: str | None = None

@@ -23,9 +23,6 @@ _MOST_NAMES = 20
 class Store(RunStore):
     """A folder of runs with the tags that they were born with and have been given since.
 
-    Args:
-        create: make it when it is not there.
-
     Raises:
         UserError: it does not exist, or is not a folder.
     """

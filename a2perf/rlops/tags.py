@@ -6,14 +6,15 @@ Writers hold a lock that the system releases if they die.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import filelock
+import msgspec
 
 from a2perf.errors import UserError
 from a2perf.runs.files import files_of
@@ -26,13 +27,9 @@ _NAME = re.compile(r"[^\s;!?,&=]+")
 Action = Literal["add", "remove"]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class TagChange:
-    """One line of the journal.
-
-    Attributes:
-        time: when it was made, with time zone.
-    """
+    """One line of the journal."""
 
     time: datetime.datetime
     action: Action
@@ -77,17 +74,7 @@ class TagJournal:
                 # read under the lock, which keeps the lines in the order of their times
                 now = datetime.datetime.now(datetime.UTC)
                 change = TagChange(now, action, tag, runs, user_name(), reason, source_tag)
-                journal.append(
-                    {
-                        "time": now.isoformat(timespec="microseconds"),
-                        "action": action,
-                        "tag": tag,
-                        "runs": list(runs),
-                        "user": change.user,
-                        "reason": reason,
-                        "source_tag": source_tag,
-                    }
-                )
+                journal.append({**dataclasses.asdict(change), "time": now.isoformat(timespec="microseconds")})
         except filelock.Timeout as error:
             raise UserError(f"another process has been changing {self.path} for {_LOCK_TIMEOUT_S:g} s") from error
         except OSError as error:
@@ -96,19 +83,9 @@ class TagJournal:
 
     def changes(self, *, as_of: datetime.datetime | None = None) -> list[TagChange]:
         """Returns the changes made up to a time, oldest first."""
-        found = []
-        for entry in self._entries():
-            if not isinstance(entry, dict) or entry.get("action") not in ("add", "remove"):
-                continue
-            time = datetime.datetime.fromisoformat(entry["time"])
-            if as_of is None or time <= as_of:
-                found.append(
-                    TagChange(
-                        time, entry["action"], entry["tag"], tuple(entry["runs"]),
-                        entry.get("user", ""), entry.get("reason", ""), entry.get("source_tag"),
-                    )
-                )  # fmt: skip
-        return found
+        known = [entry for entry in self._entries() if isinstance(entry, dict)]
+        made = [msgspec.convert(entry, TagChange) for entry in known if entry.get("action") in ("add", "remove")]
+        return [change for change in made if as_of is None or change.time <= as_of]
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         if packed_place(self.path) is None:

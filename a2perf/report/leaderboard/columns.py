@@ -45,7 +45,6 @@ class BoardColumn(Record, kw_only=True):
 
     Attributes:
         key: ``"<mode>.<metric>"``.
-        main: shown without being added.
     """
 
     key: str
@@ -76,7 +75,6 @@ class Cell(NamedTuple):
 
     Attributes:
         sort: key of the column for sorting; None comes last.
-        number: the value as printed, without its unit.
         detail: interval, spread or the reason for a missing value.
     """
 
@@ -194,11 +192,7 @@ def score_cell(score: Score) -> Cell:
 
 
 def interval_bar(score: Score, least: float, most: float) -> Markup:
-    """Returns a drawing of a score and its interval on a scale with marks at 0 (random) and 1 (expert).
-
-    Args:
-        score: normalised; without a value the drawing is empty.
-    """
+    """Returns a drawing of a score and its interval on a scale with marks at 0 (random) and 1 (expert)."""
     if score.value is None or not score.normalised:
         return Markup("")
 

@@ -117,7 +117,6 @@ class RecordingFacts(Record, kw_only=True):
 
     Attributes:
         dates: days on which runs started, ISO 8601.
-        hosts: processor and number of cores.
     """
 
     dates: list[str] = msgspec.field(default_factory=list)

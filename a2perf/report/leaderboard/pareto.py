@@ -42,7 +42,6 @@ class Point:
     """An entry in the chart.
 
     Attributes:
-        cost: in the unit of the metric.
         cost_interval: ends of its interval; the cost itself if no uncertainty was recorded.
         chance: whether it is no better than the floor; such points are dimmed and never on the front.
     """

@@ -57,7 +57,6 @@ class Board(Record, kw_only=True):
     """Entries that may be compared.
 
     Attributes:
-        differs: terms in which this board differs from other boards of the same task.
         rows: ranked entries first, best first; then those without a rank.
     """
 
@@ -183,7 +182,6 @@ class Overall(Record, kw_only=True):
 
     Attributes:
         tasks: those with exactly one table under the same terms.
-        rows: ranked ones first, best first.
     """
 
     domain: str

@@ -92,8 +92,6 @@ class Entry(Record, kw_only=True):
         env_kwargs: arguments of the evaluation environment, as JSON, without those of the view.
         view: what the submission observed, ``"text"``; ``""`` for the default of the domain.
         provenance: of its energy: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"not recorded"``.
-        reference: version of the protocol with the reference scores; ``""`` for none.
-        with_models: modes in which a run could call a language model.
     """
 
     name: str

@@ -67,11 +67,7 @@ class DomainRow:
 
 @dataclasses.dataclass(frozen=True)
 class DomainTable:
-    """The table of a domain under one protocol, track and provenance of energy.
-
-    Attributes:
-        note: what distinguishes it from other tables of the domain; ``""`` if it is the only one.
-    """
+    """The table of a domain under one protocol, track and provenance of energy."""
 
     domain: str
     boards: dict[str, Board]
@@ -96,11 +92,7 @@ class DomainTable:
 
 @dataclasses.dataclass(frozen=True)
 class ProtocolPage:
-    """One protocol.
-
-    Attributes:
-        tables: one per domain, more where tracks or provenances differ.
-    """
+    """One protocol."""
 
     name: str
     file: str

@@ -24,9 +24,8 @@ from a2perf.metrics.difference import LEAST_SEEDS, Difference, Sign, difference,
 from a2perf.metrics.protocol import ReferenceScale
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Request
-from a2perf.rlops.compare.selection import GroupRuns, Panel, select
+from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Judgement, Verdict, corrected, judge, overall, pooled_chance
-from a2perf.rlops.store import Store
 
 AGGREGATES: dict[str, Aggregate] = {
     "IQM": aggregate_iqm,
@@ -43,7 +42,6 @@ class OverallDifference:
     """The difference of a candidate over all environments with one metric.
 
     Attributes:
-        found: the difference with its interval and sign, one test over all environments.
         unit: of the difference; ``"SD"`` for standard deviations of all scores of an environment.
         reason: why it is not separated although the interval excludes 0; else empty.
     """
@@ -81,8 +79,6 @@ class ComparedGroups:
     """A comparison and its results.
 
     Attributes:
-        store: folder of the store; empty for runs that were given one by one.
-        candidates: the groups that are judged, in their order; empty for one group alone.
         normalised: by group, normalised scores of shape ``(runs, panels)``, trimmed to the smallest number of runs;
             empty where a panel has no reference or no run.
         made_at: ISO 8601 in UTC.
@@ -109,24 +105,6 @@ class ComparedGroups:
         verdicts = {candidate.verdict for candidate in self.candidates}
         order = (Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.PASS)
         return next((verdict for verdict in order if verdict in verdicts), None)
-
-
-def compare(
-    store: Store,
-    request: Request,
-    *,
-    references: dict[str, ReferenceScale] | None = None,
-    repetitions: int = REPETITIONS,
-) -> ComparedGroups:
-    """Compares groups of runs of an experiment store.
-
-    Raises:
-        UserError: nothing to compare; the message lists what exists.
-    """
-    panels, notices = select(store, request)
-    return compare_panels(
-        panels, request, notices=notices, store=str(store.path), references=references, repetitions=repetitions
-    )
 
 
 def compare_panels(

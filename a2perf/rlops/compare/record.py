@@ -49,11 +49,7 @@ class ComparedCell(Record, kw_only=True):
 
 
 class ComparedPanel(Record, kw_only=True):
-    """One metric on one environment.
-
-    Attributes:
-        reference: stored scores of the floor (under the key ``random``) and of the expert, and their source.
-    """
+    """One metric on one environment."""
 
     name: str
     metric: str

@@ -56,11 +56,7 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class NamedRuns:
-    """Runs that a name stands for.
-
-    Attributes:
-        text: what the name is: ``"submission minimal"``.
-    """
+    """Runs that a name stands for."""
 
     name: str
     text: str

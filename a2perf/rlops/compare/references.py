@@ -47,11 +47,7 @@ def read_references(path: Path) -> dict[str, ReferenceScale]:
 
 
 def references_of(panels: Sequence[Panel], given: dict[str, ReferenceScale]) -> dict[str, ReferenceScale]:
-    """Returns the references of panels by name; those without any are absent.
-
-    Args:
-        given: by environment, from the user's file; they come first.
-    """
+    """Returns the references of panels by name; those without any are absent."""
     found = {}
     for panel in panels:
         if panel.unit:  # a cost; references are returns

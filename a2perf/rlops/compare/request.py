@@ -31,8 +31,6 @@ class Request:
     """A comparison that is asked for.
 
     Attributes:
-        baseline: place of the group that the others are judged against; None when there is only one.
-        env_ids: the environments; None for all.
         last: a run's score is the mean of so many last logged values.
         only_shared: judge a candidate only on the environments that it has runs on; else it is inconclusive there.
         score: how the score of a run is computed, in words; empty for the mean of its last values.

@@ -30,7 +30,6 @@ class GroupRuns:
     """The runs of one group on one environment.
 
     Attributes:
-        runs: those that have the metric, by version and seed.
         curves: of each, in the order of steps.
         scores: mean of the last values of each, shape ``(runs,)``; NaN if a run diverged.
         failed: number of matching runs that did not finish or do not have the metric.

@@ -57,11 +57,7 @@ def sign_text(candidate: Candidate) -> str:
 
 
 def reasons(candidate: Candidate, *, gate: bool = True) -> list[str]:
-    """Returns why the sides are not separated although their scores differ, and the reasons of the regression gate.
-
-    Args:
-        gate: whether to add why environments did not pass the gate, and what would settle them.
-    """
+    """Returns why the sides are not separated although their scores differ, and the reasons of the regression gate."""
     found = [f"{item.env}: {item.sign_reason}" for item in candidate.judgements if item.sign_reason]
     found += [f"overall: {item.reason}" for item in candidate.overall.values() if item.reason]
     if not gate:

@@ -99,11 +99,7 @@ def overall_texts(overall: OverallDifference) -> tuple[str, ...]:
 
 
 class JudgementNumbers:
-    """The numbers of a judgement as text, all in one unit and rounded by the width of the interval.
-
-    Args:
-        panel: what was judged; its unit is scaled as in reports, and estimates are marked.
-    """
+    """The numbers of a judgement as text, all in one unit and rounded by the width of the interval."""
 
     def __init__(self, panel: Panel, judgement: Judgement) -> None:
         self._judgement = judgement

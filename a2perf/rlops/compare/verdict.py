@@ -75,7 +75,6 @@ class Side:
     """Summary of the scores of one side.
 
     Attributes:
-        mean: their mean; None without any.
         variance: their sample variance (ddof 1); None with fewer than two.
         lost: runs without a finite score: diverged, failed.
         scores: the finite scores, shape ``(seeds,)``, negated where less is better.

@@ -11,7 +11,7 @@ import pytest
 from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ReferenceScale
 from a2perf.report.learning import pooled_over_runs
-from a2perf.rlops.compare.comparison import compare
+from a2perf.rlops.compare.comparison import compare_panels
 from a2perf.rlops.compare.figures import curves_of
 from a2perf.rlops.compare.references import references_of
 from a2perf.rlops.compare.request import Group, Request
@@ -31,7 +31,7 @@ def request_() -> Request:
 
 
 def test_curves_are_the_mean_over_runs_with_the_interval_of_the_reports(written_store: Path, request_: Request) -> None:
-    compared = compare(Store(written_store), request_)
+    compared = compare_panels(select(Store(written_store), request_)[0], request_)
     drawn = curves_of(compared)
     assert [one.panel for one in drawn] == list(compared.panels)
     for one in drawn:
