@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from a2perf.metrics import protocol
 from a2perf.report import ReportFiles, write_report
@@ -160,31 +159,6 @@ def test_measured_and_estimated_energy_are_shown_but_not_ranked(tmp_path: Path) 
     energies = [entry for entry in report.record.settings[0].scores if entry.score.name == "energy_gross"]
     assert [entry.score.provenance for entry in energies] == ["measured", "estimated"]
     assert not any(entry.best for entry in energies)
-
-
-@pytest.mark.parametrize("layout", ["earlier platform", "training logs", "CSV file"])
-def test_runs_of_other_layouts_are_reported(tmp_path: Path, layout: str) -> None:
-    top = tmp_path / "runs" / "CartPole-v1"  # names the environment of logs
-    if layout == "earlier platform":
-        for seed in (1, 2, 3):
-            made_bundles.write_earlier(top, seed)
-        expected = {"returns", "latency_infer_once_median", "energy_gross"}
-    else:
-        rng = np.random.default_rng(1)
-        for seed in (1, 2, 3):
-            path = top / f"PPO_{seed}" / "progress.csv" if layout == "training logs" else top / f"PPO_{seed}.csv"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            rows = [f"{100 * i},{value!r}" for i, value in enumerate((np.arange(50) + rng.normal(size=50)).tolist())]
-            path.write_text("time/total_timesteps,rollout/ep_rew_mean\n" + "\n".join(rows) + "\n")
-        expected = {"IqrWithinRuns", "MedianPerfDuringTraining"}
-    paths = sorted(top.iterdir()) if layout == "CSV file" else [top]
-    report = write_report(read_runs(paths), tmp_path / "out")
-    assert {run.layout for run in report.record.runs} == {layout}
-    (setting,) = [s for s in report.record.settings if any(e.score.value is not None for e in s.scores)]
-    valued = {entry.score.name: entry.score for entry in setting.scores if entry.score.value is not None}
-    assert expected <= set(valued)
-    assert valued[min(expected)].n == 3
-    assert list((tmp_path / "out" / "figures").glob("*.svg"))
 
 
 def test_a_threshold_that_no_run_reached_is_stated_in_the_table(tmp_path: Path) -> None:

@@ -79,12 +79,6 @@ def test_experiment_filter_selects(query: str, fits: bool) -> None:
     assert parse_experiment(query).matches(RUN) is fits
 
 
-def test_environments_restrict_a_query() -> None:
-    query = parse_experiment("ppo")
-    assert replace(query, env_ids=(RUN.env_id,)).matches(RUN)
-    assert not replace(query, env_ids=("Acrobot-v1",)).matches(RUN)
-
-
 def test_only_finished_runs_unless_asked_otherwise() -> None:
     failed = replace(RUN, state="failed")
     assert not RunQuery().matches(failed)
@@ -109,19 +103,7 @@ def test_experiment_filter_says_what_is_wrong(word: str, said: str) -> None:
 
 
 def test_configuration_of_a_command_line() -> None:
-    words = [
-        "python",
-        "train.py",
-        "--cuda",
-        "False",
-        "--learning-rate=3e-4",
-        "--track",
-        "--hidden",
-        "64",
-        "32",
-        "--name",
-        "x",
-    ]
-    assert config_of(words) == {
+    line = "python train.py --cuda False --learning-rate=3e-4 --track --hidden 64 32 --name x"
+    assert config_of(line.split()) == {
         "cuda": False, "learning_rate": 3e-4, "track": True, "hidden": [64, 32], "name": "x",
     }  # fmt: skip

@@ -20,7 +20,7 @@ from a2perf.experiments.benchmark_matrix import (
     submission_matrix,
 )
 from a2perf.launch import Conductor, get_launcher
-from a2perf.records import Manifest, RunState
+from a2perf.records import Manifest
 from a2perf.rlops.store import Store
 from a2perf.runs.bundle import validate
 from a2perf.runs.run_record import AutotagRecord, ExperimentRun
@@ -134,6 +134,8 @@ def test_usual_folder_names_and_the_folder_that_is_given(project: Path) -> None:
     (note,) = record.notes
     assert note.startswith("runs/CartPole-v1__train__1__1700000000/events")
     assert record.config["exp_name"] == "train"
+    assert (record.env_id, record.seed, record.version) == ("CartPole-v1", 1, "v1-dirty-12345678")
+    assert record.command[-4:] == ["--env-id", "CartPole-v1", "--seed", "1"]
     # the script's own folder is left where the script put it
     assert list((project / "runs" / "CartPole-v1__train__1__1700000000").iterdir())
 
@@ -280,16 +282,3 @@ def test_environments_and_seeds_are_given_once_each(project: Path) -> None:
         command_matrix(project / "runs", "python train.py", ["E", "E"], [1], cwd=project)
     with pytest.raises(UserError, match="--env-ids is empty"):
         command_matrix(project / "runs", "python train.py", [], [1], cwd=project)
-
-
-def test_record_and_manifest_say_what_was_run(project: Path) -> None:
-    matrix = planned(project, envs=("CartPole-v1",), seeds=1)
-    result = conducted(matrix, workers=1)
-    record = read_record(matrix.runs[0].folder / "rlops.json", ExperimentRun)
-    assert result.exit_code == 0
-    assert (record.env_id, record.seed, record.version) == ("CartPole-v1", 1, "v1-dirty-12345678")
-    assert record.command[-4:] == ["--env-id", "CartPole-v1", "--seed", "1"]
-    manifest = read_record(matrix.runs[0].folder / "command" / "manifest.json", Manifest)
-    assert manifest.state is RunState.FINISHED
-    assert manifest.mode == "command"
-    assert manifest.files

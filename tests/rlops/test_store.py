@@ -212,29 +212,6 @@ def test_curves_of_many_runs_leave_out_those_without_the_metric(store: Store) ->
         np.testing.assert_array_equal(curve.values, again[run_id].values)
 
 
-def test_every_kind_of_log_is_a_curve(tmp_path: Path) -> None:
-    run = write_run(tmp_path, "sb3/E/v/seed_1", experiment="sb3")
-    artifacts = run / "command" / "artifacts"
-    artifacts.mkdir()
-    (artifacts / "progress.csv").write_text(
-        "time/total_timesteps,rollout/ep_rew_mean,time/time_elapsed\n100,1.5,2\n200,2.5,4\n"
-    )
-    (artifacts / "0.monitor.csv").write_text('#{"t_start": 1.0, "env_id": "E"}\nr,l,t\n5.0,10,0.5\n7.0,20,1.5\n')
-    (artifacts / "emissions.csv").write_text("timestamp,duration,energy_consumed\n2026-01-01,1.0,0.1\n")
-    store = Store(tmp_path)
-    (found,) = store.runs()
-    assert store.metric_names([found]) == {"l": 1, "r": 1, "rollout/ep_rew_mean": 1, "time/time_elapsed": 1}
-    progress, monitor = curve_of(store, found), curve_of(store, found, "r")
-    assert (progress.name, progress.steps.tolist(), progress.elapsed_s().tolist()) == (
-        "rollout/ep_rew_mean", [100, 200], [2, 4],
-    )  # fmt: skip
-    assert (monitor.steps.tolist(), monitor.values.tolist(), monitor.elapsed_s().tolist()) == (
-        [10, 30],
-        [5, 7],
-        [0.5, 1.5],
-    )
-
-
 def test_damage_of_logs_is_noted(store: Store) -> None:
     run = store.runs()[0]
     (log,) = run.path.rglob("events.out*")

@@ -66,12 +66,6 @@ def test_views_of_a_task_share_a_board_with_a_row_for_each(field: Field, tmp_pat
     assert [line.split(",")[place] for line in lines[1:]] == ["text", "", "text"]
 
 
-def test_boards_without_a_view_have_no_column_for_it(field: Field, tmp_path: Path) -> None:
-    field.entry("one", 12.0, train=False)
-    page = write_leaderboard(field.top, tmp_path / "site", references=references, reports=False).page
-    assert "Observes" not in page.read_text()
-
-
 def test_rank_ranges_hold_every_order_that_the_intervals_allow() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
