@@ -215,7 +215,7 @@ class Comparison(Tabular):
 
     def suites(self, *, fail_on: str = "regression") -> list[VerdictSuite]:
         """Returns the judgements as test cases, one suite per candidate; ``junit`` and ``annotations`` write them."""
-        from a2perf.rlops.compare.verdict_cases import suites_of
+        from a2perf.rlops.compare.writing import suites_of
 
         return suites_of(self.groups, fail_on)
 

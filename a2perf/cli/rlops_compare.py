@@ -76,8 +76,7 @@ def compare_command(**options: Any) -> int:
     from a2perf.api.comparing import compare_stored
     from a2perf.rlops.compare.references import read_references
     from a2perf.rlops.compare.sentences import groups_text, summary, terminal_text
-    from a2perf.rlops.compare.verdict_cases import FAIL_ON
-    from a2perf.rlops.compare.writing import output_stem, write
+    from a2perf.rlops.compare.writing import FAIL_ON, output_stem, write
     from a2perf.rlops.store import Store
     from a2perf.runs.store import store_folder
 

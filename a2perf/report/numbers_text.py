@@ -161,19 +161,12 @@ def rounded(value: float, unit: str, spread: float | None = None) -> Rounded:
         unit: seconds (``"s"``), ``"bytes"``, ``"kWh"`` and ``"J"`` are scaled, all others kept.
         spread: in ``unit``.
     """
-    if not math.isfinite(value):
-        return Rounded(_not_finite(value), "", unit)
-    factor, name = _scale(value if value != 0 else (spread or 0.0), unit)
-    value = 0.0 if abs(value) <= _ZERO else value / factor
-    if not math.isfinite(value):
-        return Rounded(_not_finite(value), "", name)
-    if spread is None or not math.isfinite(spread):
-        return Rounded(_write(value, _decimals_beside(value, None, name)), "", name)
-    spread = 0.0 if spread < _ROUNDING * abs(value * factor) else spread / factor
-    if max(abs(value), spread) >= _LARGE or 0 < max(abs(value), spread) < _SMALL:
-        return Rounded(_write(value, None), _write(spread, None), name)
-    decimals = _decimals_beside(value, spread, name)
-    return Rounded(_write(value, decimals), "0" if spread == 0 else _write(spread, decimals), name)
+    factor, name = _scale(value if value != 0 else (spread or 0.0), unit) if math.isfinite(value) else (1.0, unit)
+    number = written(value, Scale(factor, name), spread)
+    if number.exponent is None:
+        return Rounded(number.value, number.spread, name)
+    beside = "" if spread is None or not math.isfinite(spread) else _write(spread / factor, None)
+    return Rounded(_write(value / factor, None), beside, name)
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from a2perf.rlops.compare.recorded_runs import RecordedRun
 from a2perf.rlops.compare.references import EPISODE_RETURN
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import (
-    ENDED_BADLY,
     GroupRuns,
     Panel,
+    RunScore,
+    cell_of,
     changed_conditions,
     notices_of,
     shared_runs,
@@ -183,17 +184,10 @@ def _cell(
     ordered = sorted(runs, key=lambda one: (one.stored.version, one.stored.seed or 0, one.stored.run_id))
     done = [one for one in ordered if one.state in _DONE]
     unfinished = [one.stored for one in ordered if one.state not in _DONE]
-    held, curves, scores, kinds = [], [], [], []
-    for one in done:
-        score = score_of(one, metric, mode, one.task or task, last)
-        if score is not None:
-            held.append(one.stored)
-            curves.append(score.curve)
-            scores.append(score.score)
-            kinds.append(score.provenance)
-    failed = sum(stored.state in ENDED_BADLY for stored in unfinished) + len(done) - len(held)
-    cell = GroupRuns(tuple(held), tuple(curves), np.array(scores, np.float64), failed, tuple(kinds))
-    return cell, unfinished, [one.stored for one in done]
+    found = {one.stored.run_id: score_of(one, metric, mode, one.task or task, last) for one in done}
+    scores = {run_id: score for run_id, score in found.items() if score is not None}
+    finished = [one.stored for one in done]
+    return cell_of(finished, unfinished, scores), unfinished, finished
 
 
 def _raise_missing(group: Group, metric: Metric, mode: str, runs: Sequence[RecordedRun]) -> None:
@@ -225,21 +219,6 @@ def metric_named(name: str) -> Metric:
             f"the metric {name!r} has no better or worse", hint="compare energy_gross, latency_infer_once_median, ..."
         )
     return found[0]
-
-
-@dataclass(frozen=True)
-class RunScore:
-    """The score of one run.
-
-    Attributes:
-        curve: the values behind it: of the training curve, by episode, or the score alone.
-        score: NaN if the run diverged.
-        provenance: ``"measured"``, ``"estimated"`` or ``"recorded"``.
-    """
-
-    curve: Series
-    score: float
-    provenance: str
 
 
 def score_of(one: RecordedRun, metric: Metric, mode: str, task: str, last: int) -> RunScore | None:

@@ -26,6 +26,21 @@ _SHORT = 0.9
 
 
 @dataclass(frozen=True)
+class RunScore:
+    """The score of one run.
+
+    Attributes:
+        curve: the values behind it: of the training curve, by episode, or the score alone.
+        score: NaN if the run diverged.
+        provenance: ``"measured"``, ``"estimated"`` or ``"recorded"``.
+    """
+
+    curve: Series
+    score: float
+    provenance: str
+
+
+@dataclass(frozen=True)
 class GroupRuns:
     """The runs of one group on one environment.
 
@@ -95,14 +110,14 @@ def select(store: Store, request: Request) -> tuple[list[Panel], list[str]]:
     envs = _environments(request, finished, names)
     _check(store, request, envs, finished)
     metrics = request.metrics or (None,)
-    read = [_curves(store, group, finished[at], envs, metrics) for at, group in enumerate(request.groups)]
+    read = [_scores(store, group, finished[at], envs, metrics, request.last) for at, group in enumerate(request.groups)]
     panels = []
     for env in envs:
         for place, metric in enumerate(metrics):
             cells = []
             for at, group in enumerate(request.groups):
                 runs, unfinished = finished[at].get(env, []), lost[at].get(env, [])
-                cells.append(_cell(runs, unfinished, read[at][place], request.last))
+                cells.append(cell_of(runs, unfinished, read[at][place]))
                 notices += notices_of(group, env, runs, unfinished, cells[-1]) if place == 0 else []
             used = Counter(curve.name for cell in cells for curve in cell.curves)
             name = metric or (used.most_common(1)[0][0] if used else "episode return")
@@ -196,14 +211,15 @@ def _check(store: Store, request: Request, envs: Sequence[str], finished: Sequen
                 )
 
 
-def _curves(
+def _scores(
     store: Store,
     group: Group,
     finished: dict[str, list[StoredRun]],
     envs: Sequence[str],
     metrics: Sequence[str | None],
-) -> list[dict[str, Series]]:
-    """Returns the curves of a group by run, one mapping per metric."""
+    last: int,
+) -> list[dict[str, RunScore]]:
+    """Returns the scores of a group by run, one mapping per metric."""
     runs = [run for env in envs for run in finished.get(env, [])]
     found = []
     for metric in metrics:
@@ -217,7 +233,12 @@ def _curves(
                 if names
                 else "these runs logged no values; see a2perf rlops import for what is read",
             )
-        found.append({run_id: _ordered(curve) for run_id, curve in curves.items()})
+        ordered = {run_id: _ordered(curve) for run_id, curve in curves.items()}
+        found.append({
+            run_id: RunScore(curve, float(np.mean(curve.values[-last:])), "recorded")
+            for run_id, curve in ordered.items()
+            if curve.values.size
+        })  # fmt: skip
     return found
 
 
@@ -229,14 +250,15 @@ def _ordered(curve: Series) -> Series:
     return Series(curve.name, curve.source, curve.steps[order], curve.values[order], curve.elapsed_s()[order])
 
 
-def _cell(
-    runs: Sequence[StoredRun], unfinished: Sequence[StoredRun], curves: dict[str, Series], last: int
-) -> GroupRuns:
-    held = [run for run in runs if run.run_id in curves and curves[run.run_id].values.size]
-    chosen = tuple(curves[run.run_id] for run in held)
-    scores = np.array([float(np.mean(curve.values[-last:])) for curve in chosen], np.float64)
-    ended = sum(run.state in ENDED_BADLY for run in unfinished)
-    return GroupRuns(tuple(held), chosen, scores, ended + len(runs) - len(held))
+def cell_of(done: Sequence[StoredRun], unfinished: Sequence[StoredRun], scores: Mapping[str, RunScore]) -> GroupRuns:
+    """Returns the scored runs of one group on one environment, given the scores by run."""
+    held = [run for run in done if run.run_id in scores]
+    found = [scores[run.run_id] for run in held]
+    failed = sum(run.state in ENDED_BADLY for run in unfinished) + len(done) - len(held)
+    values = np.array([one.score for one in found], np.float64)
+    return GroupRuns(
+        tuple(held), tuple(one.curve for one in found), values, failed, tuple(one.provenance for one in found)
+    )
 
 
 def notices_of(

@@ -23,7 +23,7 @@ from a2perf.rlops.compare.comparison import compare_panels
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Tolerance
-from a2perf.rlops.compare.verdict_cases import suites_of
+from a2perf.rlops.compare.writing import suites_of
 from a2perf.rlops.filters import RunQuery
 from tests.rlops.compare.conftest import record
 from tests.rlops.compare.made_experiment import EXPERIMENT, NEW, OLD
