@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -124,7 +125,7 @@ def _change(action: Literal["add", "remove"], tag: str, options: dict[str, Any])
     click.echo(f"{action} {tag} {preposition} {len(changed)} of {len(runs)} run(s):")
     for run in runs:
         if run in changed:
-            after = run.tags | {tag} if action == "add" else run.tags - {tag}
+            after = {*run.tags, tag} if action == "add" else {*run.tags} - {tag}
             click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)} -> {_listed(after)}")
         else:
             click.echo(f"  {run.run_id} ({run.state}): {_listed(run.tags)}, as it is")
@@ -207,7 +208,7 @@ def _confirmed() -> bool:
     return str(answer).strip().lower() in ("y", "yes")
 
 
-def _listed(tags: frozenset[str]) -> str:
+def _listed(tags: Iterable[str]) -> str:
     return ", ".join(sorted(tags)) or "no tags"
 
 

@@ -43,7 +43,7 @@ class RunQuery:
             return False
         if self.env_ids is not None and run.env_id not in self.env_ids:
             return False
-        if not run.tags.issuperset(self.tags) or not run.tags.isdisjoint(self.without_tags):
+        if not {*self.tags} <= {*run.tags} or not {*self.without_tags}.isdisjoint(run.tags):
             return False
         if self.user is not None and self.user != run.user:
             return False

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import TagJournal
@@ -39,7 +41,7 @@ class Store(RunStore):
         """
         known = [run for run in super().runs() if as_of is None or _before(run.started_at, as_of)]
         tags = self.tags.applied({run.run_id: run.tags for run in known}, as_of=as_of)
-        found = [replace(run, tags=tags[run.run_id]) for run in known]
+        found = [msgspec.structs.replace(run, tags=tags[run.run_id]) for run in known]
         return found if query is None else [run for run in found if query.matches(run)]
 
     def select(self, query: RunQuery, *, as_of: datetime.datetime | None = None) -> list[StoredRun]:

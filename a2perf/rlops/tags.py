@@ -102,14 +102,14 @@ class TagJournal:
 
     def applied(
         self, own: Mapping[str, Iterable[str]], *, as_of: datetime.datetime | None = None
-    ) -> dict[str, frozenset[str]]:
-        """Returns the tags of runs: those that they were born with, then the journal's changes in order."""
+    ) -> dict[str, list[str]]:
+        """Returns the tags of runs, sorted: those that they were born with, then the journal's changes in order."""
         tags = {run: set(given) for run, given in own.items()}
         for change in self.changes(as_of=as_of):
             for run in change.runs:
                 if run in tags:
                     (tags[run].add if change.action == "add" else tags[run].discard)(change.tag)
-        return {run: frozenset(found) for run, found in tags.items()}
+        return {run: sorted(found) for run, found in tags.items()}
 
 
 def check_tag(tag: str) -> None:

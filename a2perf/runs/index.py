@@ -1,21 +1,18 @@
-"""The index of a store: a cache of its bundles' records in one SQLite file. Deleting it loses nothing.
+"""The index of a store: a cache of its bundles' records in one file. Deleting it loses nothing.
 
-Reading the index compares names, sizes and times of the records on disk with those of the last reading and reads only
-changed records. A damaged index is deleted and rebuilt; if none can be written, it is kept in memory.
+Reading the index compares sizes and times of the records on disk with those of the last reading and reads only changed
+records. A damaged index counts as missing. It is replaced as a whole: if two processes update it at the same time, the
+last one counts, and the next reader adds what the other one found.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import itertools
 import math
 import os
-import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,31 +22,26 @@ from a2perf.runs import layout
 from a2perf.runs.files import files_of, folders_of
 from a2perf.runs.inventory import read_manifest
 from a2perf.runs.log_files import MAX_FILES, log_kind
-from a2perf.runs.packed_archive import is_packed, packed_place
-from a2perf.runs.packed_format import SUFFIX
+from a2perf.runs.packed_archive import packed_place, unpacked_path
 from a2perf.runs.process_identity import ProcessIdentity
 from a2perf.runs.run_record import MODES, RUN_FILE, ExperimentRun, StoredRun
 from a2perf.runs.seed_groups import ranked_task
-from a2perf.storage import MAX_RECORD_BYTES, parse_record
+from a2perf.storage import MAX_RECORD_BYTES, parse_record, read_bounded, write_atomic
 
-INDEX_FILE = "index.sqlite3"
-MAX_NAMES = 2_000_000
-"""Limit on the names in all folders of a store together, without those below a run."""
-_VERSION = 5
-_BUSY_TIMEOUT_S = 30.0
+INDEX_FILE = "index.msgpack"
+_VERSION = 6
 _NOT_RECORDED = "not recorded"
 """Stands for the host of a run that was published without it."""
 _LARGEST = 1e300
 ROLLOUT_MODES = ("inference", "generalization")
 """Modes in which the evaluator measures episodes."""
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=str)
-_DECODER = msgspec.msgpack.Decoder(StoredRun, dec_hook=lambda kind, text: kind(text))
+_DECODER = msgspec.msgpack.Decoder(tuple[int, dict[str, tuple[str, StoredRun]]], dec_hook=lambda kind, text: kind(text))
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
 
 
-@dataclass(frozen=True)
-class _FoundRun:
-    """A run folder and the state of its records on disk."""
+class _FoundRun(NamedTuple):
+    """A run folder; ``signature`` is the state of its records on disk."""
 
     run_id: str
     path: Path
@@ -61,158 +53,76 @@ class Index:
     """The index of one store.
 
     Args:
-        folder: folder of the index; None keeps it in memory.
+        folder: folder of the index. If it cannot be written, every process reads all records.
     """
 
-    def __init__(self, store: Path, folder: Path | None) -> None:
+    def __init__(self, store: Path, folder: Path) -> None:
         self.store = store
-        self.folder = folder
-        self._memory: dict[str, tuple[str, bytes]] = {}
+        self._file = folder / INDEX_FILE
+        self._known: dict[str, tuple[str, StoredRun]] = {}
 
     def runs(self) -> list[StoredRun]:
         """Updates the index and returns every run, by path; a run without a living writer is ``"killed"``."""
-        found = {run.run_id: run for run in find_run_folders(self.store)}
-        known = self._load()
-        vanished = [run_id for run_id in known if run_id not in found]
-        fresh: dict[str, tuple[str, bytes]] = {}
-        result: list[StoredRun] = []
-        for run_id, run in sorted(found.items()):
-            signature, content = known.get(run_id, ("", b""))
-            stored: StoredRun | None = None
-            if signature == run.signature:
-                # the index may be damaged, or another program's: it travels with a copied store
-                with contextlib.suppress(msgspec.MsgspecError, ValueError):
-                    stored = _DECODER.decode(content)
-            if stored is None:
-                stored = read_run_folder(run.path, run_id, run.modes)
-                fresh[run_id] = (run.signature, _ENCODER.encode(stored))
+        known = self._known or self._load()
+        self._known, fresh, result = {}, False, []
+        # by name: a folder counts before a packed copy of it
+        for run in sorted({run.run_id: run for run in find_run_folders(self.store)}.values()):
+            signature, stored = known.get(run.run_id, ("", None))
+            if stored is None or signature != run.signature:
+                stored, fresh = read_run_folder(run.path, run.run_id, run.modes), True
+            self._known[run.run_id] = run.signature, stored
             result.append(_as_it_is(stored, run.path))
-        if fresh or vanished:
-            self._save(fresh, vanished)
+        if fresh or known.keys() != self._known.keys():
+            with contextlib.suppress(OSError):  # the next reader repeats it
+                write_atomic(self._file, _ENCODER.encode((_VERSION, self._known)))
         return result
 
-    def _load(self) -> dict[str, tuple[str, bytes]]:
-        for attempt in (1, 2):
-            if self.folder is None:
-                return self._memory
-            try:
-                with contextlib.closing(self._connect()) as connection:
-                    rows = connection.execute("SELECT run_id, signature, content FROM runs").fetchall()
-                return {run_id: (signature, content) for run_id, signature, content in rows}
-            except sqlite3.OperationalError as error:
-                # Another process writes the index: reading every record instead is slow but right, and nothing is
-                # damaged.
-                if "locked" in str(error) or "busy" in str(error):
-                    return {}
-                self._give_up_or_discard(attempt)
-            except sqlite3.DatabaseError:
-                self._give_up_or_discard(attempt)
-        return self._memory
-
-    def _save(self, fresh: dict[str, tuple[str, bytes]], vanished: list[str]) -> None:
-        if self.folder is None:
-            for run_id in vanished:
-                self._memory.pop(run_id, None)
-            self._memory.update(fresh)
-            return
-        rows = [(run_id, signature, content) for run_id, (signature, content) in fresh.items()]
-        # if this update fails, the next reader repeats it
-        with contextlib.suppress(sqlite3.DatabaseError), contextlib.closing(self._connect()) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in vanished])
-            connection.executemany("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", rows)
-            connection.execute("COMMIT")
-
-    def _connect(self) -> sqlite3.Connection:
-        assert self.folder is not None
-        self.folder.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self.folder / INDEX_FILE, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version != _VERSION:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute("DROP TABLE IF EXISTS runs")
-                connection.execute("CREATE TABLE runs (run_id TEXT PRIMARY KEY, signature TEXT, content BLOB)")
-                connection.execute(f"PRAGMA user_version={_VERSION}")
-                connection.execute("COMMIT")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _give_up_or_discard(self, attempt: int) -> None:
-        """Removes a damaged index; if that fails, or the new one fails too, keeps the index in memory."""
-        assert self.folder is not None
-        try:
-            # With its -wal and -shm files, which belong to the damaged file.
-            for path in self.folder.glob(f"{INDEX_FILE}*"):
-                path.unlink()
-        except OSError:
-            attempt = 2
-        if attempt == 2:
-            self.folder = None
+    def _load(self) -> dict[str, tuple[str, StoredRun]]:
+        # the index may be damaged, or another program's: it travels with a copied store
+        with contextlib.suppress(OSError, ValueError, RecursionError, msgspec.MsgspecError):
+            version, known = _DECODER.decode(read_bounded(self._file, MAX_RECORD_BYTES))
+            return known if version == _VERSION else {}
+        return {}
 
 
 def find_run_folders(store: Path) -> Iterator[_FoundRun]:
     """Yields every run below a folder; skips hidden folders, the attic and symbolic links.
 
-    A packed file counts as the folders in it.
+    A packed file counts as the folders in it; its runs have the names that they would have unpacked.
 
     Raises:
+        BoundExceeded: the folders outside of runs hold more names than ``RUN_BOUNDS`` allows.
         PackedFileError: a packed file is damaged or hostile.
-        UserError: the folders outside of runs hold more than ``MAX_NAMES`` names.
     """
-    if packed_place(store) is not None:
-        yield from _packed_runs(store, "")
-        return
-    pending, looked_at = [(str(store), "")], 0
-    while pending:
-        folder, run_id = pending.pop()
-        try:
-            with os.scandir(folder) as listing:
-                entries = list(itertools.islice(listing, MAX_NAMES + 1 - looked_at))
-        except OSError:  # removed since it was listed, or not readable for this user
-            continue
-        looked_at += len(entries)
-        if looked_at > MAX_NAMES:
-            raise UserError(f"{store} holds more than {MAX_NAMES} names", hint="give a folder that holds only runs")
-        names = [
-            entry.name
-            for entry in entries
-            if not entry.name.startswith(".") and entry.name != layout.ATTIC and entry.is_dir(follow_symlinks=False)
-        ]
-        signature = [_stamp(f"{folder}/{RUN_FILE}")] if any(entry.name == RUN_FILE for entry in entries) else []
-        modes = []
-        for mode in MODES:
-            if mode in names and (stamp := _stamp(f"{folder}/{mode}/{layout.MANIFEST}")):
-                modes.append(mode)
-                signature.append(mode + stamp)
-        if signature and run_id:
-            yield _FoundRun(run_id, Path(folder), tuple(modes), " ".join(signature))
-            continue
-        for entry in entries:
-            if entry.name.endswith(SUFFIX) and not entry.name.startswith(".") and not entry.is_symlink():
-                place = Path(entry.path)
-                if is_packed(place):
-                    yield from _packed_runs(place, run_id)
-        pending += [(f"{folder}/{name}", f"{run_id}/{name}" if run_id else name) for name in names]
-
-
-def _packed_runs(top: Path, above: str) -> Iterator[_FoundRun]:
-    """Yields the runs in a packed file, or in a folder of one, under the names that they would have unpacked."""
-    for text, names, others in folders_of(top):
-        folder = Path(text)
+    top = len(os.fspath(unpacked_path(store)))
+    for folder, names, others in folders_of(store):
+        packed = packed_place(Path(folder)) is not None
         names[:] = [name for name in names if not name.startswith(".") and name != layout.ATTIC]
-        inside = "" if folder == top else folder.relative_to(top).as_posix()
-        run_id = "/".join(part for part in (above, inside) if part)
-        files = files_of(folder)
-        found = [RUN_FILE] if RUN_FILE in others else []
-        modes = tuple(mode for mode in MODES if mode in names and files.status(f"{mode}/{layout.MANIFEST}") is not None)
-        if (found or modes) and run_id:
+        others[:] = [name for name in others if not name.startswith(".")]
+        records = [RUN_FILE] if RUN_FILE in others else []
+        records += [
+            f"{mode}/{layout.MANIFEST}" for mode in MODES if mode in names if not os.path.islink(f"{folder}/{mode}")
+        ]
+        stamps = {name: stamp for name in records if (stamp := _stamp(folder, name, packed=packed))}
+        run_id = os.fspath(unpacked_path(Path(folder)) if packed else folder)[top:].strip("/")
+        if stamps and run_id:
             names.clear()
-            yield _FoundRun(run_id, folder, modes, " ".join([*found, *modes, files.fingerprint()]))
+            others.clear()
+            modes = tuple(name.partition("/")[0] for name in stamps if name != RUN_FILE)
+            yield _FoundRun(run_id, Path(folder), modes, str(stamps))
+
+
+def _stamp(folder: str, name: str, *, packed: bool) -> str:
+    """Returns a text that changes with a record; empty without the record."""
+    if packed:
+        status = files_of(Path(folder)).status(name)
+        return "" if status is None or status.path != name else status.stamp
+    try:
+        found = os.lstat(f"{folder}/{name}")  # not FolderFiles: a store has thousands of records
+    except OSError:
+        return ""
+    # Records are replaced by renaming, so the inode can show a change that size and time do not.
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRun:
@@ -234,28 +144,19 @@ def read_run_folder(path: Path, run_id: str, modes: tuple[str, ...]) -> StoredRu
     first = next(iter(manifests.values()), None)
     if record is None:
         record = _from_manifest(first) if first is not None else ExperimentRun(experiment=run_id, env_id="")
-    held = _of_manifests(list(manifests.values())) if manifests else {}
-    wall_s = held.pop("wall_s", None)
+    held: dict[str, Any] = {"started_at": record.created_at, "state": "unreadable" if problems else "queued"}
+    held |= _of_manifests(list(manifests.values())) if manifests else {}
+    held["config"] = {"env_id": record.env_id, "seed": record.seed, "exp_name": record.experiment, **record.config}
+    held["packages"] = record.packages or held.get("packages", {})
+    if held.get("wall_s") is None:
+        held["wall_s"] = record.wall_s
     return StoredRun(
+        **{**msgspec.structs.asdict(record), **held},
         run_id=run_id,
         path=path,
-        experiment=record.experiment,
-        env_id=record.env_id,
-        seed=record.seed,
-        version=record.version,
-        tags=frozenset(record.tags),
-        user=record.user,
-        state=held.pop("state", "unreadable" if problems else "queued"),
-        config={"env_id": record.env_id, "seed": record.seed, "exp_name": record.experiment, **record.config},
-        started_at=held.pop("started_at", "") or record.created_at,
-        wall_s=record.wall_s if wall_s is None else wall_s,
-        source=record.source,
-        autotag=record.autotag,
-        packages=record.packages or held.pop("packages", {}),
         modes=modes,
         problems=tuple(problems),
         logs={mode: names for mode, found in manifests.items() if (names := _logs(mode, found)) is not None},
-        **{name: value for name, value in held.items() if name != "packages"},
     )
 
 
@@ -311,7 +212,7 @@ def _as_it_is(run: StoredRun, path: Path) -> StoredRun:
     if state == RunState.RUNNING.value and run.writer:
         with contextlib.suppress(ValueError):
             state = "killed" if ProcessIdentity.parse(run.writer).alive() is False else state
-    return dataclasses.replace(run, path=path, state=state)
+    return msgspec.structs.replace(run, path=path, state=state)
 
 
 def _from_manifest(manifest: Manifest) -> ExperimentRun:
@@ -332,15 +233,6 @@ def _from_manifest(manifest: Manifest) -> ExperimentRun:
         version=version,
         created_at=manifest.attempts[0].started_at if manifest.attempts else "",
     )
-
-
-def _stamp(path: str) -> str:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ""
-    # Records are replaced by renaming, so the inode can show a change that size and time do not.
-    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
 def _float(value: object) -> float | None:

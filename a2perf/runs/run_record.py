@@ -10,7 +10,6 @@ import ast
 import getpass
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -137,25 +136,21 @@ def literal(text: str) -> Any:
     return value if isinstance(value, int | float | bool | str | list) or value is None else text
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredRun:
-    """One run of a store.
+class StoredRun(ExperimentRun, kw_only=True):
+    """One run of a store: its record and what the manifests of its bundles add.
+
+    A run without a record has one made from its manifests. ``config`` also holds environment, seed and experiment;
+    ``tags`` are those at creation or, in a store with a journal, the current ones.
 
     Attributes:
         path: the run's folder.
-        seed: the seed; None for an imported run with an unknown seed.
-        tags: the tags at creation or, in a store with a journal, the current ones.
         state: ``"queued"`` before the first bundle, then the state of its bundles taken together: ``"running"``,
             ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"`` (its writer has died), ``"unreadable"``.
-        config: its configuration.
         started_at: ISO 8601 in UTC.
-        wall_s: wall time in seconds.
-        source: ``"command"``, ``"submission"``, or what it was imported from.
         energy_quality: ``"measured"`` or ``"estimated"``.
         fingerprint: hash of the environment's behaviour, empty when unknown.
         host: the host where it ran, empty when unknown.
         python: implementation and version of the Python that recorded it, empty when unknown.
-        packages: versions of the packages it ran with, by lower-case name; empty when unknown.
         problems: one sentence per record that could not be read.
         env_kwargs: arguments of the environment without those of the view, as JSON with sorted keys; empty when
             unknown.
@@ -166,25 +161,14 @@ class StoredRun:
 
     run_id: str
     path: Path
-    experiment: str
-    env_id: str
-    seed: int | None
-    version: str
-    tags: frozenset[str]
-    user: str
     state: str
-    config: dict[str, Any] = field(repr=False)
-    started_at: str
-    wall_s: float | None
-    source: str
-    autotag: AutotagRecord | None = field(repr=False)
+    started_at: str = ""
     energy_kwh: float | None = None
     energy_quality: str = ""
     memory_bytes: float | None = None
     fingerprint: str = ""
     host: str = ""
     python: str = ""
-    packages: dict[str, str] = field(default_factory=dict, repr=False)
     modes: tuple[str, ...] = ()
     exit_code: int | None = None
     failure: str | None = None
@@ -192,7 +176,7 @@ class StoredRun:
     env_kwargs: str = ""
     view: str = ""
     writer: str = ""
-    logs: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    logs: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
     @property
     def seed_key(self) -> SeedKey:

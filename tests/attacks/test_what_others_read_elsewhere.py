@@ -22,11 +22,12 @@ from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.submit import summary_text
 from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import SubmissionIdentity
-from a2perf.runs import index
+from a2perf.runs import files, index
 from a2perf.runs.files import FolderFiles
 from a2perf.runs.importers import find_imports
 from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.series import SeriesReader
+from a2perf.stranger_files import Bounds
 from tests.attacks.test_what_others_read import BAD, NAME, _check, hostile, obeyed, printed
 from tests.rlops.made_runs import METRIC, write_run
 
@@ -158,10 +159,10 @@ def test_fifos_sparse_files_links_and_deep_trees_below_a_run(tmp_path: Path, not
 
 
 def test_a_store_of_too_many_names_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "MAX_NAMES", 20)
+    monkeypatch.setattr(files, "RUN_BOUNDS", Bounds(entries=20))
     for number in range(30):
         (tmp_path / f"{number}").mkdir()
-    with pytest.raises(UserError, match="more than 20 names"):
+    with pytest.raises(UserError, match="limit of 20 names"):
         list(index.find_run_folders(tmp_path))
 
 

@@ -75,7 +75,7 @@ def test_step_one_runs_the_benchmark(run: Run, project: Path) -> None:
     runs = store.runs()
     assert len(runs) == 9
     assert {run.experiment for run in runs} == {"ppo"}
-    assert all(run.tags == {tag} and run.config["track"] is True for run in runs)
+    assert all(run.tags == [tag] and run.config["track"] is True for run in runs)
     assert {run_id: curve.values[0] for run_id, curve in store.curves(runs).items()} == {
         run.run_id: run.seed for run in runs
     }
@@ -246,7 +246,7 @@ def test_import_from_the_command_line(run: Run, tmp_path: Path, monkeypatch: pyt
     assert "imported (tensorboard, 1 metrics): ppo/CartPole-v1/" in run(line)[1]
     assert "already there" in run(line)[1]
     (found,) = Store(tmp_path / "store").runs()
-    assert found.tags == {"old"}
+    assert found.tags == ["old"]
 
 
 def test_the_mode_of_weights_and_biases_is_the_users(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from a2perf.errors import UserError
@@ -13,9 +13,8 @@ from a2perf.runs.run_record import StoredRun, config_of
 
 RUN = StoredRun(
     run_id="ppo/CartPole-v1/v1/seed_1", path=Path("run"), experiment="ppo", env_id="CartPole-v1", seed=1, version="v1",
-    tags=frozenset({"a", "b", "pr-7"}), user="ada", state="finished",
+    tags=["a", "b", "pr-7"], user="ada", state="finished",
     config={"env_id": "CartPole-v1", "exp_name": "ppo_jax", "gym_id": "Pong", "gamma": 0.99, "cuda": False, "seed": 1},
-    started_at="", wall_s=None, source="command", autotag=None,
 )  # fmt: skip
 
 
@@ -80,7 +79,7 @@ def test_experiment_filter_selects(query: str, fits: bool) -> None:
 
 
 def test_only_finished_runs_unless_asked_otherwise() -> None:
-    failed = replace(RUN, state="failed")
+    failed = msgspec.structs.replace(RUN, state="failed")
     assert not RunQuery().matches(failed)
     assert RunQuery(states=()).matches(failed)
     assert RunQuery(states=("failed",)).matches(failed)

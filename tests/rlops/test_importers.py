@@ -49,7 +49,7 @@ def test_tensorboard_folders_are_named_by_their_trainers(tmp_path: Path) -> None
     assert [(run.experiment, run.env_id, run.seed) for run in runs] == [
         ("dqn_atari", "ALE_Pong-v5", 1), ("dqn_atari", "ALE_Pong-v5", 2),
     ]  # fmt: skip
-    assert all(run.source == "tensorboard" and run.tags == {"old"} and run.state == "finished" for run in runs)
+    assert all(run.source == "tensorboard" and run.tags == ["old"] and run.state == "finished" for run in runs)
     assert [run.wall_s for run in runs] == [1.0, 1.0]
     assert points(tmp_path / "store", runs[1])[1] == [1, 2]
     assert validate(runs[0].path / "imported") == []

@@ -111,7 +111,7 @@ def test_nine_parallel_runs_each_get_their_own_curve(project: Path, monkeypatch:
     assert len(runs) == 9
     for run in runs:
         assert (run.state, run.experiment, run.source) == ("finished", "train", "command")
-        assert run.tags == {"mine", "v1-dirty-12345678"}
+        assert run.tags == ["mine", "v1-dirty-12345678"]
         assert run.wall_s is not None
         assert run.wall_s > 0
         assert run.memory_bytes is not None
@@ -271,7 +271,7 @@ def test_submission_goes_through_the_evaluator(repository: Path, tmp_path: Path)
     assert result.exit_code == 0, (matrix.runs[0].folder / "launch.log").read_text()
     (run,) = Store(tmp_path).runs()
     assert (run.experiment, run.env_id, run.seed) == ("greedy", "CircuitTraining-ToyMacro-v0", 5)
-    assert (run.source, run.state, run.modes, run.tags) == ("submission", "finished", ("train",), frozenset({"mine"}))
+    assert (run.source, run.state, run.modes, run.tags) == ("submission", "finished", ("train",), ["mine"])
     manifest = read_record(run.path / "train" / "manifest.json", Manifest)
     assert manifest.root_seed == 5
     assert len(conducted(matrix, workers=1).kept) == 1

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.plain_text import plain_text
 from a2perf.rlops.tags import TagJournal
@@ -74,8 +76,9 @@ def recorded_runs(runs: Sequence[Run]) -> list[RecordedRun]:
         elif labels[label] > 1:
             label = str(run.folder.path)
         found.append(RecordedRun(run, _record(run, label)))
-    tags = _current_tags([one.stored for one in found])
-    return [replace(one, stored=replace(one.stored, tags=of)) for one, of in zip(found, tags, strict=True)]
+    for one, tags in zip(found, _current_tags([one.stored for one in found]), strict=True):
+        one.stored.tags = tags
+    return found
 
 
 def runs_named(runs: Sequence[RecordedRun], name: str) -> NamedRuns:
@@ -190,11 +193,11 @@ def _record(run: Run, label: str) -> StoredRun:
     else:
         stored = StoredRun(
             run_id=label, path=run.folder.path, experiment=run.algorithm, env_id=identity.task, seed=identity.seed,
-            version=identity.version[:_HASH_DIGITS], tags=frozenset(), user="", state=identity.state, config={},
-            started_at="", wall_s=run.wall_clock_s, source=run.folder.layout, autotag=None,
+            version=identity.version[:_HASH_DIGITS], state=identity.state,
+            wall_s=run.wall_clock_s, source=run.folder.layout,
             env_kwargs=identity.env_kwargs, view=identity.view,
         )  # fmt: skip
-    return replace(
+    return msgspec.structs.replace(
         stored,
         experiment=run.algorithm,
         env_id=identity.task,
@@ -203,7 +206,7 @@ def _record(run: Run, label: str) -> StoredRun:
     )
 
 
-def _current_tags(records: Sequence[StoredRun]) -> list[frozenset[str]]:
+def _current_tags(records: Sequence[StoredRun]) -> list[list[str]]:
     """Returns the tags of runs: those at creation, with the changes in the journals of their stores."""
     has_journal: dict[Path, bool] = {}
     members: dict[Path, dict[int, str]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -60,7 +61,7 @@ def test_references_of_the_protocol_belong_to_the_same_behaviour_only(written_st
     run = Store(written_store).runs()[0]
 
     def panel(env: str, fingerprint: str, metric: str = "inference/episode_return") -> Panel:
-        runs = (dataclasses.replace(run, fingerprint=fingerprint),)
+        runs = (msgspec.structs.replace(run, fingerprint=fingerprint),)
         return Panel(env, env, metric, (GroupRuns(runs), GroupRuns(runs)))
 
     for env in (task.name, task.env_id):
