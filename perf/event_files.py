@@ -24,10 +24,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from a2perf.runs.event_checksums import crc32c
-from a2perf.runs.event_files import read_event_file
 from a2perf.runs.files import FolderFiles
 from a2perf.runs.log_files import LogKind, reader_of
 from a2perf.runs.series_cache import SeriesCache
+from tests.event_logs import read_event_file
 
 TAGS = ("Metrics/AverageReturn", "Metrics/AverageEpisodeLength")
 
@@ -77,9 +77,9 @@ def compare(files: list[Path], cache_folder: Path) -> dict[str, float]:
         for path in files:
             EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0}).Reload()
 
-    def ours(check: bool) -> None:
+    def ours() -> None:
         for path in files:
-            assert len(read_event_file(path, check=check).scalars) == len(TAGS)
+            assert len(read_event_file(path).scalars) == len(TAGS)
 
     def cached() -> None:
         cache = SeriesCache(cache_folder)
@@ -93,8 +93,7 @@ def compare(files: list[Path], cache_folder: Path) -> dict[str, float]:
 
     return {
         "EventAccumulator": best(accumulator, 1),
-        "reader, checksums": best(lambda: ours(True), 3),
-        "reader, no payload checksums": best(lambda: ours(False), 3),
+        "reader": best(ours, 3),
         "filling the cache": best(cached, 1),
         "from the cache": best(cached, 5),
     }

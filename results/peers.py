@@ -32,7 +32,7 @@ from a2perf.metrics.statistics import student_quantile
 from a2perf.records import Manifest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
-from a2perf.runs.event_files import event_files_below, read_event_file
+from a2perf.runs.event_files import read_event_stream
 from a2perf.runs.run_record import StoredRun
 from a2perf.runs.tracking_record import JOULES_PER_KWH, read_tracking
 from a2perf.storage import read_record
@@ -219,8 +219,10 @@ def compare_with_bare() -> int:
 def values_of(folder: Path) -> dict[str, list[tuple[int, float]]]:
     """Returns the steps and values of every logged curve except the speed."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    for file in event_files_below(folder):
-        for tag, series in read_event_file(file).scalars.items():
+    for file in sorted(folder.rglob("*tfevents*")):
+        with file.open("rb") as stream:
+            scalars = read_event_stream(stream).scalars
+        for tag, series in scalars.items():
             if tag != "charts/SPS":
                 curves.setdefault(tag, []).extend(zip(series.steps.tolist(), series.values.tolist(), strict=True))
     return curves

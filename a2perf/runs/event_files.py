@@ -5,8 +5,8 @@ CRC-32C of the payload. Files of a training run repeat a few layouts thousands o
 decoded by the rules of the wire format (``event_wire``); all others that agree with it in every byte except wall time,
 step and value are read by column, including their checksums (``event_checksums``).
 
-A damaged file never raises: the readable part is read, and each ``EventProblem`` names the file, the byte and the
-problem. The writer of a run may still be active, so an incomplete last record is distinguished from a corrupt one.
+A damaged file never raises: the readable part is read, and each ``EventProblem`` names the byte and the problem. The
+writer of a run may still be active, so an incomplete last record is distinguished from a corrupt one.
 
 Participants write these files. The constants of ``event_series`` bound the memory and time that one of them may cost;
 at a bound, reading stops with an ``EventProblem``.
@@ -14,11 +14,7 @@ at a bound, reading stops with an ``EventProblem``.
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
 import struct
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -35,13 +31,12 @@ from a2perf.runs.event_series import (
     MAX_SEARCHED_BYTES,
     MAX_TAGS,
     BoundMet,
+    EventFile,
+    EventProblem,
     Gathered,
     Offsets,
+    ScalarSeries,
 )
-from a2perf.runs.event_series import EventFile as EventFile
-from a2perf.runs.event_series import EventProblem as EventProblem
-from a2perf.runs.event_series import ScalarSeries as ScalarSeries
-from a2perf.runs.event_series import joined as joined
 from a2perf.runs.event_wire import MAX_FIELDS, Event, EventDecodeError, parse_event
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
@@ -51,69 +46,37 @@ _FEW = 4  # up to this many rows, decoding one by one is cheaper than by column
 _PATIENCE = 8  # after this many layouts that match almost no rows, the rest of a length is decoded one by one
 
 
-def read_event_file(path: Path, *, check: bool = True) -> EventFile:
-    """Reads the scalars of an event file.
+def read_event_stream(stream: BinaryIO, *, start: int = 0) -> EventFile:
+    """Reads the scalars of an open event file; series of both encodings (simple value, tensor of rank 0) are float64.
+
+    Verified are the checksums of all lengths and of payloads that hold a scalar or have at most 4 KiB.
 
     Args:
-        check: verify the checksum of every payload that holds a scalar or has at most 4 KiB. The checksums of the
-            lengths are always verified.
-
-    Returns:
-        The content; series of both encodings (simple value and tensor of rank 0) are float64.
-    """
-    try:
-        with open(_opened(path), "rb") as stream:
-            return read_event_stream(stream, path, check=check)
-    except OSError as error:
-        return EventFile(path, problems=[EventProblem(path, "unreadable", 0, f"cannot be read: {error.strerror}")])
-
-
-def read_event_stream(stream: BinaryIO, path: Path, *, check: bool = True, start: int = 0) -> EventFile:
-    """Reads the scalars of an open event file.
-
-    Args:
-        check: see ``read_event_file``.
         start: byte of a record's beginning to read from, of an earlier result's ``end``.
 
     Raises:
         OSError: it cannot be read.
     """
-    result = EventFile(path, end=start)
+    result = EventFile(end=start)
     gathered = Gathered()
     try:
         stream.seek(start)
-        _read_windows(stream, result, gathered, check=check)
+        _read_windows(stream, result, gathered)
     except BoundMet as bound:
-        result.problems.append(EventProblem(path, "bounded", bound.offset, f"{bound}; what follows was not read"))
+        result.problems.append(EventProblem("bounded", bound.offset, f"{bound}; what follows was not read"))
         result.end = 0
     result.scalars = gathered.series()
     result.problems.sort(key=lambda problem: problem.offset)
     if gathered.problems > MAX_PROBLEMS:
         more = f"{gathered.problems - MAX_PROBLEMS} further problems are not listed"
-        result.problems.append(EventProblem(path, "corrupt", result.problems[-1].offset, more))
+        result.problems.append(EventProblem("corrupt", result.problems[-1].offset, more))
     if gathered.left_out:
         more = f"values of tags beyond the first {MAX_TAGS} were left out"
-        result.problems.append(EventProblem(path, "bounded", start, more))
+        result.problems.append(EventProblem("bounded", start, more))
     return result
 
 
-def event_files_below(folder: Path) -> list[Path]:
-    """Returns the event files in and below a folder in a stable order; symbolic links are not followed."""
-    return sorted(path for path in folder.rglob("*tfevents*") if path.is_file() and not path.is_symlink())
-
-
-def _opened(path: Path) -> int:
-    """Opens a regular file; opening a pipe would block forever.
-
-    Raises:
-        OSError: it cannot be opened, or is not a regular file.
-    """
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-
-
-def _read_windows(stream: BinaryIO, result: EventFile, gathered: Gathered, *, check: bool) -> None:
+def _read_windows(stream: BinaryIO, result: EventFile, gathered: Gathered) -> None:
     rest = b""
     want = WINDOW_BYTES
     while True:
@@ -122,7 +85,7 @@ def _read_windows(stream: BinaryIO, result: EventFile, gathered: Gathered, *, ch
         final = len(piece) < want
         if not data:
             return
-        window = _Window(data, result, gathered, check=check)
+        window = _Window(data, result, gathered)
         consumed = window.read(final=final)
         result.end += consumed
         if final:
@@ -134,12 +97,11 @@ def _read_windows(stream: BinaryIO, result: EventFile, gathered: Gathered, *, ch
 class _Window:
     """A piece of a file, held in memory, that begins with a record."""
 
-    def __init__(self, data: bytes, result: EventFile, gathered: Gathered, *, check: bool) -> None:
+    def __init__(self, data: bytes, result: EventFile, gathered: Gathered) -> None:
         self.data = data
         self.array: Bytes = np.frombuffer(data, np.uint8)
         self.result = result
         self.gathered = gathered
-        self.check = check
         self.base = result.end
 
     def read(self, *, final: bool) -> int:
@@ -192,7 +154,7 @@ class _Window:
         self.gathered.problems += 1
         if self.gathered.problems > MAX_PROBLEMS:
             return
-        self.result.problems.append(EventProblem(self.result.path, kind, self.base + position, detail))
+        self.result.problems.append(EventProblem(kind, self.base + position, detail))
 
     def _length_is_sound(self, position: int) -> bool:
         stored = struct.unpack_from("<I", self.data, position + 8)[0]
@@ -269,12 +231,11 @@ class _Window:
     def _decode_columns(
         self, rows: Bytes, payloads: Offsets, event: Event, varying: NDArray[np.intp], length: int
     ) -> None:
-        if self.check:
-            actual = masked(crc32c_like(rows[0, :length], rows[:, :length], varying))
-            sound = actual == np.ascontiguousarray(rows[:, length:]).view("<u4")[:, 0]
-            if not sound.all():
-                self._wrong_checksums(payloads[~sound])
-                rows, payloads = rows[sound], payloads[sound]
+        actual = masked(crc32c_like(rows[0, :length], rows[:, :length], varying))
+        sound = actual == np.ascontiguousarray(rows[:, length:]).view("<u4")[:, 0]
+        if not sound.all():
+            self._wrong_checksums(payloads[~sound])
+            rows, payloads = rows[sound], payloads[sound]
         if not event.scalars:
             return
         wall_times = np.zeros(len(rows))
@@ -301,7 +262,7 @@ class _Window:
                 raise BoundMet(
                     self.base + payload, f"more than {MAX_FIELDS_DECODED} fields in layouts that hardly repeat"
                 )
-            if self.check and (event is None or event.scalars or length <= BLOCK_BYTES):
+            if event is None or event.scalars or length <= BLOCK_BYTES:
                 stored = self.data[end : end + FOOTER_BYTES]
                 checksum = masked(np.array([crc32c(self.array[payload:end])], np.uint32)).astype("<u4")
                 if checksum.tobytes() != stored:

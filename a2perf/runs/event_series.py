@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,24 +60,18 @@ def joined(pieces: Iterable[ScalarSeries]) -> ScalarSeries:
     )
 
 
-@dataclass(frozen=True)
-class EventProblem:
+class EventProblem(NamedTuple):
     """A problem of a file.
 
     Attributes:
         kind: ``"truncated"`` (the last record is not complete), ``"corrupt"`` (a checksum or a layout is wrong; what
-            follows was found again and read), ``"bounded"`` (a bound was met; what follows was not read) or
-            ``"unreadable"`` (the file cannot be opened).
+            follows was found again and read) or ``"bounded"`` (a bound was met; what follows was not read).
         offset: byte of the file where the record begins.
     """
 
-    path: Path
     kind: str
     offset: int
     detail: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: byte {self.offset}: {self.detail}"
 
 
 @dataclass
@@ -89,7 +83,6 @@ class EventFile:
             reached.
     """
 
-    path: Path
     scalars: dict[str, ScalarSeries] = field(default_factory=dict)
     problems: list[EventProblem] = field(default_factory=list)
     records: int = 0

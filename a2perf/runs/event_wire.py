@@ -45,9 +45,7 @@ class Event:
     """The scalars of one event, and their position.
 
     Attributes:
-        wall_time: seconds since the epoch, 0 when absent.
         wall_offset: where its 8 bytes lie, or None when absent.
-        step: the step, signed 64-bit, 0 when absent.
         step_span: first byte and width of its varint, or None when absent.
         scalars: the single numbers among its summary values, in order; those with a tag beyond ``MAX_TAG_BYTES`` are
             left out.

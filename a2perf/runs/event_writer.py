@@ -24,7 +24,6 @@ class EventWriter:
 
     Args:
         folder: folder of the file; each of several writers in one folder creates its own file.
-        suffix: end of the file's name.
     """
 
     def __init__(self, folder: Path, suffix: str = "a2perf") -> None:
@@ -38,7 +37,6 @@ class EventWriter:
         """Appends one value, stored as float32.
 
         Args:
-            value: the number; NaN and infinities are kept.
             step: position in the training, an integer of at most 63 bits.
             wall_time: seconds since the epoch; now unless given.
         """

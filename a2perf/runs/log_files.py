@@ -149,14 +149,14 @@ def reader_of(files: BundleFiles, name: str, kind: LogKind) -> Reader:
 
     def events(start: int) -> LogContent:
         with files.open(name) as stream:
-            found = read_event_stream(stream, Path(name), start=start)
+            found = read_event_stream(stream, start=start)
             ends = surroundings(stream, found.end) if found.end else ("", "")
         columns: dict[str, Columns] = {
             tag: np.stack([points.steps.astype(np.float64), points.values, points.wall_times])
             for tag, points in found.scalars.items()
         }
-        problems = [(problem.offset, problem.detail) for problem in found.problems]
-        return LogContent(columns, problems, start, found.end, ends)
+        problems = [problem[1:] for problem in found.problems]
+        return LogContent(columns, problems, found.end, ends)
 
     def table(start: int) -> LogContent:
         monitor = kind is LogKind.MONITOR
@@ -222,5 +222,5 @@ def _is_child(folder: Path, logs: Sequence[str]) -> bool:
                 beginning = stream.read(_PEEK_BYTES)
         except (StrangerFileError, OSError):
             return False
-        tags |= set(read_event_stream(io.BytesIO(beginning), Path(log)).scalars)
+        tags |= set(read_event_stream(io.BytesIO(beginning)).scalars)
     return all(child_name(folder.name, tag) is not None for tag in tags)

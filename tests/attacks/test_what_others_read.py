@@ -18,10 +18,10 @@ from a2perf import cli
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
 from a2perf.runs import event_series, files_of, find_runs, log_files, read_run, tables
 from a2perf.runs.dataset_notes import read_notes
-from a2perf.runs.event_files import read_event_file
 from a2perf.runs.files import FolderFiles
 from a2perf.storage import Journal, json_text, read_json
 from tests.deep_folders import nest
+from tests.event_logs import read_event_file
 from tests.metrics import event_bytes as made
 from tests.metrics.made_bundles import seal
 from tests.report.recorded_runs import RunMaker

@@ -1,4 +1,4 @@
-"""The cache of log files: what it serves, when it reads again, and that it only appends."""
+"""The cache of log files: what it serves, and from where it reads again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from a2perf.runs import log_files
-from a2perf.runs.event_files import EventFile, read_event_file, read_event_stream
+from a2perf.runs.event_files import read_event_stream
+from a2perf.runs.event_series import EventFile
 from a2perf.runs.files import FolderFiles
 from a2perf.runs.log_files import LogKind, reader_of
 from a2perf.runs.series_cache import CachedLog, LogContent, SeriesCache
+from tests.event_logs import read_event_file
 from tests.metrics import event_bytes as made
 
 
@@ -84,19 +86,13 @@ def test_second_reading_comes_from_the_cache_and_is_equal(path: Path, cache: Eve
     assert readings == [0]
 
 
-def test_grown_file_is_read_from_where_it_grew_and_the_cache_only_appended_to(
-    path: Path, cache: EventCache, readings: list[int]
-):
+def test_grown_file_is_read_from_where_it_grew(path: Path, cache: EventCache, readings: list[int]):
     before = cache.read(path)
-    (columns,) = cache.folder.glob("*.columns")
-    old = columns.read_bytes()
     with path.open("ab") as stream:
         stream.write(made.curve("a", range(40, 50)))
     same(cache.read(path), read_event_file(path))
     same(cache.read(path), read_event_file(path))
     assert readings == [0, before.end]
-    assert columns.read_bytes().startswith(old)
-    assert len(columns.read_bytes()) > len(old)
 
 
 def test_record_that_was_cut_off_is_complete_at_the_next_reading(path: Path, cache: EventCache):
@@ -110,13 +106,11 @@ def test_record_that_was_cut_off_is_complete_at_the_next_reading(path: Path, cac
     same(found, read_event_file(path))
 
 
-def test_many_growths_are_merged_and_stay_equal(path: Path, cache: EventCache):
+def test_many_growths_stay_equal(path: Path, cache: EventCache):
     for growth in range(40):
         with path.open("ab") as stream:
             stream.write(made.curve("a", [growth]))
         same(cache.read(path), read_event_file(path))
-    (columns,) = cache.folder.glob("*.columns")
-    assert columns.read_bytes().count(b"a2ser") <= 16
 
 
 @pytest.mark.parametrize("what", ["rewritten", "shrunk", "replaced and longer", "touched"])
@@ -152,18 +146,6 @@ def test_damaged_cache_file_counts_as_none(path: Path, cache: EventCache, readin
     assert readings == [0, 0]
     cache.read(path)
     assert readings == [0, 0]  # it was mended
-
-
-def test_the_same_growth_appended_twice_is_not_counted_twice(path: Path, cache: EventCache):
-    cache.read(path)
-    (columns,) = cache.folder.glob("*.columns")
-    old = len(columns.read_bytes())
-    with path.open("ab") as stream:
-        stream.write(made.curve("a", range(40, 50)))
-    cache.read(path)
-    with columns.open("ab") as stream:
-        stream.write(columns.read_bytes()[old:])
-    same(cache.read(path), read_event_file(path))
 
 
 def test_folder_that_cannot_be_written_only_costs_time(path: Path, tmp_path: Path):

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.runs.event_files import event_files_below, read_event_file
 from a2perf_baselines import learning
+from tests.event_logs import event_files_below, read_event_file
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def train(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def curve(artifacts: Path) -> dict[str, list[tuple[int, float]]]:
     """The points of every tag, over all event files."""
-    from a2perf.runs.event_files import event_files_below, read_event_file
+    from tests.event_logs import event_files_below, read_event_file
 
     points: dict[str, list[tuple[int, float]]] = {}
     for file in event_files_below(artifacts):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.runs.event_files import event_files_below, read_event_file
+from tests.event_logs import event_files_below, read_event_file
 from tests.waiting import Child, until
 
 pytestmark = [pytest.mark.group("tf_agents"), pytest.mark.group("clips"), pytest.mark.slow, pytest.mark.timeout(1800)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.runs.event_files import event_files_below, read_event_file
 from a2perf_baselines import learning
+from tests.event_logs import event_files_below, read_event_file
 
 pytestmark = pytest.mark.group("tf_agents")
 

@@ -13,7 +13,6 @@ import pytest
 
 from a2perf.cli import main
 from a2perf.errors import UserError
-from a2perf.runs.event_files import read_event_file
 from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import tensorboard
@@ -26,6 +25,7 @@ from packages.trackers.tests.described_runs import (
     of_several_modes,
     shipped,
 )
+from tests.event_logs import read_event_file
 
 pytest.importorskip("tensorboard")
 

@@ -10,7 +10,7 @@ import pytest
 
 from a2perf.experiments.script_wrapper.live_values import LiveValues
 from a2perf.experiments.script_wrapper.loggers import Loggers
-from a2perf.runs.event_files import event_files_below, read_event_file
+from tests.event_logs import event_files_below, read_event_file
 from tests.rlops.wrap.wrapped import wrap_text
 
 SPINNING_UP = """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from a2perf.runs.event_files import event_files_below, read_event_file
+from tests.event_logs import event_files_below, read_event_file
 from tests.made_submissions import a2perf
 
 Scalars = dict[str, tuple[list[int], list[float]]]
