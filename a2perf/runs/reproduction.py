@@ -6,7 +6,6 @@ of its manifest, so it counts for no other run. A signature (Ed25519, as of bund
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -36,7 +35,6 @@ class ChangedCondition(Record, kw_only=True):
 
     Attributes:
         recorded: value of the bundle; ``"not recorded"`` if it has none.
-        repeated: value of the repetition.
     """
 
     name: str
@@ -48,8 +46,6 @@ class FirstDifference(Record, kw_only=True):
     """The first value that is not bit-equal.
 
     Attributes:
-        task: name of the task.
-        episode: index of the episode.
         step: index of the step; None if the bundle records no steps.
         array: name of the value: ``"reward"``, ``"episode_return"``, ``"final_info.density"``.
     """
@@ -72,12 +68,8 @@ class CheckedClaim(Record, kw_only=True):
         claimed: value in ``unit``.
         unit: ``""`` for a return, otherwise ``"share"``, ``"s"``, ``"B"`` or ``"kWh"``.
         margin: deviation that must be found, in ``unit``; None for a bit-equal repetition.
-        estimate: mean of the repetitions; None without any.
-        low: lower end of its 95 % interval.
-        high: upper end.
         reruns: number of values: episodes of a return or success, runs of a cost.
         needed: about how many more would settle it; None if it is settled or unknown.
-        notes: remarks, such as a difference of the hosts.
     """
 
     claim: str
@@ -102,21 +94,12 @@ class RepeatedRun(Record, kw_only=True):
     Attributes:
         path: its bundle, below the folder of the reproduction.
         seeds: ``"recorded"`` or ``"fresh"``.
-        state: how it ended.
-        manifest_sha256: of its manifest.
     """
 
     path: str
     seeds: Literal["recorded", "fresh"]
     state: str
     manifest_sha256: str = ""
-
-
-class VerdictSignature(Record, kw_only=True):
-    """Public key as base64 of its 32 bytes, and the signature as base64."""
-
-    public_key: str
-    signature: str
 
 
 class Reproduction(Record, kw_only=True):
@@ -126,19 +109,11 @@ class Reproduction(Record, kw_only=True):
         bundle: label of the bundle in the folder that was given.
         manifest_sha256: of the bundle's manifest, which lists the hashes of all its files.
         method: ``"bit-equal"`` if every recorded value of every episode was repeated exactly.
-        trained: whether the training run was repeated too.
-        reason: one sentence.
         changed: what differs between the recorded run and its repetition.
-        first_difference: None if nothing differs or nothing was repeated.
-        episodes: number of compared episodes.
-        equal_episodes: number of those that are bit-equal.
         missing: what is missing for a repetition, one sentence each.
-        checked: what could be checked without one.
-        runs: the repetitions.
         host: the host of the repetitions, as in a manifest, without its name.
         same_host: whether the run was recorded on that host; None if unknown.
         finished_at: ISO 8601, UTC.
-        signature: None if it is not signed.
     """
 
     schema: int = SCHEMA
@@ -167,7 +142,7 @@ class Reproduction(Record, kw_only=True):
     host: dict[str, Any] = msgspec.field(default_factory=dict)
     same_host: bool | None = None
     finished_at: str
-    signature: VerdictSignature | None = None
+    signature: signing.KeySignature | None = None
 
     def mark(self) -> str:
         """Returns the verdict in a few words, ``"reproduced 2026-11-20 on another host"``."""
@@ -177,14 +152,7 @@ class Reproduction(Record, kw_only=True):
 
 
 class ReproductionMark(Record, kw_only=True):
-    """A verdict that counts for a bundle, for a page that shows the bundle.
-
-    Attributes:
-        verdict: ``"CONFIRMED"``, ``"REFUTED"`` or ``"INCONCLUSIVE"``.
-        text: short text, ``"reproduced 2026-11-20 on another host"``.
-        detail: reason, method and signature.
-        signature: state of the signature.
-    """
+    """A verdict that counts for a bundle, for a page that shows the bundle."""
 
     verdict: Outcome
     text: str
@@ -206,10 +174,7 @@ def write_reproduction(path: Path, found: Reproduction, key_file: Path | None = 
     """
     if key_file is not None:
         private = signing.read_private_key(key_file)
-        found.signature = VerdictSignature(
-            public_key=base64.b64encode(private.public_key().public_bytes_raw()).decode(),
-            signature=base64.b64encode(private.sign(_signed_bytes(found))).decode(),
-        )
+        found.signature = signing.KeySignature(**signing.signed(private, _signed_bytes(found)))
     write_record(path, found)
 
 
@@ -222,28 +187,6 @@ def read_reproduction(path: Path) -> Reproduction:
     return parse_record(files_of(path.parent).read(path.name, _MAX_BYTES), Reproduction, str(path))
 
 
-def signature_problem(found: Reproduction) -> str:
-    """Returns why the signature is wrong; ``""`` for a valid one and for a record without one.
-
-    Raises:
-        MissingDependency: the library that checks signatures is not installed.
-    """
-    if found.signature is None:
-        return ""
-    try:
-        public = signing.public_key_of(signing.decoded_base64(found.signature.public_key))
-        mark = signing.decoded_base64(found.signature.signature)
-    except ValueError as error:
-        return f"its signature cannot be read: {error}"
-    from cryptography.exceptions import InvalidSignature
-
-    try:
-        public.verify(mark, _signed_bytes(found))
-    except InvalidSignature:
-        return "its signature does not fit its content"
-    return ""
-
-
 def mark_of(
     bundle: Path, *, names: Mapping[str, str] | None = None, others: Iterable[Path] = ()
 ) -> ReproductionMark | None:
@@ -252,9 +195,7 @@ def mark_of(
     A record about another manifest, with an invalid signature, without a verdict or that cannot be read does not count.
 
     Args:
-        bundle: the bundle; its path may lead into a packed file.
         names: names of trusted keys by key id.
-        others: further records.
     """
     found: list[tuple[Reproduction, ReproductionMark]] = []
     try:
@@ -266,30 +207,31 @@ def mark_of(
             record = read_reproduction(path)
             if record.manifest_sha256 != sha256 or record.verdict in ("NOT CHECKED", "REFUSED"):
                 continue
-            state, key = _state(record, names or {})
+            mark = _mark(record, names or {})
         except (UserError, StrangerFileError, OSError, ValueError):
             continue
-        if state is not None:
-            found.append((record, _mark(record, state, key)))
+        if mark is not None:
+            found.append((record, mark))
     return max(found, key=lambda pair: pair[0].finished_at)[1] if found else None
 
 
-def _state(record: Reproduction, names: Mapping[str, str]) -> tuple[SignedState | None, str]:
-    """Returns the state of the signature, None for an invalid one, and the name or id of the key."""
-    if record.signature is None:
-        return "unsigned", ""
-    try:
-        if signature_problem(record):
-            return None, ""
-    except MissingDependency:
-        return "not checked", ""
-    key = signing.key_id(signing.decoded_base64(record.signature.public_key))
-    return ("signed", names[key]) if key in names else ("unknown key", key)
+def _mark(record: Reproduction, names: Mapping[str, str]) -> ReproductionMark | None:
+    """Returns the mark of a record; None if its signature does not fit.
 
-
-def _mark(record: Reproduction, state: SignedState, key: str) -> ReproductionMark:
-    by = {"signed": f"verdict signed by {key}", "unknown key": f"verdict signed with the unknown key {key}"}
-    signed = by.get(state, "signature of the verdict not checked" if state == "not checked" else "verdict not signed")
+    Raises:
+        ValueError: the signature cannot be read.
+    """
+    state: SignedState = "unsigned"
+    signed = "verdict not signed"
+    if record.signature is not None:
+        try:
+            if not record.signature.fits(_signed_bytes(record)):
+                return None
+            key = signing.key_id(record.signature.raw_key())
+            state = "signed" if key in names else "unknown key"
+            signed = f"verdict signed by {names[key]}" if key in names else f"verdict signed with the unknown key {key}"
+        except MissingDependency:
+            state, signed = "not checked", "signature of the verdict not checked"
     detail = f"{record.reason}; {signed}"
     return ReproductionMark(verdict=record.verdict, text=record.mark(), detail=detail, signature=state)
 

@@ -30,7 +30,7 @@ from a2perf.storage import json_text, parse_record, write_atomic, write_record
 from a2perf.stranger_files import printable
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ALGORITHM = "Ed25519"
 PUBLIC_SUFFIX = ".pub"
@@ -42,8 +42,6 @@ class Statement(Record, kw_only=True):
     """The signed statement.
 
     Attributes:
-        manifest_sha256: hash of the bytes of ``manifest.json``.
-        submission_sha256: hash of the submission's content, from the manifest.
         signed_at: time of signing according to the signer, ISO 8601 in UTC.
     """
 
@@ -54,15 +52,41 @@ class Statement(Record, kw_only=True):
     signed_at: str
 
 
-class BundleSignature(Record, kw_only=True):
-    """``signature.json``: a statement, the public key as base64 of its 32 bytes, and the signature as base64.
+class KeySignature(Record, kw_only=True):
+    """A signature: the public key as base64 of its 32 bytes, and the signature as base64."""
 
-    The schema version is part of the statement and therefore signed.
-    """
-
-    statement: Statement
     public_key: str
     signature: str
+
+    def raw_key(self) -> bytes:
+        """Returns the bytes of the public key.
+
+        Raises:
+            ValueError: the text is not canonical base64.
+        """
+        return _decoded(self.public_key)
+
+    def fits(self, data: bytes) -> bool:
+        """Returns whether the key has signed these bytes.
+
+        Raises:
+            ValueError: the key or the signature is not canonical base64, or the key is not an Ed25519 key.
+            MissingDependency: the library is not installed.
+        """
+        public = _library()[1].Ed25519PublicKey.from_public_bytes(self.raw_key())
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            public.verify(_decoded(self.signature), data)
+        except InvalidSignature:
+            return False
+        return True
+
+
+class BundleSignature(KeySignature, kw_only=True):
+    """``signature.json``; the schema version is part of the statement, so it is signed."""
+
+    statement: Statement
 
 
 @dataclass(frozen=True)
@@ -71,8 +95,6 @@ class SignatureVerdict:
 
     Attributes:
         problems: one sentence per problem; empty if the bundle is sound, signed and trusted.
-        key_id: the signing key; None without a signature.
-        signer: name of the trusted key.
         signed_at: time of signing according to the signer.
     """
 
@@ -83,10 +105,7 @@ class SignatureVerdict:
 
 
 def new_key(file: Path) -> Path:
-    """Creates a key pair: the private key in ``file``, readable only by its owner, the public one in ``file.pub``.
-
-    Returns:
-        The path of the public key.
+    """Creates a private key, readable only by its owner, and ``file.pub``; returns the path of the latter.
 
     Raises:
         ConfigError: one of the files exists; a key is never overwritten.
@@ -109,13 +128,6 @@ def new_key(file: Path) -> Path:
 def sign(bundle: Path, key_file: Path) -> BundleSignature:
     """Signs a finished bundle and writes ``signature.json`` into it.
 
-    Args:
-        bundle: folder of a finished bundle.
-        key_file: the private key.
-
-    Returns:
-        The content of ``signature.json``.
-
     Raises:
         ConfigError: the key cannot be read, or others can read it.
         UserError: the bundle is not finished, or was changed after the run; it is not signed then.
@@ -131,16 +143,9 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
         raise UserError(
             f"{bundle} is not what was recorded: {problems[0]}", hint=command_line("a2perf", "validate", bundle)
         )
-    statement = Statement(
-        manifest_sha256=manifest_sha256(bundle),
-        submission_sha256=manifest.submission.sha256,
-        signed_at=now(),
-    )
-    signature = BundleSignature(
-        statement=statement,
-        public_key=base64.b64encode(private.public_key().public_bytes_raw()).decode(),
-        signature=base64.b64encode(private.sign(_canonical(statement))).decode(),
-    )
+    sha256, submission = manifest_sha256(bundle), manifest.submission.sha256
+    statement = Statement(manifest_sha256=sha256, submission_sha256=submission, signed_at=now())
+    signature = BundleSignature(statement=statement, **signed(private, _canonical(statement)))
     write_record(bundle / SIGNATURE, signature)
     return signature
 
@@ -149,11 +154,7 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
     """Checks a bundle: its files, its signature, and whether the key is trusted.
 
     Args:
-        bundle: the folder.
         trusted: names and raw bytes of the trusted keys; ``None`` accepts any key.
-
-    Returns:
-        The problems, the key and its owner; without problems the signature is valid.
 
     Raises:
         MissingDependency: the library is not installed.
@@ -172,8 +173,7 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
     try:
         text = files.read(SIGNATURE, _MAX_SIGNATURE_BYTES)
         found = parse_record(text, BundleSignature, "its content")
-        raw, mark = decoded_base64(found.public_key), decoded_base64(found.signature)
-        public = public_key_of(raw)
+        raw, fits = found.raw_key(), found.fits(_canonical(found.statement))
     except UserError as error:
         return SignatureVerdict([*problems, f"{SIGNATURE} cannot be read: {error.message}"])
     except ValueError as error:
@@ -181,7 +181,9 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
     # The signature covers the statement only; this detects changes of the file around it.
     if text != json_text(msgspec.to_builtins(found)).encode():
         problems.append(f"{SIGNATURE} was changed")
-    problems += _against(found.statement, mark, public, bundle, manifest)
+    if not fits:
+        problems.append("the signature does not fit its statement")
+    problems += _against(found.statement, bundle, manifest)
     key, signer = key_id(raw), None
     if trusted is not None:
         signer = next((name for name, other in trusted if other == raw), None)
@@ -243,16 +245,8 @@ def key_id(raw: bytes) -> str:
 _KEY_HINT = "create one with `a2perf sign --new-key FILE` and publish FILE.pub"
 
 
-def _against(
-    statement: Statement, mark: bytes, public: Ed25519PublicKey, bundle: Path, manifest: Manifest
-) -> list[str]:
-    from cryptography.exceptions import InvalidSignature
-
+def _against(statement: Statement, bundle: Path, manifest: Manifest) -> list[str]:
     problems = []
-    try:
-        public.verify(mark, _canonical(statement))
-    except InvalidSignature:
-        problems.append("the signature does not fit its statement")
     if statement.algorithm != ALGORITHM:
         problems.append(f"it is signed with {statement.algorithm}, which is not {ALGORITHM}")
     if statement.manifest_sha256 != manifest_sha256(bundle):
@@ -271,7 +265,13 @@ def _canonical(statement: Statement) -> bytes:
     return json.dumps(msgspec.to_builtins(statement), sort_keys=True, separators=(",", ":")).encode()
 
 
-def decoded_base64(text: str) -> bytes:
+def signed(private: Ed25519PrivateKey, data: bytes) -> dict[str, str]:
+    """Returns the fields of the ``KeySignature`` of some bytes."""
+    texts = {"public_key": private.public_key().public_bytes_raw(), "signature": private.sign(data)}
+    return {name: base64.b64encode(raw).decode() for name, raw in texts.items()}
+
+
+def _decoded(text: str) -> bytes:
     """Decodes base64; accepts only the canonical one of several texts for the same bytes."""
     data = base64.b64decode(text, validate=True)
     if base64.b64encode(data).decode() != text:
@@ -301,18 +301,6 @@ def read_private_key(file: Path) -> Ed25519PrivateKey:
         raise ConfigError(f"{file} holds a key that is not of type {ALGORITHM}", hint=_KEY_HINT)
     private: Ed25519PrivateKey = key
     return private
-
-
-def public_key_of(raw: bytes) -> Ed25519PublicKey:
-    """Returns the public key with these 32 bytes.
-
-    Raises:
-        ValueError: these bytes are not a key.
-        MissingDependency: the library is not installed.
-    """
-    _, ed25519 = _library()
-    key: Ed25519PublicKey = ed25519.Ed25519PublicKey.from_public_bytes(raw)
-    return key
 
 
 def _pem_blocks(file: Path) -> list[bytes]:
