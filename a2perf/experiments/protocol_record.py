@@ -23,7 +23,7 @@ from a2perf.runs import layout
 from a2perf.runs.bundle_reading import BundleReader
 from a2perf.runs.files import files_of
 from a2perf.runs.log_files import find_logs
-from a2perf.runs.series import read_returns
+from a2perf.runs.series import SeriesReader, read_returns
 from a2perf.storage import sha256_of
 from a2perf.submission.evaluator.train import ENERGY_LIMIT
 
@@ -162,7 +162,7 @@ def _steps_used(reader: BundleReader, trained: TrainResults | None) -> tuple[flo
     """Returns the steps of a training run, None if unknown, and where the number comes from."""
     if trained is not None and trained.artifact_files == 0:
         return 0.0, "it left nothing that was learnt"
-    curve, _ = read_returns(find_logs(reader.files, below=""))
+    curve, _ = read_returns(SeriesReader(find_logs(reader.files, below="")))
     if curve is None or not curve.steps.size:
         return None, "it logged no curve of returns over steps"
     # a restart may set the counter back; the steps before it count as well

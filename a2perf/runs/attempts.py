@@ -124,7 +124,6 @@ def killed_from_outside(number: int, level: str | None, *, oom_killed: bool) -> 
 
     Args:
         number: number of the signal; SIGTERM for an evaluator that ended in an orderly way after it.
-        level: level of the participant's sandbox.
         oom_killed: whether the kernel's out-of-memory killer killed a process of this host during the run.
     """
     return number in (signal.SIGKILL, signal.SIGTERM) and level in OUT_OF_REACH and not oom_killed
@@ -136,12 +135,7 @@ def now() -> str:
 
 
 class AttemptClock:
-    """Counts the usage of an open bundle's attempt and records it during the run.
-
-    Args:
-        bundle: the bundle's folder.
-        attempt: the record that ``end`` completes.
-    """
+    """Counts the usage of an open bundle's attempt and records it during the run."""
 
     def __init__(self, bundle: Path, attempt: Attempt) -> None:
         self.attempt = attempt
@@ -237,12 +231,9 @@ def end_killed(bundle: Path, manifest: Manifest, outcome: str) -> None:
 
 
 def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[str, Any]:
-    """Adds the earlier attempts of a bundle to a tracking report: wall time, energy and emissions become sums.
+    """Adds the earlier attempts to the tracking report of the last one: wall time, energy and emissions become sums.
 
     Earlier attempts have no recorded uncertainty: they get that of the last one, in proportion to their energy.
-
-    Args:
-        report: of the last attempt; changed.
     """
     energy, emissions = report.get("energy"), report.get("emissions")
     count = sum(attempt.archived is None for attempt in attempts)

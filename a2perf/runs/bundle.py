@@ -60,8 +60,6 @@ class Bundle:
 
     Attributes:
         path: the folder ``R/<mode>``.
-        manifest: the record that ``save`` writes.
-        resumed: whether it continues an earlier attempt.
     """
 
     path: Path
@@ -133,8 +131,6 @@ def open_bundle(path: Path, manifest: Manifest, config_text: str, *, force: bool
 
     Args:
         path: the folder ``R/<mode>``.
-        manifest: the record of the run; its identity is compared with an existing bundle.
-        config_text: the gin configuration in force.
 
     Returns:
         ``Finished`` if the same run has finished, otherwise an open bundle. A failed run is archived in
@@ -234,14 +230,7 @@ def record_end(path: Path, manifest: Manifest, failure: Failure, *, exit_code: i
 
 
 def validate(path: Path) -> list[str]:
-    """Checks a bundle without running anything.
-
-    Args:
-        path: the bundle, or its place in a packed file.
-
-    Returns:
-        One sentence per problem; an empty list if the bundle is sound.
-    """
+    """Returns the problems of a bundle, one sentence each; runs nothing."""
     try:
         manifest = read_manifest(path)
     except UserError as error:
@@ -344,11 +333,7 @@ def _shown(value: Any) -> str:
 
 
 def archive(path: Path) -> Path:
-    """Moves a bundle into the attic of its run root, where ``attempts.archived`` finds it.
-
-    Returns:
-        Its new path.
-    """
+    """Moves a bundle into the attic of its run root, where ``attempts.archived`` finds it."""
     target = archive_path(path.parent, path.name)
     target.parent.mkdir(exist_ok=True)
     path.rename(target)

@@ -29,16 +29,15 @@ from a2perf.records import (
 )
 from a2perf.runs import inventory, layout
 from a2perf.runs.dataset_notes import read_notes
-from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.files import BundleFiles, FileStatus, files_of
 from a2perf.runs.log_files import LogKind, find_logs
 from a2perf.runs.reproduction import mark_of
 from a2perf.runs.run import Run, RunFolder, RunIdentity
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun
 from a2perf.runs.seed_groups import ranked_task
-from a2perf.runs.series import SeriesReader, returns_of
+from a2perf.runs.series import SeriesReader, read_returns
 from a2perf.runs.series_cache import SeriesCache
-from a2perf.runs.tables import table_of
+from a2perf.runs.tables import read_emissions, table_of
 from a2perf.runs.tracking_record import TrackingReport, nothing_tracked, read_tracking, summed
 from a2perf.storage import (
     MAX_JOURNAL_BYTES,
@@ -124,7 +123,7 @@ def read(folder: RunFolder) -> Run:
         if artifacts is None or artifacts.kind is not Kind.LINK:
             logs = find_logs(reader.files, is_listed=lambda name: inventory.is_listed(manifest, name))
             series = SeriesReader(logs, SeriesCache())
-            run.curve, conditions = returns_of(series)
+            run.curve, conditions = read_returns(series)
             run.conditions += conditions
             run.datasets, conditions = read_notes(reader.files)
             run.conditions += conditions

@@ -23,10 +23,8 @@ class Energy(msgspec.Struct, kw_only=True, frozen=True):
     """An amount of energy and how it is known.
 
     Attributes:
-        kwh: the amount; None if unknown.
         provenance: ``"measured"``, ``"estimated"``, ``"mixed"``, ``"given"`` (by the user), ``"none"`` (nothing was
             trained) or ``"unknown"``.
-        method: the counters or the model.
     """
 
     kwh: float | None = None
@@ -38,13 +36,10 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
     """One dataset that a training run used.
 
     Attributes:
-        dataset_id: its name.
         content_sha256: hash of its episodes.
         samples: number of different transitions that were used.
         checkpoint_kwh: energy of training each policy behind it.
         per_sample_kwh: energy of generating it and of training the policies, over its steps.
-        generation: energy of generating all of it.
-        training: energy of training the policies.
     """
 
     dataset_id: str
@@ -78,11 +73,7 @@ class DatasetNote(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def read_notes(files: BundleFiles) -> tuple[list[DatasetNote], list[str]]:
-    """Reads the notes of a training run.
-
-    Returns:
-        The notes by file name, and the problems of unreadable ones.
-    """
+    """Returns the notes of a training run by file name, and the problems of unreadable ones."""
     top = f"{ARTIFACTS}/{FOLDER}"
     found: list[DatasetNote] = []
     conditions: list[str] = []

@@ -6,6 +6,7 @@ follows a link, blocks on a fifo or reads more than the given bound.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import stat
@@ -13,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from a2perf.runs.layout import CONFIG, EARLIER_CONFIG
-from a2perf.runs.packed_archive import PackedArchive, is_packed, opened_archive, packed_place
+from a2perf.runs.packed_archive import is_packed, opened_archive, packed_place
 from a2perf.runs.packed_format import SUFFIX, Member
 from a2perf.stranger_files import (
     DEFAULT_BOUNDS,
@@ -42,7 +43,6 @@ class FileStatus:
 
     Attributes:
         path: the name; if one of its parents is a link or not a folder, that parent.
-        kind: a link is never followed.
         size: bytes of a regular file.
         stored: bytes on disk; less than ``size`` for a sparse file.
         stamp: changes with the content of a regular file, in practice; empty if unknown.
@@ -62,19 +62,16 @@ class FileStatus:
         return self.path.rpartition("/")[2]
 
 
-class BundleFile(Protocol):
-    """One result of ``BundleFiles.entries``; ``open`` is valid until the next result."""
+class BundleFile(NamedTuple):
+    """One result of ``BundleFiles.entries``.
 
-    @property
-    def status(self) -> FileStatus:
-        """Its status."""
+    Attributes:
+        open: opens a regular file for reading; valid until the next result. Raises ``StrangerFileError`` if it is not a
+            regular file, cannot be opened, or was replaced since it was listed.
+    """
 
-    def open(self) -> AbstractContextManager[BinaryIO]:
-        """Opens a regular file for reading.
-
-        Raises:
-            StrangerFileError: it is not a regular file, cannot be opened, or was replaced since it was listed.
-        """
+    status: FileStatus
+    open: Callable[[], BinaryIO]
 
 
 class BundleFiles(Protocol):
@@ -95,7 +92,6 @@ class BundleFiles(Protocol):
         Yields nothing if ``below`` is missing or is not a folder.
 
         Args:
-            below: a folder; ``""`` for all files.
             on_error: receives the error of a folder that cannot be listed, and the walk continues; by default the error
                 is raised.
 
@@ -119,12 +115,7 @@ class BundleFiles(Protocol):
         """
 
     def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
-        """Returns a hash over names, sizes and times; contents are not read.
-
-        Args:
-            without: names (last parts) of files to ignore.
-            folders: whether folders count.
-        """
+        """Returns a hash over names, sizes and times; contents are not read."""
 
 
 class FolderFiles:
@@ -167,7 +158,9 @@ class FolderFiles:
                 return
         prefix = f"{below}/" if below else ""
         for entry in walk(self._real / below, bounds, on_error=on_error):
-            yield _FolderFile(entry, prefix)
+            target = entry.target() if entry.kind is Kind.LINK else ""
+            status = _status(prefix + entry.path, entry.kind, entry.status, target)
+            yield BundleFile(status, functools.partial(_opened, entry))
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """See ``BundleFiles.open``."""
@@ -196,23 +189,6 @@ class FolderFiles:
         except StrangerFileError as error:
             digest.update(error.message.encode("utf-8", "replace"))
         return digest.hexdigest()
-
-
-class _FolderFile:
-    __slots__ = ("_entry", "_prefix")
-
-    def __init__(self, entry: FolderEntry, prefix: str) -> None:
-        self._entry = entry
-        self._prefix = prefix
-
-    @property
-    def status(self) -> FileStatus:
-        entry = self._entry
-        target = entry.target() if entry.kind is Kind.LINK else ""
-        return _status(self._prefix + entry.path, entry.kind, entry.status, target)
-
-    def open(self) -> AbstractContextManager[BinaryIO]:
-        return os.fdopen(self._entry.open(), "rb")
 
 
 class PackedFiles:
@@ -250,7 +226,8 @@ class PackedFiles:
         top = self._full(below) if below else self._below
         prefix = f"{self._below}/" if self._below else ""
         for member in self._archive.below(top):
-            yield _PackedFile(self._archive, member, member.name.removeprefix(prefix))
+            status = _packed_status(member.name.removeprefix(prefix), member, self._archive.stamp)
+            yield BundleFile(status, functools.partial(self._archive.open, member.name))
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """See ``BundleFiles.open``."""
@@ -267,22 +244,6 @@ class PackedFiles:
 
     def _full(self, name: str) -> str:
         return f"{self._below}/{name}" if self._below else name
-
-
-class _PackedFile:
-    __slots__ = ("_archive", "_member", "_name")
-
-    def __init__(self, archive: PackedArchive, member: Member, name: str) -> None:
-        self._archive = archive
-        self._member = member
-        self._name = name
-
-    @property
-    def status(self) -> FileStatus:
-        return _packed_status(self._name, self._member, self._archive.stamp)
-
-    def open(self) -> AbstractContextManager[BinaryIO]:
-        return self._archive.open(self._member.name)
 
 
 def files_of(path: Path) -> BundleFiles:
@@ -304,7 +265,7 @@ def kind_at(path: Path) -> Kind | None:
         return Kind.FOLDER if not place[1] else None if member is None else member.kind
     try:
         return Kind.of(os.lstat(path).st_mode)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null byte
         return None
 
 
@@ -355,6 +316,10 @@ def _packed_folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
         yield str(file / folder), names, others
         # Read after the yield: the caller may have removed names. Reversed, because the stack takes from its end.
         stack += [f"{folder}/{name}" if folder else name for name in reversed(names)]
+
+
+def _opened(entry: FolderEntry) -> BinaryIO:
+    return os.fdopen(entry.open(), "rb")
 
 
 def _packed_status(path: str, member: Member, stamp: str) -> FileStatus:

@@ -19,10 +19,19 @@ from typing import Any, cast
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text
 from a2perf.runs import formats
-from a2perf.runs.files import files_of, folders_of
+from a2perf.runs.files import files_of, folders_of, kind_at
 from a2perf.runs.foreign_layouts import own_logs
-from a2perf.runs.inventory import hash_files, is_archived, is_bundle, read_manifest
-from a2perf.runs.layout import EARLIER_FILES, LOCK, METRICS, MODES, PROGRAM_MODES, SCORES, WRITTEN_ELSEWHERE
+from a2perf.runs.inventory import hash_files, is_bundle, read_manifest
+from a2perf.runs.layout import (
+    EARLIER_FILES,
+    LOCK,
+    METRICS,
+    MODES,
+    PROGRAM_MODES,
+    SCORES,
+    WRITTEN_ELSEWHERE,
+    is_archived,
+)
 from a2perf.runs.log_files import is_trainer_log, writer_children
 from a2perf.runs.packed_archive import packed_place, packed_top, unpacked_path
 from a2perf.runs.run import BUNDLE, EARLIER, LOGS, TABLE, RunFolder
@@ -150,7 +159,7 @@ def _find(given: Path) -> Iterator[RunFolder]:
             # the files in metrics/ of a run root duplicate its bundles
             names[:] = [name for name in names if name != METRICS]
             continue
-        links = tuple(sorted(name for name in [*names, *others] if _kind(path, name) is Kind.LINK))
+        links = tuple(sorted(name for name in [*names, *others] if kind_at(path / name) is Kind.LINK))
         if (found := formats.format_of(others)) is not None:
             names.clear()
             others.clear()
@@ -158,10 +167,10 @@ def _find(given: Path) -> Iterator[RunFolder]:
             continue
         if packed_place(path) is None:
             for name in sorted(others):
-                if (found := formats.format_of_file(name)) is not None and _kind(path, name) is Kind.FILE:
+                if (found := formats.format_of_file(name)) is not None and kind_at(path / name) is Kind.FILE:
                     below = name if path == top else f"{label}/{name}"
                     yield RunFolder(found.name, path / name, below, is_file=True)
-        if METRICS in names and any(_kind(path, f"{METRICS}/{name}") is not None for name in EARLIER_FILES):
+        if METRICS in names and any(files_of(path).status(f"{METRICS}/{name}") for name in EARLIER_FILES):
             names.clear()
             others.clear()
             yield RunFolder(EARLIER, path, label, links)
@@ -182,11 +191,6 @@ def _relative(paths: Sequence[Path], *, above: bool = False) -> list[str]:
     chosen = shown if len(set(shown)) == len(set(real)) else real
     common = os.path.commonpath([path.parent for path in chosen] if above else chosen)
     return [os.path.relpath(path, common) for path in chosen]
-
-
-def _kind(folder: Path, name: str) -> Kind | None:
-    status = files_of(folder).status(name)
-    return None if status is None else status.kind
 
 
 def _root_names(found: Sequence[RunFolder]) -> list[str]:

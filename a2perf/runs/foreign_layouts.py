@@ -17,7 +17,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from a2perf.arrays import Values
 from a2perf.constants import BenchmarkDomain
 from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.emissions_tables import read_emissions
 from a2perf.runs.files import BundleFiles, folders_of
 from a2perf.runs.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
 from a2perf.runs.log_files import (
@@ -42,9 +41,9 @@ from a2perf.runs.log_files import (
 from a2perf.runs.packed_archive import unpacked_path
 from a2perf.runs.run import EARLIER, TABLE, Run, RunFolder, RunIdentity
 from a2perf.runs.seed_groups import env_arguments
-from a2perf.runs.series import read_returns
+from a2perf.runs.series import SeriesReader, read_returns
 from a2perf.runs.series_cache import SeriesCache
-from a2perf.runs.tables import CsvTable, plain_cell, table_of
+from a2perf.runs.tables import CsvTable, plain_cell, read_emissions, table_of
 from a2perf.stranger_files import Kind, StrangerFileError
 
 UNKNOWN_ENVIRONMENT = (
@@ -93,10 +92,7 @@ def identify(run: RunFolder) -> RunIdentity:
             runs = runs_in_table(table_of(files, run.path.name))
             config = dict(runs[0][0]) if len(runs) == 1 else {}
     found = identity_of(name, folders_above(path), config)
-    return RunIdentity(
-        domain=domain, task=found.env_id, algorithm=found.experiment, seed=found.seed,
-        mode="" if run.layout == EARLIER else "train", env_kwargs=env_arguments(found.env_kwargs),
-    )  # fmt: skip
+    return replace(found, domain=domain, mode="" if run.layout == EARLIER else "train")
 
 
 def own_logs(run: RunFolder) -> list[str]:
@@ -125,7 +121,7 @@ def read(folder: RunFolder) -> Run:
             return run
     logs = given_logs(folder.files(), own_logs(folder))
     logs.is_chosen = folder.layout == TABLE
-    run.curve, run.conditions = read_returns(logs, SeriesCache())
+    run.curve, run.conditions = read_returns(SeriesReader(logs, SeriesCache()))
     if run.curve is None:
         run.conditions.append("no returns in these files")
     return run
@@ -161,7 +157,7 @@ def _earlier(folder: RunFolder) -> Run:
             run.conditions.append(f"{name}: {task} holds no list of numbers")
         else:
             run.returns.setdefault("generalization", {})[task] = array
-    run.curve, conditions = read_returns(find_logs(files, "", kinds=TRAINER_KINDS), SeriesCache())
+    run.curve, conditions = read_returns(SeriesReader(find_logs(files, "", kinds=TRAINER_KINDS), SeriesCache()))
     run.conditions += [*reader.conditions, *conditions]
     return run
 
@@ -194,26 +190,8 @@ def _seed(part: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-@dataclass(frozen=True)
-class ForeignIdentity:
-    """The identity of a run, as far as it is known.
-
-    Attributes:
-        experiment: name of the algorithm; ``""`` if unknown.
-        env_id: the environment; ``""`` if unknown.
-        seed: the seed, or the number of the run; None if unknown.
-        notice: why a configured environment could not be used; ``""`` without a reason.
-    """
-
-    experiment: str = ""
-    env_id: str = ""
-    seed: int | None = None
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
-    notice: str = ""
-
-
-def identity_of(name: str, above: Sequence[str], config: Mapping[str, Any] | None = None) -> ForeignIdentity:
-    """Returns the identity of a run.
+def identity_of(name: str, above: Sequence[str], config: Mapping[str, Any] | None = None) -> RunIdentity:
+    """Returns algorithm, task, seed and arguments of the environment of a run, as far as they are known.
 
     Args:
         name: of the run: of its folder, of its file without suffix, or the one that a tracker displays.
@@ -221,13 +199,13 @@ def identity_of(name: str, above: Sequence[str], config: Mapping[str, Any] | Non
         config: its configuration; it counts before all names.
     """
     config = config or {}
-    experiment, env_id, seed = _from_names([name, *above])
+    algorithm, task, seed = _from_names([name, *above])
     value = _first(config, CONFIG_KEYS["experiment"])
-    experiment = str(value) if isinstance(value, str | int | float) else experiment
+    algorithm = str(value) if isinstance(value, str | int | float) else algorithm
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         seed = int(_first(config, CONFIG_KEYS["seed"]))
-    configured, arguments, notice = _environment(config)
-    return ForeignIdentity(experiment, configured or env_id, seed, arguments, notice)
+    configured, arguments, _ = configured_environment(config)
+    return RunIdentity(task=configured or task, algorithm=algorithm, seed=seed, env_kwargs=env_arguments(arguments))
 
 
 def monitor_head(files: BundleFiles, name: str) -> dict[str, Any]:
@@ -296,8 +274,8 @@ def _without_environment(part: str) -> tuple[str, str]:
     return env, "_".join(word for word in words if word and word != env)
 
 
-def _environment(config: Mapping[str, Any]) -> tuple[str, dict[str, Any], str]:
-    """Returns id, arguments and a notice of the configured environment."""
+def configured_environment(config: Mapping[str, Any]) -> tuple[str, dict[str, Any], str]:
+    """Returns id and arguments of the configured environment, and why it could not be used; each may be empty."""
     arguments = _first(config, _ARGUMENT_KEYS)
     arguments = dict(arguments) if isinstance(arguments, Mapping) else {}
     value = _first(config, CONFIG_KEYS["env_id"])

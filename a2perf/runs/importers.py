@@ -31,7 +31,7 @@ from a2perf.runs.bundle import record_files, write_manifest
 from a2perf.runs.files import files_of
 from a2perf.runs.foreign_layouts import (
     CONFIG_KEYS,
-    ForeignIdentity,
+    configured_environment,
     folders_above,
     identity_of,
     monitor_config,
@@ -50,6 +50,7 @@ from a2perf.runs.log_files import (
     writer_children,
 )
 from a2perf.runs.process_identity import left_behind, mark
+from a2perf.runs.run import RunIdentity
 from a2perf.runs.run_record import RUN_FILE, ExperimentRun, folder_name, user_name
 from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
 from a2perf.runs.tables import MAX_BYTES, CsvTable, plain_cell, read_table
@@ -69,9 +70,7 @@ class ForeignRun:
     """A run that was found.
 
     Attributes:
-        path: its folder or file.
         tables: the tables to write, by file name: header and rows.
-        config: its configuration, as far as it is recorded.
         started_s: seconds since the epoch, 0 when unknown.
     """
 
@@ -83,16 +82,13 @@ class ForeignRun:
     config: dict[str, Any] = field(default_factory=dict)
     started_s: float = 0.0
 
-    def identity(self) -> ForeignIdentity:
-        """Returns experiment, environment and seed, as far as the configuration or the names contain them."""
+    def identity(self) -> RunIdentity:
+        """Returns algorithm, task and seed, as far as the configuration or the names contain them."""
         return identity_of(self.name, folders_above(Path(os.path.abspath(self.path))), self.config)
 
 
 def find_imports(paths: Sequence[Path], kind: str | None = None) -> list[ForeignRun]:
     """Finds the runs at or below folders and files.
-
-    Args:
-        kind: only runs of this format.
 
     Raises:
         UserError: a path does not exist, the format is unknown, or nothing is found.
@@ -299,36 +295,28 @@ def import_run(
     store: Path, item: ForeignRun, *, experiment: str | None = None, env_id: str | None = None, seed: int | None = None,
     tags: Sequence[str] = (),
 ) -> ImportedRun:  # fmt: skip
-    """Copies one run into the store.
-
-    Args:
-        store: the store's folder.
-        experiment: name of the experiment; None takes it from the run.
-        env_id: the environment; None takes it from the run.
-        seed: the seed; None takes it from the run.
-
-    Returns:
-        The run in the store.
+    """Copies one run into the store; what is not given is taken from the run.
 
     Raises:
         UserError: its experiment or environment is unknown, or it holds no numbers.
     """
     guessed = item.identity()
-    experiment = experiment or guessed.experiment
-    env_id = env_id or guessed.env_id
+    experiment = experiment or guessed.algorithm
+    env_id = env_id or guessed.task
+    _, env_kwargs, notice = configured_environment(item.config)
     seed = guessed.seed if seed is None else seed
     if not experiment or not env_id:
         missing = "experiment" if not experiment else "environment"
         raise UserError(
-            f"the {missing} of {item.path} is unknown{f' ({guessed.notice})' if guessed.notice else ''}",
+            f"the {missing} of {item.path} is unknown{f' ({notice})' if notice else ''}",
             hint=f"add {'--exp-name NAME' if not experiment else '--env-id ENV'}",
         )
     version = f"imported-{item.source}"
-    leaf = f"{folder_name(item.name)}-{_content(item)[:8]}"
-    run_id = f"{folder_name(experiment)}/{folder_name(env_id)}/{version}/{leaf}"
-    target = store / run_id
     content = _content(item)
-    earlier = [run for run in sorted(target.parent.glob(f"{folder_name(item.name)}-*")) if _is_import(run)]
+    leaf = f"{folder_name(item.name)}-{content[:8]}"
+    target = store / folder_name(experiment) / folder_name(env_id) / version / leaf
+    same_name = sorted(target.parent.glob(f"{folder_name(item.name)}-*"))
+    earlier = [run for run in same_name if (run / "imported" / MANIFEST).exists()]
     for run in earlier:
         if read_manifest(run / "imported").submission.sha256 == content:
             known = run.relative_to(store).as_posix()
@@ -356,7 +344,7 @@ def import_run(
             notes=[f"imported from {item.path.name}"],
         )
         write_record(made / RUN_FILE, record)
-        manifest = _manifest(record, item, guessed.env_kwargs)
+        manifest = _manifest(record, item, env_kwargs)
         record_files(made / "imported", manifest)
         write_manifest(made / "imported", manifest)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -365,10 +353,6 @@ def import_run(
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return ImportedRun(target.relative_to(store).as_posix(), item.source, True, metrics, tuple(conditions))
-
-
-def _is_import(run: Path) -> bool:
-    return (run / "imported" / MANIFEST).exists()
 
 
 def _continues(new: Path, old: Path) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from a2perf.errors import UserError
 from a2perf.records import InventoryItem, Manifest, RunState
-from a2perf.runs.files import RUN_BOUNDS, BundleFile, BundleFiles, FileStatus, files_of, folders_of
+from a2perf.runs.files import RUN_BOUNDS, BundleFile, BundleFiles, FileStatus, files_of, folders_of, kind_at
 from a2perf.runs.layout import (
     ARTIFACTS,
     CONFIG,
@@ -31,9 +31,9 @@ from a2perf.runs.layout import (
     MODES,
     PROGRAM_MODES,
     SIGNATURE,
-    is_archived_name,
+    is_archived,
 )
-from a2perf.runs.packed_archive import packed_place, packed_top
+from a2perf.runs.packed_archive import packed_top
 from a2perf.storage import json_text, parse_record
 from a2perf.stranger_files import BoundExceeded, Kind, StrangerFileError, printable
 
@@ -117,7 +117,6 @@ def problems(files: BundleFiles, manifest: Manifest, *, unpublished: Iterable[st
     """Compares the bundle of an ended run with its manifest.
 
     Args:
-        manifest: its manifest, as ``read_manifest`` returns it.
         unpublished: folders at the top of the bundle that may be missing or incomplete; nothing may be added to them.
 
     Returns:
@@ -186,13 +185,8 @@ def is_bundle(folder: Path) -> bool:
     The bundle of a program needs a manifest: the names of its modes are common names of folders.
     """
     if folder.name in PROGRAM_MODES:
-        return _holds(folder, MANIFEST)
-    return folder.name in MODES and any(_holds(folder, name) for name in _PARTS)
-
-
-def is_archived(folder: Path) -> bool:
-    """Whether a folder is a bundle that a later attempt of the same run has replaced."""
-    return is_archived_name(folder)
+        return kind_at(folder / MANIFEST) is not None
+    return folder.name in MODES and any(kind_at(folder / name) is not None for name in _PARTS)
 
 
 def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
@@ -205,7 +199,7 @@ def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
         archived: also return the earlier attempts in ``attic``.
     """
     top = packed_top(top)
-    if _holds(top, MANIFEST) or is_bundle(top):
+    if kind_at(top / MANIFEST) is not None or is_bundle(top):
         return [top]
     found: list[Path] = []
     for text, names, _ in folders_of(top):
@@ -215,7 +209,7 @@ def find_bundles(top: Path, *, archived: bool = False) -> list[Path]:
             inner = folder / name
             if inner.is_symlink() or (is_archived(inner) and not archived):
                 continue
-            if is_bundle(inner) or _holds(inner, MANIFEST):
+            if is_bundle(inner) or kind_at(inner / MANIFEST) is not None:
                 found.append(inner)
             else:
                 kept.append(name)
@@ -228,12 +222,6 @@ def is_listed(manifest: Manifest | None, name: str) -> bool:
     if manifest is None or not (manifest.files or manifest.inventory):
         return True
     return _key(name, manifest.inventory_version) in manifest.files
-
-
-def _holds(folder: Path, name: str) -> bool:
-    if packed_place(folder) is None:
-        return os.path.lexists(folder / name)
-    return files_of(folder).status(name) is not None
 
 
 def _manifest_bytes(files: BundleFiles) -> bytes:

@@ -103,6 +103,6 @@ def archive_path(root: Path, name: str) -> Path:
     return root / ATTIC / f"{name}-{stamp}"
 
 
-def is_archived_name(folder: Path) -> bool:
+def is_archived(folder: Path) -> bool:
     """Whether a path is that of an archived bundle."""
     return folder.parent.name == ATTIC and _ARCHIVED.fullmatch(folder.name) is not None

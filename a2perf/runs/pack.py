@@ -47,14 +47,7 @@ _SPLIT, _KEEP = "pack the runs into several files", "keep this run as a folder"
 
 
 def pack(runs: Sequence[Path], target: Path | None = None, *, force: bool = False) -> Path:
-    """Packs bundles, run roots or folders of runs into one file; the runs stay unchanged.
-
-    Args:
-        runs: folders with different names; each keeps its name in the packed file.
-        target: the file; by default ``<name>.zip`` beside a single folder.
-
-    Returns:
-        The packed file.
+    """Packs bundles, run roots or folders of runs into one file, by default ``<name>.zip`` beside a single folder.
 
     Raises:
         ConfigError: a folder does not exist or holds no run, two have the same name, or the file exists.

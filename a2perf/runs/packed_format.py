@@ -224,21 +224,18 @@ def _member(info: zipfile.ZipInfo) -> Member:
     shown = printable(name)
     if (problem := name_problem(name)) is not None:
         raise Refused(f"the name {shown} {problem}")
-    if info.flag_bits & 1:
-        raise Refused(f"{shown} is encrypted")
-    if info.extra or info.comment:  # an extra field can hold sizes that do not fit a header
-        raise Refused(f"{shown} {_OTHER_FORM}")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise Refused(f"{shown} is neither stored nor deflated")
-    if Kind.of(mode) is not kind or stat.S_IMODE(mode) & ~0o777:
-        what = Kind.of(mode) if stat.S_IFMT(mode) else "member of no kind"
-        raise Refused(f"{shown} is a {what}, or has a set-id or sticky bit")
-    if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
-        raise Refused(f"{shown} is stored with two different sizes")
-    if kind is Kind.FOLDER and (info.file_size or info.compress_size):
-        raise Refused(f"{shown} is a folder with content")
-    if is_bomb(info.file_size, info.compress_size):
-        raise Refused(f"{shown} unpacks to more than {MAX_RATIO} times its size")
+    what = Kind.of(mode) if stat.S_IFMT(mode) else "member of no kind"
+    for wrong, words in (
+        (info.flag_bits & 1, "is encrypted"),
+        (info.extra or info.comment, _OTHER_FORM),  # an extra field can hold sizes that do not fit a header
+        (info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), "is neither stored nor deflated"),
+        (Kind.of(mode) is not kind or mode & 0o7000, f"is a {what}, or has a set-id or sticky bit"),
+        (not info.compress_type and info.compress_size != info.file_size, "is stored with two different sizes"),
+        (kind is Kind.FOLDER and (info.file_size or info.compress_size), "is a folder with content"),
+        (is_bomb(info.file_size, info.compress_size), f"unpacks to more than {MAX_RATIO} times its size"),
+    ):
+        if wrong:
+            raise Refused(f"{shown} {words}")
     return Member(name, kind, stat.S_IMODE(mode), info.file_size)
 
 

@@ -32,11 +32,9 @@ class RunFolder:
 
     Attributes:
         layout: ``BUNDLE``, ``EARLIER``, ``LOGS``, ``TABLE`` or the name of a ``RunFormat``.
-        path: the folder, or the file of ``TABLE``.
         label: path below the folder that the user gave; stable if the whole tree moves.
         links: symbolic links below ``path`` that were not followed.
         root: name of the run root (submission x task x seed), unique among the runs of one search.
-        is_file: whether ``path`` is a file, as for ``TABLE`` and some kinds of ``RunFormat``.
     """
 
     layout: str
@@ -62,13 +60,10 @@ class RunIdentity:
     """The identity of a run; runs that agree in domain, task and algorithm are seeds of one another.
 
     Attributes:
-        domain: the domain, ``""`` when unknown.
         task: the task that results are ranked on, ``""`` when unknown or when there are several; see ``view``.
-        algorithm: name of the submission or algorithm.
         version: hash of the submission's files, ``""`` when unknown.
         fingerprint: hash of the environment's behaviour, ``""`` when unknown; runs with different ones are not pooled.
         mode: ``"train"``, ``"inference"``, ``"generalization"``, or ``""`` for a folder of all of them.
-        seed: the root seed, None when unknown.
         state: how the run ended; ``"recorded"`` if the layout does not record it.
         env_kwargs: arguments of the environment, as ``seed_groups.env_arguments`` writes them, without those of the
             view.
@@ -89,11 +84,7 @@ class RunIdentity:
 
 @dataclass(frozen=True)
 class MediaFile:
-    """A picture or film of an episode.
-
-    Attributes:
-        size: bytes.
-    """
+    """A picture or film of an episode."""
 
     name: str
     size: int
@@ -113,11 +104,7 @@ class RunDetails:
     """Details of a run that are shown but not scored.
 
     Attributes:
-        trace: samples of the process tree; None without samples.
-        train: the evaluator's record of a training run.
-        media: pictures and films of the first episodes.
         final_states: files in which environments keep the final state of an episode, such as a placement.
-        log_tail: the last lines of the log that a failure names.
     """
 
     trace: CsvTable | None = None
@@ -141,35 +128,23 @@ class RunDetails:
         return result
 
 
-def no_details(run: Run) -> RunDetails:
-    """Returns empty details, for a run that was not read from files."""
-    return RunDetails()
-
-
 @dataclass
 class Run:
     """One recorded run, independent of its layout on disk.
 
     Attributes:
-        folder: its folder; ``IN_MEMORY`` for a run that was not read from files.
-        curve: training returns; None if none were logged.
         returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
         successes: 0 or 1 per episode by mode and task, if the environment reports it.
         latency_s: seconds per call, by call: ``"round_trip"`` and ``"processor_time"`` of the scored steps (in records
             without steps: of the timed calls), ``"infer_once"`` and ``"preprocess_observation"`` of the timed calls.
         latency_first_s: seconds of the very first call, by call.
         tracking: costs measured by the trackers; for several tasks, their totals. Missing values are NaN.
-        tracking_by_task: costs of each task in a run of several tasks.
         wall_clock_s: seconds of the participant's phase, by the evaluator's clock.
-        manifest: of a bundle; None in other layouts and if it cannot be read.
         episodes: the records behind ``returns`` by task; only bundles have them.
         further: repeated and perturbed episodes by task; no score of returns or success counts them.
-        datasets: notes of a training run about the offline datasets that it used.
         changed: whether the bundle was changed after the run; the conditions name the differences.
         reproduction: verdict of repeating the run, from the record beside its bundle; None without one that counts.
-        info: description of its submission; empty without one.
         conditions: problems and remarks, one sentence each, with the file.
-        read_details: reads ``details``; set by the reader of the run.
         kept: values that installed packages read from the run's files and keep, by name.
     """
 
@@ -192,7 +167,7 @@ class Run:
     reproduction: ReproductionMark | None = None
     info: SubmissionInfo = field(default_factory=SubmissionInfo)
     conditions: list[str] = field(default_factory=list)
-    read_details: Callable[[Run], RunDetails] = field(default=no_details, repr=False, compare=False)
+    read_details: Callable[[Run], RunDetails] | None = field(default=None, repr=False, compare=False)
     kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -234,4 +209,4 @@ class Run:
     @functools.cached_property
     def details(self) -> RunDetails:
         """What is shown but never scored; read from the files on first use."""
-        return self.read_details(self)
+        return RunDetails() if self.read_details is None else self.read_details(self)

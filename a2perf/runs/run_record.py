@@ -33,10 +33,6 @@ class AutotagRecord(Record, kw_only=True):
         tag: the tag of the run, ``describe`` with a mark of uncommitted changes.
         describe: the output of ``git describe --tags``, ``no-tag-<count>-g<sha>`` without tags, or
             ``no-git-<content hash>`` outside version control.
-        sha: the full commit, None outside version control.
-        dirty: whether there were uncommitted or untracked files.
-        diff_sha256: hash over the uncommitted changes and untracked files; None when clean.
-        branch: the branch, None when detached or outside version control.
         pull_request: ``pr-<n>``, None when there is none.
         source: how the pull request was found: a variable's name, ``"network"`` or ``""``.
     """
@@ -55,19 +51,11 @@ class ExperimentRun(Record, kw_only=True):
     """``rlops.json`` of a run.
 
     Attributes:
-        experiment: name of the experiment, by default the script's or submission's name.
-        env_id: the environment.
-        seed: the seed; None for an imported run with an unknown seed.
         tags: the tags at creation; later changes are in the store's journal.
-        user: who started it.
         config: its configuration; arguments of a command line as Python values.
         source: ``"command"``, ``"submission"``, or what it was imported from.
-        command: the command line, for people.
-        version: the version folder's name.
-        autotag: the version of the code; None if unknown.
         created_at: ISO 8601 in UTC.
         wall_s: of an imported run, from its first to its last logged value.
-        notes: remarks for people.
         packages: versions of the packages that the command's Python has, by lower-case name; empty when unknown.
     """
 
@@ -143,18 +131,9 @@ class StoredRun(ExperimentRun, kw_only=True):
     ``tags`` are those at creation or, in a store with a journal, the current ones.
 
     Attributes:
-        path: the run's folder.
         state: ``"queued"`` before the first bundle, then the state of its bundles taken together: ``"running"``,
             ``"finished"``, ``"failed"``, ``"interrupted"``, ``"killed"`` (its writer has died), ``"unreadable"``.
-        started_at: ISO 8601 in UTC.
-        energy_quality: ``"measured"`` or ``"estimated"``.
-        fingerprint: hash of the environment's behaviour, empty when unknown.
-        host: the host where it ran, empty when unknown.
         python: implementation and version of the Python that recorded it, empty when unknown.
-        problems: one sentence per record that could not be read.
-        env_kwargs: arguments of the environment without those of the view, as JSON with sorted keys; empty when
-            unknown.
-        view: the form in which the participant saw the task; empty for the default of its domain.
         writer: identity of the writing process of a run in state ``running``, as ``ProcessIdentity`` writes it.
         logs: by mode, the files that may hold series, if the manifest lists its files.
     """

@@ -52,7 +52,6 @@ class Series:
     """One metric of one run.
 
     Attributes:
-        name: the metric; its writer chose the name.
         steps: float64, shape ``(n,)``, not decreasing; the same step may repeat.
         values: float64, shape ``(n,)``; may hold NaN.
         times_s: float64, shape ``(n,)``: when each value was logged by the writer's clock, in seconds; None if the
@@ -87,7 +86,6 @@ def kept_points(
     A point is discarded when a later restart began at its step or before.
 
     Args:
-        steps: the steps in the order of writing.
         sessions: places at which another session of the writer begins.
     """
     back = steps[1:] < steps[:-1]
@@ -335,18 +333,8 @@ class SeriesReader:
         return Series(name, f"{LogKind.MONITOR}: {name}", steps, values[order], elapsed)
 
 
-def read_returns(logs: LogFiles, cache: SeriesCache | None = None) -> tuple[Series | None, list[str]]:
-    """Reads the return of a training run, and the remarks about it and its files.
-
-    Args:
-        logs: the run's log files.
-        cache: of log files; None reads them directly.
-    """
-    return returns_of(SeriesReader(logs, cache))
-
-
-def returns_of(reader: SeriesReader) -> tuple[Series | None, list[str]]:
-    """Reads the return of a training run with an open reader, and the remarks about it and its files."""
+def read_returns(reader: SeriesReader) -> tuple[Series | None, list[str]]:
+    """Reads the return of a training run, and the remarks about it and its files."""
     series = reader.returns()
     if series is None:
         return None, reader.notes
@@ -371,12 +359,7 @@ def _of_one_writer(
 
 
 def _of_writers(name: str, source: str, pieces: Sequence[tuple[str, Columns]]) -> Series:
-    """Joins the files of several writers; files of one folder that follow one another in time have one writer.
-
-    Args:
-        source: as of ``Series``.
-        pieces: folder, and steps, values and times, of each file.
-    """
+    """Joins the files of several writers; files of one folder that follow one another in time have one writer."""
     writers: list[list[Columns]] = []
     ended: dict[str, list[tuple[float, int]]] = {}  # by folder: a heap with the time of each writer's last value
     for folder, columns in sorted(pieces, key=lambda piece: _span(piece[1])[0]) if len(pieces) > 1 else pieces:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from a2perf import assets
@@ -40,10 +41,6 @@ def store_folder(given: str | Path | None) -> Path:
 
 class RunStore:
     """A folder of runs, or a packed file of runs, which is read-only.
-
-    Args:
-        path: the folder or packed file.
-        create: create it if it does not exist.
 
     Raises:
         UserError: it does not exist, or is not a folder.
@@ -76,49 +73,35 @@ class RunStore:
     def metric_names(self, runs: Sequence[StoredRun]) -> dict[str, int]:
         """Returns the metrics of runs, each with the number of runs that have it."""
         counted: Counter[str] = Counter()
-        for reader in self._readers(runs).values():
-            counted.update(reader.names())
+        for modes in self._readers(runs).values():
+            counted.update({name for reader in modes.values() for kind in LogKind for name in reader.names(kind)})
         return dict(sorted(counted.items()))
 
     def notes(self, run: StoredRun) -> list[str]:
         """Returns the remarks about the files of a run: damage and omitted files."""
-        return self._reader(run).notes()
+        modes = _filled(run, self._cache)
+        return [f"{mode}/{note}" for mode, reader in modes.items() for note in reader.notes]
 
     def curve(self, run: StoredRun, metric: str | None = None) -> Series | None:
-        """Reads one metric of a run.
-
-        Args:
-            metric: its name; None stands for the training return.
-
-        Returns:
-            The curve, or None if the run does not have the metric.
-        """
-        return _curve(self._reader(run), metric)
+        """Reads one metric of a run, by default its training return; None if the run does not have it."""
+        return _curve(_readers_of(run, self._cache).values(), metric)
 
     def curves(self, runs: Sequence[StoredRun], metric: str | None = None) -> dict[str, Series]:
-        """Reads one metric of many runs, by ``run_id``; runs without it are absent.
-
-        Args:
-            metric: as for ``curve``.
-        """
-        readers = self._readers(runs)
-        found = {run_id: _curve(reader, metric) for run_id, reader in readers.items()}
+        """Reads one metric of many runs as ``curve`` does, by ``run_id``; runs without it are absent."""
+        found = {run_id: _curve(modes.values(), metric) for run_id, modes in self._readers(runs).items()}
         return {run_id: curve for run_id, curve in found.items() if curve is not None}
 
-    def _reader(self, run: StoredRun) -> _RunReader:
-        return _RunReader(run, self._cache)
-
-    def _readers(self, runs: Sequence[StoredRun]) -> dict[str, _RunReader]:
+    def _readers(self, runs: Sequence[StoredRun]) -> dict[str, dict[str, SeriesReader]]:
         """Returns readers of runs; many files that are missing in the cache are read by several processes."""
-        readers = {run.run_id: self._reader(run) for run in runs}
-        stale = [run for run in runs if not readers[run.run_id].is_cached()]
+        found = {run.run_id: _readers_of(run, self._cache) for run in runs}
+        stale = [run for run in runs if not all(reader.is_cached() for reader in found[run.run_id].values())]
         workers = min(usable_processors(), len(stale) // _FEW)
         if workers > 1:
             fill = functools.partial(_fill, folder=self._cache.folder)
             with worker_pool(workers) as pool:
                 # The list is needed: map raises the errors of workers only when its results are read.
                 list(pool.map(fill, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
-        return readers
+        return found
 
     def _index_folder(self) -> Path:
         if os.access(self.path, os.W_OK):
@@ -126,51 +109,35 @@ class RunStore:
         return assets.cache_dir() / "rlops" / hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
 
 
-class _RunReader:
-    """Reads the series of one run, from the bundles of all its modes."""
+def _readers_of(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
+    """Returns readers of the series of one run, by the mode of their bundle."""
+    found = {}
+    for mode in run.modes:
+        files = files_of(run.path / mode)
+        listed = run.logs.get(mode)
+        logs = find_logs(files) if listed is None else given_logs(files, listed)
+        if listed is None and mode in ROLLOUT_MODES:
+            logs.found |= given_logs(files, [layout.ROLLOUTS]).found
+        found[mode] = SeriesReader(logs, cache, mode)
+    return found
 
-    def __init__(self, run: StoredRun, cache: SeriesCache) -> None:
-        self._run = run
-        self._modes: dict[str, SeriesReader] = {}
-        for mode in run.modes:
-            files = files_of(run.path / mode)
-            listed = run.logs.get(mode)
-            logs = find_logs(files) if listed is None else given_logs(files, listed)
-            if listed is None and mode in ROLLOUT_MODES:
-                logs.found |= given_logs(files, [layout.ROLLOUTS]).found
-            self._modes[mode] = SeriesReader(logs, cache, mode)
 
-    def is_cached(self) -> bool:
-        return all(reader.is_cached() for reader in self._modes.values())
-
-    def fill(self) -> None:
-        for reader in self._modes.values():
-            reader.open_all()
-
-    def notes(self) -> list[str]:
-        self.fill()
-        return [f"{mode}/{note}" for mode, reader in self._modes.items() for note in reader.notes]
-
-    def names(self) -> set[str]:
-        return {name for reader in self._modes.values() for kind in LogKind for name in reader.names(kind)}
-
-    def series(self, metric: str) -> Series | None:
-        readers = self._modes.values()
-        found = (reader.series(metric, kind) for kind in LogKind for reader in readers)
-        return next((series for series in found if series is not None), None)
-
-    def returns(self) -> Series | None:
-        readers = self._modes.values()
-        found = (reader.returns((kind,)) for kind in LogKind for reader in readers)
-        return next((series for series in found if series is not None), None) or self.series(EVALUATED_RETURN)
+def _filled(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
+    modes = _readers_of(run, cache)
+    for reader in modes.values():
+        reader.open_all()
+    return modes
 
 
 def _fill(run: StoredRun, folder: Path) -> None:
-    _RunReader(run, SeriesCache(folder)).fill()
+    _filled(run, SeriesCache(folder))
 
 
-def _curve(reader: _RunReader, metric: str | None) -> Series | None:
-    series = reader.returns() if metric is None else reader.series(metric)
+def _curve(readers: Collection[SeriesReader], metric: str | None) -> Series | None:
+    places = [(kind, reader) for kind in LogKind for reader in readers]
+    found = (reader.returns((kind,)) for kind, reader in places) if metric is None else iter(())
+    named = (reader.series(metric or EVALUATED_RETURN, kind) for kind, reader in places)
+    series = next((series for series in itertools.chain(found, named) if series is not None), None)
     if series is None:
         return None
     # copies: a view would keep the whole array that was read in memory

@@ -2,6 +2,10 @@
 
 A file may hold rows of two versions of its writer (a second header line in the middle, or rows of another width), an
 incomplete last line, and cells that are not numbers. Reading continues, and each of these becomes a condition.
+
+Emissions tables have two generations of writers. The earlier platform's fork of codecarbon wrote one row per interval
+with cumulative energies and a column ``ram_process``, as a2perf does; stock codecarbon writes one row per run and no
+``ram_process``. Each writer of a distributed run keeps its own table; ``run_id`` distinguishes their rows.
 """
 
 from __future__ import annotations
@@ -12,19 +16,21 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.runs.files import BundleFiles, FolderFiles
 from a2perf.storage import MAX_VALUES
-from a2perf.stranger_files import BoundExceeded, NotRegular, StrangerFileError
+from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, StrangerFileError
 
 Column = NDArray[np.float64] | list[str]
 MAX_BYTES = 256 << 20
 MAX_COLUMNS, MAX_LINE_CHARACTERS, MAX_HEADERS = 10_000, 1 << 20, 100
 _MOST_NAME = 100  # limit on the characters of a column's name in a condition
 _LEFT_OUT = "what follows was left out"
+_EMISSIONS = ("run_id", "timestamp", "duration", "energy_consumed", "cpu_power", "gpu_power", "ram_power")
 _EMPTY = frozenset(("", "None", "nan", "NaN", "null"))
 
 
@@ -52,14 +58,10 @@ def read_table(path: Path) -> CsvTable:
 
 
 def table_of(files: BundleFiles, name: str, *, skip_comments: bool = False, needs: Sequence[str] = ()) -> CsvTable:
-    """Reads a CSV file with a header line.
+    """Reads a CSV file with a header line; an unreadable file gives an empty table with a condition.
 
     Args:
         skip_comments: skip leading lines that begin with ``#``, as in Monitor files.
-        needs: columns that become a condition if they are missing.
-
-    Returns:
-        The table; an unreadable file gives an empty table with a condition.
     """
     try:
         data = files.read(name, MAX_BYTES).removeprefix(codecs.BOM_UTF8)
@@ -106,6 +108,22 @@ def stacked(tables: Sequence[CsvTable]) -> CsvTable:
                 ]
             )
     return result
+
+
+def read_emissions(files: BundleFiles, names: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Returns the columns of the emissions tables of a run, one per writer, concatenated, and their conditions."""
+    tables: list[CsvTable] = []
+    conditions: list[str] = []
+    for name in names:
+        status = files.status(name)
+        if status is not None and status.kind is Kind.LINK:
+            conditions.append(f"{status.path}: symbolic link, not followed")
+            continue
+        table = table_of(files, name, needs=_EMISSIONS)
+        conditions += [f"{name}: {condition}" for condition in [*table.conditions, *_remarks(table)]]
+        if table.rows:
+            tables.append(table)
+    return (stacked(tables).columns if tables else {}), conditions
 
 
 def plain_cell(cell: object) -> object:
@@ -199,3 +217,40 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _remarks(table: CsvTable) -> list[str]:
+    if not table.rows:
+        return []
+    remarks = []
+    identifiers = table.columns.get("run_id")
+    writers = [str(cell) for cell in identifiers] if identifiers is not None else [""] * table.rows
+    back = _steps_back(table.numbers("duration"), writers)
+    stamps = table.columns.get("timestamp")
+    if isinstance(stamps, list):
+        # ISO 8601 sorts as text within one file
+        back = max(back, sum(later < earlier for earlier, later in _within(stamps, writers)))
+    if back:
+        remarks.append(f"the clock runs backwards at {back} row(s)")
+    if "ram_process" not in table.columns:
+        remarks.append("no column ram_process: written by stock codecarbon; memory of the processes is not known")
+    if len(set(writers)) == table.rows == 1:
+        remarks.append("one row: only run totals recorded, no time series")
+    return remarks
+
+
+def _steps_back(values: Any, writers: list[str]) -> int:
+    if values is None:
+        return 0
+    return sum(bool(np.isfinite(a) and np.isfinite(b) and b < a) for a, b in _within(values.tolist(), writers))
+
+
+def _within(values: list[Any], writers: list[str]) -> list[tuple[Any, Any]]:
+    """Returns each value with the next one of the same writer."""
+    last: dict[str, Any] = {}
+    pairs = []
+    for value, writer in zip(values, writers, strict=True):
+        if writer in last:
+            pairs.append((last[writer], value))
+        last[writer] = value
+    return pairs

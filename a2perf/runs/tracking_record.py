@@ -47,16 +47,12 @@ class ComponentEnergy(msgspec.Struct, kw_only=True):
     """Energy and power of one component (processor, GPUs, memory); all values include the PUE.
 
     Attributes:
-        gross_kwh: total energy attributed to the component over the tracked time.
         net_kwh: energy above idle; if the gross covers the whole machine, only the tree's share by processor time.
-        power_mean_w: gross energy over wall time.
         power_peak_w: highest mean over one sampling interval.
         idle_w: power of the idle baseline; 0 if the model attributes nothing to an idle tree.
         scope: ``"tree"``, ``"machine"`` or ``"device"``: the extent of the gross energy.
         account: source of the tree's share: ``"control group"``, ``"kernel task clock"``,
             ``"process tree sampling"`` or ``"device"``.
-        gross_uncertainty: of ``gross_kwh``.
-        net_uncertainty: of ``net_kwh``.
     """
 
     gross_kwh: float = 0.0
@@ -79,7 +75,6 @@ class TrackedEnergy(msgspec.Struct, kw_only=True):
         method: the components' methods, ``"cpu=rapl;gpu=nvml;ram=ram_model:rss"``.
         quality: ``"measured"`` if every component that drew power was measured, otherwise ``"estimated"``.
         gross_uncertainty: of ``gross_kwh``; those of the components, taken as independent.
-        net_uncertainty: of ``net_kwh``.
     """
 
     cpu: ComponentEnergy = msgspec.field(default_factory=ComponentEnergy)
@@ -100,12 +95,7 @@ class IdleBaseline(msgspec.Struct, kw_only=True):
     """Power of the machine without the participant, measured while the run is set up.
 
     Attributes:
-        window_s: length of the baseline.
         taken: ``"before the participant process started"`` or ``"while the participant process started up"``.
-        cpu_utilization_percent: utilization of the whole machine in the window.
-        cpu_w: processor power in the window.
-        gpu_w: power of the selected GPUs in the window.
-        ram_w: memory power in the window.
     """
 
     window_s: float = 0.0
@@ -122,7 +112,6 @@ class Emissions(msgspec.Struct, kw_only=True):
     Attributes:
         method: ``"a2perf:<energy method>+factor:<place>"``, with the factor from codecarbon's data files. Records
             of older versions also have ``"a2perf:<energy method>+codecarbon"``.
-        quality: quality of the energy.
         factor_source: the place of the factor, ``"USA/Massachusetts"``.
         note: why a coarser factor than the requested one was used.
     """
@@ -191,7 +180,6 @@ class Account(msgspec.Struct, kw_only=True):
         processes_started: processes and threads that the whole host started during the run.
         processes_adopted: processes at the end that were started during the run and belong to the host's first
             process: some may have left the tree. ``cpu_not_accounted_max_s`` contains their time.
-        warning: warning for the record of the run; empty if there is none.
     """
 
     cpu: str = ""
@@ -224,16 +212,12 @@ class TrackingReport(msgspec.Struct, kw_only=True):
 
     Attributes:
         wall_s: from ``attach`` to ``stop``.
-        samples: samples of the tree.
         cpu_seconds: processor time of the tree, including ended processes; ``cpu_method`` names the method.
-        account: method of counting, and what it can miss.
         rss_peak_bytes: highest observed sum over the tree, or the kernel's peak if higher; see ``account.memory``.
         pss_peak_bytes: ``None`` if no proportional set size could be read.
-        io_read_bytes: bytes read from storage.
         phases: cost of each phase, in the order of their first mark.
         own_cpu_seconds: processor time of the sampling in the evaluator.
         own_cpu_percent: the same in percent of one core over the wall time.
-        files: the written files, by kind.
     """
 
     schema: int = 1
@@ -278,7 +262,6 @@ def read_tracking(content: Any, problems: list[str] | None = None) -> TrackingRe
     """Returns the content of ``tracking.json`` of any version as a record.
 
     Args:
-        content: the decoded JSON document.
         problems: receives one sentence per value that was left out because of its type.
     """
     return _lenient(content, TrackingReport, "", [] if problems is None else problems)
@@ -293,7 +276,6 @@ def combined_uncertainty(parts: Sequence[EnergyUncertainty], *, same_instrument:
     """Returns the uncertainty of a sum of energies.
 
     Args:
-        parts: of the energies.
         same_instrument: the energies are of one instrument at different times. What it gets wrong is then wrong in all
             of them and adds up; different instruments are taken as independent.
     """

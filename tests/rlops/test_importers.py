@@ -110,19 +110,6 @@ def test_csv_of_one_run_needs_to_be_told_its_environment(tmp_path: Path) -> None
     assert (run.experiment, run.seed, run.env_id, run.source) == ("dqn", 7, "Pong", "csv")
 
 
-def test_csv_of_many_runs_is_taken_apart_by_its_columns(tmp_path: Path) -> None:
-    lines = ["env_id,exp_name,seed,step,return,note"]
-    for env in ("Pong", "Breakout"):
-        for seed in (1, 2):
-            lines += [f"{env},dqn,{seed},{step},{step * seed},x" for step in (0, 10, 20)]
-    (tmp_path / "all.csv").write_text("\n".join(lines) + "\n")
-    runs = brought(tmp_path / "store", tmp_path / "all.csv")
-    assert [(run.env_id, run.experiment, run.seed) for run in runs] == [
-        ("Breakout", "dqn", 1), ("Breakout", "dqn", 2), ("Pong", "dqn", 1), ("Pong", "dqn", 2),
-    ]  # fmt: skip
-    assert points(tmp_path / "store", runs[3]) == ([0, 10, 20], [0, 20, 40])
-
-
 def test_exported_history_line_by_line(tmp_path: Path) -> None:
     folder = tmp_path / "CartPole-v1__ppo__3__17"
     folder.mkdir()
@@ -147,7 +134,7 @@ def test_names_tell_what_a_run_is(tmp_path: Path, path: str, experiment: str, en
     logged(tmp_path / path)
     (item,) = find_imports([tmp_path / path])
     found = item.identity()
-    assert (found.experiment, found.env_id, found.seed) == (experiment, env, seed)
+    assert (found.algorithm, found.task, found.seed) == (experiment, env, seed)
 
 
 def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_kinds_of_files_count_in_one_order(tmp_path: Path) -> None:
     artifacts = run.folder.path / "artifacts"
     found = []
     for name in ("events.out.tfevents.1", "progress.csv", "monitor.csv", "evaluation.csv"):
-        series, _ = read_returns(find_logs(FolderFiles(run.folder.path)))
+        series, _ = read_returns(SeriesReader(find_logs(FolderFiles(run.folder.path))))
         assert series is not None
         found.append(series.values.tolist())
         (artifacts / name).unlink()
@@ -141,7 +141,7 @@ def test_kinds_of_files_count_in_one_order(tmp_path: Path) -> None:
 def test_writers_at_the_same_time_are_averaged(tmp_path: Path, folders: tuple[str, str]) -> None:
     for number, folder in enumerate(folders):
         events(tmp_path / "artifacts" / folder, str(number), {RETURN: [(0, 1.0), (10, 3.0 + number)]})
-    series, notes = read_returns(find_logs(FolderFiles(tmp_path)))
+    series, notes = read_returns(SeriesReader(find_logs(FolderFiles(tmp_path))))
     assert series is not None
     assert (series.steps.tolist(), series.values.tolist(), notes) == ([0, 10], [1.0, 3.5], [])
 
@@ -150,7 +150,7 @@ def test_writers_of_different_folders_are_averaged_whenever_they_wrote(tmp_path:
     for number, folder in enumerate(("a", "b")):
         curve = {RETURN: [(0, 1.0), (10, 3.0 + number)]}
         events(tmp_path / "artifacts" / folder, str(number), curve, wall=1.6e9 + 1e6 * number)
-    series, _ = read_returns(find_logs(FolderFiles(tmp_path)))
+    series, _ = read_returns(SeriesReader(find_logs(FolderFiles(tmp_path))))
     assert series is not None
     assert series.values.tolist() == [1.0, 3.5]
 
