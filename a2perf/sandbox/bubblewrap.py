@@ -244,7 +244,6 @@ def arguments(spec: SandboxSpec, shown: list[view.VisiblePath], uid: int | None,
 
     Args:
         uid: its id on the host, ``None`` for the evaluator's.
-        opened: list that receives the descriptors; the caller closes them.
     """
     options = [*_NAMESPACES]
     if spec.network:

@@ -205,11 +205,7 @@ class ContainedProcess(GuardedProcess):
 
 
 class ContainerKeeper:
-    """A guard that is the first process of a container.
-
-    Attributes:
-        collected: see ``Ending``.
-    """
+    """A guard that is the first process of a container."""
 
     def __init__(self, client: DockerClient, container: Container, spec: SandboxSpec) -> None:
         self._client = client

@@ -71,19 +71,15 @@ class Keeper(Protocol):
     @property
     def pid(self) -> int:
         """The guard's process id on this host."""
-        ...
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for the guard and reaps it; returns whether it has ended."""
-        ...
 
     def kill(self) -> None:
         """Kills the guard."""
-        ...
 
     def sweep(self, pid: int) -> None:
         """Kills what a killed guard may have left of its child ``pid``."""
-        ...
 
 
 class ChildKeeper:

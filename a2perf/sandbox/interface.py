@@ -69,7 +69,6 @@ class SandboxSpec:
 
     Attributes:
         argv: program (an absolute path) and arguments.
-        env: the complete environment; nothing is inherited.
         readable: paths it must be able to read, at levels that hide the rest. The program's own installation is
             derived from ``argv``.
         writable: paths it must be able to write, at levels that protect the rest.
@@ -77,8 +76,6 @@ class SandboxSpec:
         devices: device files it may use, at levels that hide the rest.
         network: whether it may use the network, at levels that can prevent it.
         fds: open descriptors it keeps under the same numbers; all others are closed.
-        stdout: file that captures its standard output; ``None`` drops it.
-        stderr: file that captures its standard error; ``None`` drops it.
         temporary: folders that are deleted when the tree has ended, even if the caller was killed before. At a level
             with a private ``/tmp`` the tree gets a private copy of their folders and links there.
     """
@@ -103,11 +100,8 @@ class Ending:
     """How a confined process ended, and what its tree used.
 
     Attributes:
-        exit_code: its exit status; ``None`` if a signal ended it.
-        signal: number of the signal that ended it, else ``None``.
         limit: name of the bound in ``Limits`` that the tree broke, ``"artifact_depth"`` or ``"artifact_unreadable"``,
             else ``None``. Bounds on files are checked once more after the end.
-        killed: whether the caller ended the tree.
         wall_s: wall time from the start of the program to the end of the last process, in seconds; ``None`` if the
             guard was killed.
         cpu_s: CPU time of all processes of the tree, dead ones included, in seconds.
@@ -141,17 +135,14 @@ class Confined(Protocol):
     @property
     def pid(self) -> int:
         """Process id of the started program on this host."""
-        ...
 
     @property
     def tree_root(self) -> int:
         """Process id of an ancestor of the whole tree, orphans included; it is not part of the tree itself."""
-        ...
 
     @property
     def cgroups(self) -> tuple[Path, ...]:
         """Folders of the control group that holds exactly this tree; empty without a control group."""
-        ...
 
     @property
     def cpu_clock(self) -> Callable[[], float] | None:
@@ -159,26 +150,21 @@ class Confined(Protocol):
 
         ``None`` if a control group counts the time, or if the host offers neither.
         """
-        ...
 
     def fileno(self) -> int:
         """Descriptor that becomes readable when the state may have changed; for use with ``select.poll``."""
-        ...
 
     def poll(self) -> Ending | None:
         """Returns how the program ended, or ``None`` while it runs. Never blocks.
 
         Other processes of the tree may still be ending; ``wait`` waits for them.
         """
-        ...
 
     def wait(self, timeout_s: float | None = None) -> Ending | None:
         """Waits until no process of the tree is left. Returns ``None`` on timeout."""
-        ...
 
     def kill_tree(self) -> Ending:
         """Kills every process of the tree and waits until none is left. Calling it again changes nothing."""
-        ...
 
 
 class Sandbox(Protocol):
@@ -187,19 +173,15 @@ class Sandbox(Protocol):
     @property
     def level(self) -> str:
         """The name under which it is registered."""
-        ...
 
     def guarantees(self, *, network: bool = False) -> list[str]:
         """Returns what it enforces on this host, one phrase each; ``network``: whether the network is allowed."""
-        ...
 
     def missing(self, *, network: bool = False) -> list[str]:
         """Returns what it does not prevent on this host, one phrase each."""
-        ...
 
     def unenforceable(self, limits: Limits) -> list[str]:
         """Returns which of these limits it cannot enforce on this host, one phrase each."""
-        ...
 
     def start(self, spec: SandboxSpec) -> Confined:
         """Starts one process.
@@ -207,7 +189,6 @@ class Sandbox(Protocol):
         Raises:
             InfrastructureError: the host could not start it.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -330,9 +311,6 @@ def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) ->
     Args:
         asked: a level, or ``"strongest"``.
         allow_weaker: whether a weaker level, or the level without some limits, is acceptable.
-
-    Returns:
-        The sandbox, and one phrase for each requested property that is not in force.
 
     Raises:
         UserError: this host cannot offer the level or enforce a limit, and ``allow_weaker`` is not set.

@@ -46,8 +46,6 @@ class VisiblePath:
         kind: ``"read"``, ``"write"`` or ``"device"``: ``source`` of the host; ``"folder"``: an empty folder in the
             scratch space; ``"link"``: a symbolic link to ``source``; ``"tmpfs"``: an empty file system of ``size``
             bytes; ``"nothing"``: an empty file; ``"text"``: a file with the content ``source``.
-        source: a path or a text.
-        size: in bytes.
     """
 
     path: str

@@ -27,11 +27,7 @@ _MOST_SHARE = 0.2
 
 
 class Disk:
-    """Watches the folders that a tree writes to.
-
-    Args:
-        folders: what it may write.
-    """
+    """Watches the folders that a tree writes to."""
 
     def __init__(self, folders: list[str], most_bytes: float, most_entries: float) -> None:
         self._folders = folders

@@ -25,12 +25,6 @@ class Walk:
     """One walk; it stops as soon as a bound is exceeded.
 
     A file counts with its length or its disk space, whichever is larger, once per name; an empty one as a block.
-
-    Args:
-        folders: where to start.
-
-    Attributes:
-        unreadable: folders that could not be read.
     """
 
     def __init__(self, folders: list[str], most_bytes: float, most_entries: float) -> None:

@@ -16,7 +16,6 @@ class Log:
 
     Args:
         target: path or open descriptor of the file; ``None`` drops everything.
-        cap: number of bytes that are kept.
     """
 
     def __init__(self, name: str, target: str | int | None, cap: int) -> None:
