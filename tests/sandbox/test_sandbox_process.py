@@ -256,19 +256,6 @@ def test_temporary_folder_is_deleted_at_the_end(start, tmp_path: Path) -> None:
     assert not scratch.exists()
 
 
-def test_disk_space_of_what_it_writes_is_limited(start, tmp_path: Path) -> None:
-    (tmp_path / "work" / "writable" / "deep").mkdir(parents=True)
-    code = """
-    import time
-    for number in range(64):
-        open(f"writable/deep/{number}", "wb").write(bytes(100_000))
-    time.sleep(600)
-    """
-    ending = start(code, writable=(tmp_path / "work" / "writable",), limits=Limits(artifact_bytes=MIB)).wait(300)
-    assert ending.limit == "artifact_bytes"
-    assert ending.limit_value > MIB
-
-
 def test_guard_can_be_neither_traced_nor_read(run) -> None:
     # as another user than root, whose privileges no process of root can keep from it
     code = """
