@@ -238,7 +238,8 @@ def _readable(error: Exception, source: str) -> ConfigError:
     where = _where(error, source)
     if unknown := re.search(r"No configurable matching (?:reference )?'@?([^'()]+)(?:\(\))?'", message):
         name = unknown.group(1)
-        known = sorted(set(_configurables()))
+        selectors = gin.config._REGISTRY._selector_map
+        known = sorted({selector.split(".")[-1] for selector in selectors if not selector.startswith("gin.")})
         return ConfigError(
             f"{where}: {name!r} is not a configurable name{did_you_mean(name, known)}",
             hint=names_hint(name, known),
@@ -271,12 +272,6 @@ def _where(error: BaseException, source: str) -> str:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def _configurables() -> Iterator[str]:
-    for selector in gin.config._REGISTRY._selector_map:
-        if not selector.startswith("gin."):
-            yield selector.split(".")[-1]
 
 
 def _parameters(owner: str) -> list[str]:

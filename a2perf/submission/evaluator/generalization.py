@@ -212,7 +212,7 @@ def _run_task(item: _TaskRun, parent: int) -> None:
     """Main of a task's process."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process with SIGTERM
-    signal.signal(signal.SIGTERM, lambda number, frame: (_ for _ in ()).throw(KeyboardInterrupt()))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if os.getppid() != parent:  # the parent died before, so no signal will come
         return
     configuration.restore(item.config)

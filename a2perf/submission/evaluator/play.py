@@ -110,19 +110,15 @@ class _Worker:
             self._run.totals.append(self._account.totals())
         self._account = None
 
-    def _account_of(self, participant: ParticipantProcess) -> StepAccount:
-        if self._account is None or participant is not self._participant:
-            self.end_account()
-            self._participant = participant
-            self._account = StepAccount(participant)
-        return self._account
-
     def play(self, planned: PlannedEpisode) -> None:
         """Plays and records one episode."""
         settings = self._run.settings
         world = self._environments(planned.perturbation)
         participant = self._participants.of_episode(planned.index, repeat=planned.repeat)
-        account = self._account_of(participant)
+        if self._account is None or participant is not self._participant:
+            self.end_account()
+            self._participant, self._account = participant, StepAccount(participant)
+        account = self._account
         recorder = ActionRecorder(world.action_space) if studies_reliability(settings) else None
         before, kept = account.calls, self._run.kept.get(planned.index)
         trace = StepTrace(account.packed) if planned.is_scored else None

@@ -155,11 +155,8 @@ def allow_open_files(settings: Submission) -> None:
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
     """Turns SIGTERM and SIGHUP into KeyboardInterrupt: a terminated run then still writes its final manifest."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    previous = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     finally:

@@ -43,8 +43,13 @@ def base_requirements(extras: Iterable[str]) -> list[str]:
     Raises:
         ConfigError: a2perf has no such extra.
     """
+    known = {canonicalize_name(name) for name in importlib.metadata.metadata("a2perf").get_all("Provides-Extra") or []}
+    wanted: set[str] = {canonicalize_name(extra) for extra in extras}
+    if unknown := wanted - known:
+        raise ConfigError(
+            f"a2perf has no extra {sorted(unknown)[0]!r}", hint=f"choose one of: {', '.join(sorted(known))}"
+        )
     every = [Requirement(text) for text in importlib.metadata.requires("a2perf") or []]
-    wanted = _known(extras)
     found = [requirement for requirement in every if _is_wanted(requirement, wanted)]
     extras_of = {one: f"[{','.join(sorted(one.extras))}]" if one.extras else "" for one in found}
     return sorted({f"{canonicalize_name(one.name)}{extras_of[one]}{one.specifier}" for one in found})
@@ -69,16 +74,6 @@ def _is_wanted(requirement: Requirement, extras: set[str]) -> bool:
     if marker is None or marker.evaluate({"extra": ""}):
         return canonicalize_name(requirement.name) in WORKER_PACKAGES
     return any(marker.evaluate({"extra": extra}) for extra in extras)
-
-
-def _known(extras: Iterable[str]) -> set[str]:
-    known = {canonicalize_name(name) for name in importlib.metadata.metadata("a2perf").get_all("Provides-Extra") or []}
-    wanted: set[str] = {canonicalize_name(extra) for extra in extras}
-    if unknown := wanted - known:
-        raise ConfigError(
-            f"a2perf has no extra {sorted(unknown)[0]!r}", hint=f"choose one of: {', '.join(sorted(known))}"
-        )
-    return wanted
 
 
 @functools.cache
