@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.launch.kill_forms import bundles, result_of
 from tests.made_submissions import TOY, command, gin, policy, write_submission
 from tests.waiting import Child, until
 
@@ -131,20 +132,11 @@ class Stage:
 
     def bundles(self) -> dict[str, Path]:
         """The bundles by ``<task>/seed_<n>/<mode>``, attics left out."""
-        top = self.root / "entry"
-        found = [path.parent for path in top.rglob("manifest.json") if "attic" not in path.parts]
-        return {str(path.relative_to(top)): path for path in sorted(found)}
+        return bundles(self.root / "entry")
 
     def results(self) -> dict[str, object]:
         """The results of the runs by bundle: exact returns, content of the artifacts."""
-        found: dict[str, object] = {}
-        for name, bundle in self.bundles().items():
-            if (rollouts := bundle / "metrics" / "rollouts.json").exists():
-                episodes = json.loads(rollouts.read_text())["episodes"]
-                found[name] = [(item["index"], item["seed"], item["episode_return"].hex()) for item in episodes]
-            else:
-                found[name] = {path.name: path.read_text() for path in sorted((bundle / "artifacts").iterdir())}
-        return found
+        return {name: result_of(bundle) for name, bundle in self.bundles().items()}
 
     def task_returns(self) -> dict[str, list[str]]:
         """The returns of a generalization run, by task."""

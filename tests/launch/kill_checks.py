@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +14,8 @@ from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import State
 from a2perf.runs.bundle import validate
+from tests.launch import remains
 from tests.launch.kill_forms import Form, bundles, result_of
-
-PATIENCE_S = 300.0
-"""How long what dies with its parent may take on a loaded machine, daemons that ignore SIGTERM included."""
 
 LAUNCHER, EVALUATOR, GUARD, SANDBOX, WORKER, CHILD = "launcher", "evaluator", "guard", "bwrap", "worker", "child"
 VICTIMS = (LAUNCHER, EVALUATOR, GUARD, SANDBOX, WORKER, CHILD)
@@ -137,60 +132,10 @@ def check_results(ledger: Ledger, reference: dict[str, Any], findings: Findings,
 
 
 def leftovers(ledger: Ledger) -> list[str]:
-    """Returns what is left of a round beside its results: processes, mounts, control groups, files, sockets, locks."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := list(_leftovers(ledger))) and time.monotonic() < deadline:
-        time.sleep(0.25)
-    return found
-
-
-def _leftovers(ledger: Ledger) -> Iterator[str]:
-    place = ledger.place
-    for process in {*_marked(place), *(one for one in ledger.processes if one.is_running())}:
-        try:
-            if process.status() != psutil.STATUS_ZOMBIE:
-                yield f"process {process.pid}: {' '.join(process.cmdline())[:160]}"
-        except psutil.Error:
-            continue
-    if str(place) in Path("/proc/self/mountinfo").read_text():
-        yield "a mount"
-    pids = {str(process.pid) for process in ledger.processes}
-    pids |= {str(pid) for attempts in ledger.attempts.values() for pid, _ in attempts}
-    for folder, names, _ in os.walk("/sys/fs/cgroup"):  # groups of other commands may vanish during the walk
-        for name in names:
-            if name.startswith("a2perf-run-") and name.split("-")[3] in pids:
-                yield f"control group {folder}/{name}"
-    yield from (f"temporary {path.name}" for path in (place / "tmp").iterdir())
-    inodes = {}
-    for folder, _, names in os.walk(place):
-        for path in (Path(folder, name) for name in names):
-            status = path.lstat()
-            inodes[status.st_ino] = path
-            if path.suffix == ".tmp" and "attic" not in path.parts:
-                yield f"half-written {path.relative_to(place)}"
-            if not path.is_file() and not path.is_symlink():
-                yield f"socket or pipe {path.relative_to(place)}"
-    for line in Path("/proc/locks").read_text().splitlines():
-        number = int(line.split()[-3].rpartition(":")[2])
-        if number in inodes:
-            yield f"lock on {inodes[number].relative_to(place)}: {line}"
-    if str(place) in Path("/proc/net/unix").read_text():
-        yield "a socket"
-
-
-def _marked(place: Path) -> Iterator[psutil.Process]:
-    """Yields processes that name the folder of the round in command line, working directory or environment."""
-    mark = str(place)
-    for process in psutil.process_iter():
-        if process.pid == os.getpid():
-            continue
-        for read in (process.cmdline, process.cwd, lambda one=process: list(one.environ().values())):
-            try:
-                if mark in " ".join([given] if isinstance(given := read(), str) else given):
-                    yield process
-                    break
-            except psutil.Error:
-                continue
+    """Returns what is left of a round beside its results."""
+    pids = {process.pid for process in ledger.processes}
+    pids |= {pid for attempts in ledger.attempts.values() for pid, _ in attempts}
+    return remains.leftovers(ledger.place, ledger.processes, pids)
 
 
 def _check_episodes(name: str, bundle: Path, reference: dict[str, Any], findings: Findings, *, complete: bool) -> None:

@@ -25,7 +25,7 @@ from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.records import FailureKind
 from a2perf.runs.pack import pack
 from tests.launch.entries import Stage, write_entry, write_manifest
-from tests.launch.remains import assert_nothing_remains, processes_of
+from tests.launch.remains import leftovers, processes_of
 from tests.made_submissions import TOY, a2perf, gin
 from tests.waiting import until
 
@@ -292,7 +292,7 @@ def test_an_interrupted_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
     assert status == 0, output
     assert "2 of 2 runs finished" in output
     assert f"a2perf report {stage.root}" in output
-    assert_nothing_remains(stage.folder, stage.temporary)
+    assert leftovers(stage.folder) == []
 
 
 def test_two_launchers_share_an_experiment_and_run_nothing_twice(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_a_launcher_that_is_killed_again_and_again_gets_there(tmp_path: Path) ->
     whole = Stage(tmp_path / "whole", stage.arguments)
     assert whole.run()[0] == 0
     assert stage.results() == whole.results()
-    assert_nothing_remains(stage.folder, stage.temporary)
+    assert leftovers(stage.folder) == []
 
 
 def test_a_run_over_its_time_limit_fails_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -357,4 +357,4 @@ def test_a_run_over_its_time_limit_fails_and_the_rest_goes_on(tmp_path: Path) ->
     assert status == 1, output
     assert "timeout: train: the run reached its limit of 5 s" in output
     assert "1 more did not run because the run before them failed" in output
-    assert_nothing_remains(stage.folder, stage.temporary)
+    assert leftovers(stage.folder) == []

@@ -21,7 +21,7 @@ from a2perf.runs.bundle import validate
 from a2perf.sandbox import available_levels, strongest_level
 from a2perf.storage import Journal
 from tests.launch.entries import Stage
-from tests.launch.remains import assert_nothing_remains, processes_of
+from tests.launch.remains import leftovers, processes_of
 
 BOTH = ("--gin_config", "training.gin", "inference.gin", "--workers", "1")
 ONE = ("--gin_config", "inference.gin", "--workers", "1")
@@ -140,7 +140,7 @@ def test_same_command_finishes_after_sigkill(point: str, tmp_path: Path, undistu
         assert [entry.state for entry in entries] == [State.FINISHED] * len(wanted)
         for entry in entries:
             assert sum(change["state"] == "finished" for change in queue.history(entry.key)) == 1
-    assert_nothing_remains(stage.folder, stage.temporary)
+    assert leftovers(stage.folder) == []
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_a_process_killed_from_outside_leaves_nothing_at_any_level(level: str, v
     for stage, wish in zip(stages, (wish_of(status), ()), strict=True):
         status, output = stage.run(*wish)
         assert status == 0, output
-        assert_nothing_remains(stage.folder, stage.temporary)
+        assert leftovers(stage.folder) == []
     assert stages[0].results() == stages[1].results()
 
 
@@ -176,7 +176,7 @@ def test_a_killed_task_of_a_generalization_is_tried_again(point: str, tmp_path: 
             assert status == 3, output
             status, output = stage.run("--retry-infrastructure")
         assert status == 0, output
-        assert_nothing_remains(stage.folder, stage.temporary)
+        assert leftovers(stage.folder) == []
     assert (stages[0].folder / "killed").exists()
     assert stages[0].task_returns() == stages[1].task_returns()
 

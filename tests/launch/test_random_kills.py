@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.launch import kill_checks, random_kills
+from tests.launch import kill_checks, random_kills, remains
 from tests.launch.kill_checks import Findings, Ledger
 from tests.launch.kill_forms import FORMS, KINDS, write_place
 from tests.waiting import Child
@@ -93,7 +93,7 @@ def test_the_checks_see_other_results_and_attempts_that_are_not_listed(finished:
 
 def test_the_checks_see_what_is_left_over(finished: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kill_checks.leftovers(finished) == []
-    monkeypatch.setattr(kill_checks, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(remains, "PATIENCE_S", 0.0)
     place = finished.place
     files = [place / "tmp" / "home", place / "root" / "inference" / ".half.tmp", place / "root" / "pipe"]
     for path in files[:2]:
