@@ -20,12 +20,7 @@ _MAX_RUNS = 12
 _WIDE = 100  # columns of a console with space for the long bar
 _LOG_TAIL_BYTES = 2048
 _REDRAW_S = 0.2
-_TEXT = {
-    State.RUNNING: "started",
-    State.FINISHED: "finished",
-    State.FAILED: "FAILED",
-    State.LOST: "lost",
-}
+_TEXT = {State.RUNNING: "started", State.FINISHED: "finished", State.FAILED: "FAILED", State.LOST: "lost"}
 _SETTLED = (State.FINISHED, State.FAILED)
 
 

@@ -39,13 +39,7 @@ class Queue(QueueFile):
         retry_delay_s: pause before the first retry; it doubles with every further one.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        max_retries: int = MAX_RETRIES,
-        retry_delay_s: float = RETRY_DELAY_S,
-    ) -> None:
+    def __init__(self, path: Path, *, max_retries: int = MAX_RETRIES, retry_delay_s: float = RETRY_DELAY_S) -> None:
         super().__init__(path)
         self.worker = str(ProcessIdentity.current())
         self._max_retries = max_retries

@@ -135,13 +135,7 @@ def drive(
 class _Loop:
     """State of one drive."""
 
-    def __init__(
-        self,
-        queue: Queue,
-        launcher: Launcher,
-        workers: int,
-        on_event: Callable[[RunEvent], None],
-    ) -> None:
+    def __init__(self, queue: Queue, launcher: Launcher, workers: int, on_event: Callable[[RunEvent], None]) -> None:
         self.running: dict[str, _Running] = {}
         self.attempts = 0
         self._queue = queue

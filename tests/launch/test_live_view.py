@@ -65,8 +65,7 @@ def test_lines_without_a_terminal_count_the_runs_and_estimate_the_rest() -> None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "exact", "rough"),
-    [(5, "0:05", "< 1 min"), (754, "12:34", "~13 min"), (7800, "2:10:00", "~2 h 10 min")],
+    ("seconds", "exact", "rough"), [(5, "0:05", "< 1 min"), (754, "12:34", "~13 min"), (7800, "2:10:00", "~2 h 10 min")]
 )
 def test_durations(seconds: float, exact: str, rough: str) -> None:
     assert (clock_time(seconds), rough_time(seconds)) == (exact, rough)

@@ -14,15 +14,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError, UserError
-from a2perf.launch import (
-    ExitStatus,
-    Queue,
-    Resources,
-    RunCommand,
-    RunEvent,
-    State,
-    drive,
-)
+from a2perf.launch import ExitStatus, Queue, Resources, RunCommand, RunEvent, State, drive
 from a2perf.launch.local import LocalLauncher
 from a2perf.launch.run_spec import RunSpec
 from a2perf.runs.process_identity import ProcessIdentity

@@ -52,10 +52,7 @@ ROLLOUT_COLUMNS = ("rollouts/mean_return", "rollouts/success_rate", "rollouts/me
 RUNNER = "a2perf.experiments.runners.stable_baselines3"
 _PLANS = ".perftest"
 _SCHEMA = 1
-_OUTCOMES: dict[PerformanceVerdict, Outcome] = {
-    PerformanceVerdict.PASSED: "passed",
-    PerformanceVerdict.OPEN: "error",
-}
+_OUTCOMES: dict[PerformanceVerdict, Outcome] = {PerformanceVerdict.PASSED: "passed", PerformanceVerdict.OPEN: "error"}
 """All other verdicts are failures."""
 
 
@@ -171,11 +168,7 @@ class _Judge:
 
 
 def run_test(
-    test: PerformanceTest,
-    store: Path,
-    conductor: Conductor,
-    *,
-    say: Callable[[str], None] = print,
+    test: PerformanceTest, store: Path, conductor: Conductor, *, say: Callable[[str], None] = print
 ) -> TestOutcome:
     """Runs a test.
 

@@ -18,12 +18,7 @@ from a2perf._version import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.reproduce.claims import Claim, default_claims, parse_claim
-from a2perf.experiments.reproduce.comparison import (
-    changed_conditions,
-    compare_episodes,
-    offline_checks,
-    same_host,
-)
+from a2perf.experiments.reproduce.comparison import changed_conditions, compare_episodes, offline_checks, same_host
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, RebuiltRun, current_fingerprint, rebuild
 from a2perf.experiments.reproduce.selection import RecordedBundle, find_bundles, of_entry, sample
@@ -34,14 +29,7 @@ from a2perf.records import Manifest, RunState
 from a2perf.runs.layout import REPRODUCTION_SUFFIX
 from a2perf.runs.packed_archive import packed_place
 from a2perf.runs.reading import read_run
-from a2perf.runs.reproduction import (
-    Outcome,
-    RepeatedRun,
-    Reproduction,
-    place_of,
-    read_reproduction,
-    write_reproduction,
-)
+from a2perf.runs.reproduction import Outcome, RepeatedRun, Reproduction, place_of, read_reproduction, write_reproduction
 from a2perf.runs.run import BUNDLE, Run, RunFolder
 from a2perf.runs.signing import manifest_sha256, read_private_key
 from a2perf.submission.evaluator.folder_content import identify_submission
@@ -179,10 +167,7 @@ class _Open:
 
 
 def reproduce(
-    request: ReproduceRequest,
-    conductor: Conductor,
-    *,
-    on_verdict: Callable[[Reproduction], None] = lambda found: None,
+    request: ReproduceRequest, conductor: Conductor, *, on_verdict: Callable[[Reproduction], None] = lambda found: None
 ) -> Reproductions:
     """Repeats the evaluations of a request and writes the verdicts.
 

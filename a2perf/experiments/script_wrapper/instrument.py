@@ -159,8 +159,7 @@ def _check_parameters(path: Path, main: _Function) -> None:
     missing = [name for name in required if name != takes]
     if missing:
         raise UserError(
-            f"{here} requires {', '.join(missing)}",
-            hint=f"give every parameter except `{takes or 'env'}` a default",
+            f"{here} requires {', '.join(missing)}", hint=f"give every parameter except `{takes or 'env'}` a default"
         )
     if takes in [argument.arg for argument in given.posonlyargs[1:]]:
         raise UserError(f"{here} takes `{takes}` by position, but not first", hint=f"make `{takes}` the first one")
