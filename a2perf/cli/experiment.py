@@ -151,7 +151,8 @@ def status(root: Path, as_json: bool) -> int:
     ROOT_DIR is the --root-dir of its `a2perf run`, or a packed file of that folder. Exit status: 0 all runs finished, 1
     some failed, 3 some are not finished.
     """
-    entries, counts = read_progress(root)
+    entries = read_progress(root)
+    counts = {state: sum(entry.state is state for entry in entries) for state in State}
     if as_json:
         found = {"counts": {state.value: count for state, count in counts.items()}}
         click.echo(json.dumps({**found, "runs": [entry.as_json() for entry in entries]}, indent=2))

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from a2perf.errors import ConfigError
-from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
+from a2perf.launch import QUEUE_FILE, Queue, QueueEntry
 from a2perf.runs.files import files_of, kind_at
 from a2perf.runs.packed_archive import packed_place, packed_top
 from a2perf.stranger_files import Kind
 
 
-class ExperimentProgress(NamedTuple):
-    """The state of every run of an experiment."""
+def read_progress(root: Path) -> list[QueueEntry]:
+    """Returns the runs of an experiment, from its root folder or from a packed file of it.
 
-    entries: Sequence[QueueEntry]
-    counts: Mapping[State, int]
-
-
-def read_progress(root: str | os.PathLike[str]) -> ExperimentProgress:
-    """Reads the progress of an experiment from its root folder, or from a packed file of it.
-
-    Returns:
-        Its runs with their states. A run of a launcher that no longer runs counts as waiting.
+    A run of a launcher that no longer runs counts as waiting.
 
     Raises:
         ConfigError: the folder holds no experiment.
     """
-    with _queue_file(Path(root)) as file, Queue(file) as queue:
+    with _queue_file(root) as file, Queue(file) as queue:
         queue.reap()  # runs of a dead launcher are no longer running
-        return ExperimentProgress(queue.entries(), queue.counts())
+        return queue.entries()
 
 
 @contextlib.contextmanager

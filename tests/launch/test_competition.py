@@ -22,7 +22,7 @@ from a2perf.experiments.competition.records import (
     Competition,
     CompetitionTerms,
     commitment_of,
-    gin_hashes,
+    gin_files,
 )
 from a2perf.experiments.competition.required_runs import required_runs
 from a2perf.experiments.competition.run_entrants import run_specs
@@ -187,7 +187,7 @@ def test_a_competition_whose_organizer_drew_the_seeds_stays_verifiable(tmp_path:
     made, folder = cup(tmp_path), tmp_path / "reveal"
     secret = made.secret
     secret.public_seeds, secret.tasks[0].seeds, secret.tasks[1].seeds = [1, 2, 3], [4, 5, 6], [7, 8, 9]
-    sealed = commitment_of(made.terms, secret, made.evaluator, gin_hashes(made.public))
+    sealed = commitment_of(made.terms, secret, made.evaluator, gin_files(made.public))
     older = dataclasses.replace(made, commitment=Commitment(commitment=sealed, method=SEALED_SEEDS_METHOD))
     competitions.reveal(older, folder)
     for name, seeds in secret.sealed_seeds().items():

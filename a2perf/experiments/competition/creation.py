@@ -32,7 +32,7 @@ from a2perf.experiments.competition.records import (
     Secret,
     SecretTask,
     commitment_of,
-    gin_hashes,
+    gin_files,
     load,
     task_file,
 )
@@ -61,8 +61,7 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     Raises:
         ConfigError: the folder is in use, or the terms are wrong.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is created once")
+    _check_unused(folder)
     domain = get_domain(terms.domain)
     domain.task(terms.public_task)  # raises if unknown
     if held_out is None and domain.held_out is not None:
@@ -74,15 +73,9 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     generator_seed = secrets.randbelow(_GENERATOR_SEEDS)
     generated = held_out(terms.held_out, generator_seed) if held_out else []
     secret = Secret(
-        salt=secrets.token_hex(_SALT_BYTES),
-        generator_seed=generator_seed,
-        tasks=[
-            SecretTask(name=task.name, env_id=task.env_id, kwargs=dict(task.kwargs), told=dict(task.told))
-            for task in generated
-        ],
-    )
-    # Commit to the records as they will be read from their files: JSON turns tuples into lists.
-    secret = msgspec.json.decode(msgspec.json.encode(secret), type=Secret)
+        salt=secrets.token_hex(_SALT_BYTES), generator_seed=generator_seed,
+        tasks=[SecretTask.of(task) for task in generated],
+    )  # fmt: skip
     private = folder / "private"
     private.mkdir(parents=True, mode=0o700)
     private.chmod(0o700)
@@ -91,6 +84,11 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     write_tasks(private, secret.tasks, mode=0o600)
     _write_public(folder / "public", terms, secret)
     return load(folder)
+
+
+def _check_unused(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is created once")
 
 
 def write_tasks(folder: Path, tasks: Iterable[PublicTask | SecretTask], *, mode: int = 0o644) -> None:
@@ -106,7 +104,7 @@ def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None
     for name, text in gin_texts(terms).items():
         write_atomic(public / name, text)
     write_tasks(public, terms.further_tasks)
-    commitment = commitment_of(terms, secret, evaluator, gin_hashes(public))
+    commitment = commitment_of(terms, secret, evaluator, gin_files(public))
     # written last: a folder without this file is not a competition
     write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
 
@@ -157,15 +155,14 @@ def create_from_profile(folder: Path, profile: CompetitionProfile, request: Prof
         ConfigError: the folder is in use, or a term, a setting or a design is wrong.
         UserError: a design cannot be read.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is not empty", hint="choose a new folder; a competition is created once")
+    _check_unused(folder)
     terms = CompetitionTerms(
         name=request.name, domain=profile.domain, public_task=profile.public_task,
         **{**profile.terms, **request.terms},
     )  # fmt: skip
     settings = {**profile.settled(request.settings), "time_limit_s": terms.call_timeout_s}
     with tempfile.TemporaryDirectory(prefix="a2perf-designs-") as work:
-        tasks = [_public(task) for task in profile.public_tasks(settings)]
+        tasks = [PublicTask.of(task) for task in profile.public_tasks(settings)]
         home = folder.resolve() / "public" / DESIGNS
         tasks += [_imported(profile, source, Path(work), home, settings, request) for source in request.designs]
         names = [terms.public_task, *(task.name for task in tasks)]
@@ -190,12 +187,6 @@ def read_references(competition: Competition) -> dict[str, dict[str, float]]:
     return found
 
 
-def _public(task: HeldOutTask, files: Mapping[str, str] | None = None) -> PublicTask:
-    return PublicTask(
-        name=task.name, env_id=task.env_id, kwargs=dict(task.kwargs), told=dict(task.told), files=dict(files or {})
-    )
-
-
 def _imported(
     profile: CompetitionProfile, source: str, work: Path, home: Path, settings: Mapping[str, Any],
     request: ProfileRequest,
@@ -210,7 +201,7 @@ def _imported(
         for path in sorted((work / name).rglob("*"))
         if path.is_file()
     }
-    return _public(profile.design_task(name, home / name, settings), files)
+    return PublicTask.of(profile.design_task(name, home / name, settings), files=files)
 
 
 def _references(

@@ -14,11 +14,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from a2perf._version import __version__
+from a2perf.domains.registry import HeldOutTask
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Record
 from a2perf.runs.files import files_of, names_at
@@ -47,6 +48,12 @@ class _Task(Record, kw_only=True):
     env_id: str
     kwargs: dict[str, Any]
     told: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, task: HeldOutTask, **further: Any) -> Self:
+        """Returns a generated task as it is read from its file: JSON turns tuples into lists."""
+        given = {"name": task.name, "env_id": task.env_id, "kwargs": dict(task.kwargs), "told": dict(task.told)}
+        return msgspec.json.decode(msgspec.json.encode({**given, **further}), type=cls)
 
     def content(self) -> dict[str, Any]:
         """Returns the content of the file that runs read."""
@@ -263,22 +270,15 @@ def _canonical(content: Any) -> bytes:
     return text.encode()
 
 
-def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator, gin: Mapping[str, str]) -> str:
-    """Returns the commitment: the hash over all inputs that decide the results, 64 hexadecimal digits.
-
-    Args:
-        gin: the SHA-256 of each gin file by name.
-    """
-    return canonical_sha256({"evaluator": evaluator, "gin": dict(gin), "secret": secret, "terms": terms})
+def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator, gin: Mapping[str, bytes]) -> str:
+    """Returns the commitment: the hash over all inputs that decide the results, 64 hexadecimal digits."""
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in gin.items()}
+    return canonical_sha256({"evaluator": evaluator, "gin": hashes, "secret": secret, "terms": terms})
 
 
-def gin_hashes(folder: Path) -> dict[str, str]:
-    """Returns the SHA-256 of every gin file in a folder, by name."""
-    return {
-        name: hashlib.sha256(files_of(folder).read(name, _MAX_GIN_BYTES)).hexdigest()
-        for name in names_at(folder)
-        if name.endswith(".gin")
-    }
+def gin_files(folder: Path) -> dict[str, bytes]:
+    """Returns the content of every gin file in a folder, by name."""
+    return {name: files_of(folder).read(name, _MAX_GIN_BYTES) for name in names_at(folder) if name.endswith(".gin")}
 
 
 def load(folder: Path) -> Competition:
@@ -301,7 +301,7 @@ def load(folder: Path) -> Competition:
         )
     secret = read_record(private / SECRET, Secret)
     evaluator = read_record(public / EVALUATOR, Evaluator)
-    if commitment_of(terms, secret, evaluator, gin_hashes(public)) != commitment.commitment:
+    if commitment_of(terms, secret, evaluator, gin_files(public)) != commitment.commitment:
         raise UserError(
             f"terms, gin files, code or secrets in {folder} are not those of the published commitment "
             f"{commitment.commitment[:16]}...",

@@ -32,7 +32,7 @@ from a2perf.experiments.competition.records import (
     Evaluator,
     Secret,
     commitment_of,
-    gin_hashes,
+    gin_files,
     task_file,
 )
 from a2perf.experiments.competition.required_runs import RequiredRun, required_runs
@@ -133,8 +133,8 @@ def _publish_bundles(runs: Path, folder: Path) -> None:
 def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> Checked:
     """Checks the runs of a competition before publication."""
     listed = _read(competition.public, ENTRANTS, EntrantList)
-    gin = {name: _bytes(competition.public, name) for name in gin_hashes(competition.public)}
     secret = competition.secret.seed_secret(listed.folders())
+    gin = gin_files(competition.public)
     promise = Promise(competition.terms, competition.secret, competition.evaluator, gin, secret)
     by_run = {(one.entrant, one.bundle): one for one in outcomes}
     return _check_all(_Runs(competition.runs, promise, listed, by_run, published=False), competition.commitment)
@@ -163,7 +163,8 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
         return Checked([f"{COMMITMENT} names another method, of another a2perf or none: {printable(stated.method)}"])
     terms = _read(folder, TERMS, CompetitionTerms)
     evaluator = _read(folder, EVALUATOR, Evaluator)
-    found = commitment_of(terms, secret, evaluator, gin_hashes(folder))
+    gin = gin_files(folder)
+    found = commitment_of(terms, secret, evaluator, gin)
     files = f"{TERMS}, {SECRET}, {EVALUATOR} and the gin files"
     problems = []
     if found != stated.commitment:
@@ -174,7 +175,6 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
     if entrants is not None and listed.sha256 != entrants:
         problems.append(f"{ENTRANTS} has the hash {printable(listed.sha256)}, but {printable(entrants)} was published")
     problems += [*_tasks(folder, secret), *_others(folder, secret)]
-    gin = {name: _bytes(folder, name) for name in gin_hashes(folder)}
     promise = Promise(terms, secret, evaluator, gin, secret.seed_secret(listed.folders()))
     stated_runs = msgspec.convert(_json(folder, OUTCOMES), list[OutcomeRecord]) if listed.rounds else []
     by_run = {(one.entrant, one.bundle): one for one in stated_runs}
@@ -368,7 +368,7 @@ def _unexpected(folder: Path, above: str, known: Mapping[str, Any] | set[str]) -
 
 def _others(folder: Path, secret: Secret) -> Iterator[str]:
     """Yields everything in the published folder except its known files."""
-    known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, *gin_hashes(folder)}
+    known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, *gin_files(folder)}
     known |= {*secret.sealed_seeds(), *(f"tasks/{task.name}.json" for task in secret.tasks)}
     try:
         for entry in (found.status for found in files_of(folder).entries()):
