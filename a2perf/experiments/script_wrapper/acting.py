@@ -33,16 +33,23 @@ class Acting:
     is_doubtful: bool = False
 
 
-class NotAnAction(Exception):
+class NotFound(Exception):
+    """A script leaves nothing of the kind that was looked for; the message gives the reason."""
+
+
+class NotAnAction(NotFound):
     """The callable of a script does not return actions of its environment."""
 
 
-def find_acting(names: dict[str, Any]) -> Acting | str:
-    """Returns the policy that a script leaves, or a message if there is none.
+def find_acting(names: dict[str, Any]) -> Acting:
+    """Returns the policy that a script leaves.
 
     Looks for, in this order: ``get_action(observation)``, ``agent(observation)``,
     ``agent|policy|model.predict(observation)`` as in Stable-Baselines3, ``.get_action``, ``.act``, and a callable
     ``policy`` or ``model``.
+
+    Raises:
+        NotFound: there is none.
     """
     if callable(names.get("get_action")):
         return Acting("get_action", names["get_action"], names["get_action"])
@@ -59,7 +66,7 @@ def find_acting(names: dict[str, Any]) -> Acting | str:
     for name in ("agent", "policy", "model"):
         if callable(names.get(name)) and not isinstance(names[name], type):
             return Acting(name, names[name], names[name], name == "model")
-    return f"no acting function ({_LOOKED_FOR})"
+    raise NotFound(f"no acting function ({_LOOKED_FOR})")
 
 
 def _deterministic(function: Callable[..., Any]) -> Act:

@@ -7,6 +7,7 @@ A package adds a collector through the entry point group ``a2perf.script_collect
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -14,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from a2perf.domains import video
-from a2perf.experiments.script_wrapper.acting import Acting, NotAnAction, as_array, find_acting, play
+from a2perf.experiments.script_wrapper.acting import Acting, NotAnAction, NotFound, as_array, find_acting, play
 from a2perf.experiments.script_wrapper.episode_journal import SMOOTHING
 from a2perf.experiments.script_wrapper.episodes import Watch
 from a2perf.experiments.script_wrapper.live_values import LiveValues
@@ -54,141 +55,8 @@ class Captured:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-class Collector(Protocol):
-    """Collects one kind of data."""
-
-    name: str
-
-    def matches(self, captured: Captured) -> str | None:
-        """Returns why there is nothing to collect; None if there is something."""
-
-    def collect(self, captured: Captured) -> str:
-        """Collects the data and returns a description of it."""
-
-
-class LoggedRewards:
-    """Rewards and ends of steps that a cherry-style logger stores in the environment."""
-
-    name = "rewards"
-
-    def matches(self, captured: Captured) -> str | None:
-        """Looks for ``env.all_rewards``."""
-        with contextlib.suppress(AttributeError, KeyError, TypeError):
-            if len(captured.names["env"].all_rewards) > 0:
-                return None
-        return "no env.all_rewards (of a cherry-style Logger)"
-
-    def collect(self, captured: Captured) -> str:
-        """Writes every step to ``rewards.npz`` and logs the return of every episode and a smoothed curve."""
-        captured.say("Benchmarks: Computing rewards.")
-        env = captured.names["env"]
-        rewards = np.array([float(np.sum(as_array(reward))) for reward in env.all_rewards])
-        flags = getattr(env, "all_dones", ())
-        dones = np.array([bool(np.any(as_array(done))) for done in flags])[: len(rewards)]
-        np.savez_compressed(captured.folder / "rewards.npz", all_rewards=rewards, all_dones=dones)
-        ends = np.flatnonzero(dones) + 1
-        returns = np.diff(np.concatenate([[0.0], np.cumsum(rewards)])[np.concatenate([[0], ends])])
-        smoothed = None
-        for end, total in zip(ends.tolist(), returns.tolist(), strict=True):
-            captured.values.log("episode_rewards", total, end)
-            if not captured.values.counts["charts/episodic_return"] or smoothed is not None:
-                smoothed = total if smoothed is None else SMOOTHING * smoothed + (1.0 - SMOOTHING) * total
-                captured.values.log("charts/episodic_return", total, end)
-                captured.values.log("smoothed_returns", smoothed, end)
-        captured.summary["episodes"] = len(ends)
-        return f"{len(rewards)} rewards, {len(ends)} episodes"
-
-
 class OutputLost(Exception):
     """A collector found data that it could not save."""
-
-
-class Weights:
-    """Parameters of variables named model, policy, agent, actor or critic."""
-
-    name = "weights"
-
-    def matches(self, captured: Captured) -> str | None:
-        """Looks for these names."""
-        if any(captured.names.get(name) is not None for name in WEIGHTS):
-            return None
-        return f"no variable named {', '.join(WEIGHTS)}"
-
-    def collect(self, captured: Captured) -> str:
-        """Saves each variable if it can be saved, and describes the result."""
-        captured.say("Benchmarks: Saving weights.")
-        done, lost = [], []
-        for name in WEIGHTS:
-            value = captured.names.get(name)
-            if value is not None:
-                try:
-                    done.append(_saved(name, value, captured.folder))
-                except Exception as error:  # the other variables must still be saved
-                    lost.append(f"{name} not saved ({type(error).__name__}: {error})")
-        captured.summary["weights"] = [*done, *lost]
-        if lost:
-            raise OutputLost("; ".join([*lost, *done]))
-        return "; ".join(done)
-
-
-class TestEpisodes:
-    """Episodes after the training, with the policy that the script leaves."""
-
-    name = "test_episodes"
-
-    def matches(self, captured: Captured) -> str | None:
-        """Looks for a policy and an environment."""
-        return _why_no_policy(captured, captured.episodes, "test episodes")
-
-    def collect(self, captured: Captured) -> str:
-        """Runs the episodes and logs ``test_time_rewards``."""
-        captured.say("Benchmarks: Computing test rewards.")
-        acting = find_acting(captured.names)
-        assert isinstance(acting, Acting)
-        returns, where = _test_returns(captured, acting)
-        for episode, total in enumerate(returns):
-            captured.values.log("test_time_rewards", total, episode)
-        captured.summary["test_time_rewards"] = returns
-        mean = float(np.mean(returns))
-        return f"{len(returns)} episodes of {acting.name} in {where}: mean {mean:.2f}"
-
-
-class RolloutVideos:
-    """Videos of a few episodes."""
-
-    name = "rollout_video"
-
-    def matches(self, captured: Captured) -> str | None:
-        """Looks for a policy and an environment that can render."""
-        if reason := _why_no_policy(captured, captured.videos, "videos"):
-            return reason
-        try:
-            import gymnasium
-
-            gymnasium.spec(captured.env_name)
-        except ImportError as error:
-            return f"{error.name} is not installed"
-        except Exception as error:
-            return f"{captured.env_name} is not a Gymnasium id ({type(error).__name__})"
-        missing = video.missing_package()
-        return None if missing is None else f"{missing} is not installed"
-
-    def collect(self, captured: Captured) -> str:
-        """Writes ``rollout_<i>.mp4``."""
-        import gymnasium
-
-        captured.say("Benchmarks: Creating rollout videos.")
-        acting = find_acting(captured.names)
-        assert isinstance(acting, Acting)
-        env = gymnasium.make(captured.env_name, render_mode="rgb_array")
-        try:
-            for index in range(captured.videos):
-                frames = _frames(env, acting, captured.seed + index)
-                video.write_video(captured.folder / f"rollout_{index}.mp4", frames, _FRAMES_PER_SECOND)
-        finally:
-            env.close()
-        captured.summary["videos"] = captured.videos
-        return f"{captured.videos} videos"
 
 
 def gather(captured: Captured) -> dict[str, str]:
@@ -197,36 +65,128 @@ def gather(captured: Captured) -> dict[str, str]:
     Returns:
         The description of each collector's data, or why it has none.
     """
-    collectors: list[Collector] = [LoggedRewards(), Weights(), TestEpisodes(), RolloutVideos()]
+    collectors: dict[str, Callable[[Captured], str]] = {
+        "rewards": _rewards, "weights": _weights, "test_episodes": _test_episodes, "rollout_video": _rollout_videos,
+    }  # fmt: skip
     for entry in entry_points(GROUP):
         try:
             loaded = entry.load()
             is_made = not isinstance(loaded, type) and hasattr(loaded, "collect")
-            collectors.append(loaded if is_made else loaded())
+            made = loaded if is_made else loaded()
+            collectors[made.name] = functools.partial(_of_package, made)
         except Exception as error:  # a broken package must not end the run
             captured.say(f"Benchmarks: collector {entry.name} could not be loaded: {type(error).__name__}: {error}")
     found: dict[str, str] = {}
-    for collector in collectors:
+    for name, collect in collectors.items():
         try:
-            reason = collector.matches(captured)
-            found[collector.name] = f"not found: {reason}" if reason else f"found: {collector.collect(captured)}"
+            found[name] = f"found: {collect(captured)}"
         except OutputLost as error:
-            found[collector.name] = f"lost: {error}"
+            found[name] = f"lost: {error}"
+        except (NotFound, ImportError) as error:
+            found[name] = f"not found: {error}"
         except Exception as error:
-            kinds = ("DependencyNotInstalled", "NotAnAction")
-            is_missing = isinstance(error, ImportError) or type(error).__name__ in kinds
-            found[collector.name] = f"not found: {error}" if is_missing else f"failed: {type(error).__name__}: {error}"
+            is_missing = type(error).__name__ == "DependencyNotInstalled"
+            found[name] = f"not found: {error}" if is_missing else f"failed: {type(error).__name__}: {error}"
     return found
 
 
-def _why_no_policy(captured: Captured, count: int, what: str) -> str | None:
-    """Returns why no episodes can be run with the policy of a script; None if they can."""
+def _of_package(collector: Any, captured: Captured) -> str:
+    if reason := collector.matches(captured):
+        raise NotFound(reason)
+    return str(collector.collect(captured))
+
+
+def _rewards(captured: Captured) -> str:
+    """Writes every step that a cherry-style logger stores in the environment, and logs the return of every episode."""
+    env: Any = captured.names.get("env")
+    stored: list[Any] = []
+    with contextlib.suppress(AttributeError, KeyError, TypeError):
+        stored = list(env.all_rewards)
+    if not stored:
+        raise NotFound("no env.all_rewards (of a cherry-style Logger)")
+    captured.say("Benchmarks: Computing rewards.")
+    rewards = np.array([float(np.sum(as_array(reward))) for reward in stored])
+    flags = getattr(env, "all_dones", ())
+    dones = np.array([bool(np.any(as_array(done))) for done in flags])[: len(rewards)]
+    np.savez_compressed(captured.folder / "rewards.npz", all_rewards=rewards, all_dones=dones)
+    ends = np.flatnonzero(dones) + 1
+    returns = np.diff(np.concatenate([[0.0], np.cumsum(rewards)])[np.concatenate([[0], ends])])
+    smoothed = None
+    for end, total in zip(ends.tolist(), returns.tolist(), strict=True):
+        captured.values.log("episode_rewards", total, end)
+        if not captured.values.counts["charts/episodic_return"] or smoothed is not None:
+            smoothed = total if smoothed is None else SMOOTHING * smoothed + (1.0 - SMOOTHING) * total
+            captured.values.log("charts/episodic_return", total, end)
+            captured.values.log("smoothed_returns", smoothed, end)
+    captured.summary["episodes"] = len(ends)
+    return f"{len(rewards)} rewards, {len(ends)} episodes"
+
+
+def _weights(captured: Captured) -> str:
+    """Saves each variable named model, policy, agent, actor or critic if it can be saved."""
+    chosen = {name: value for name in WEIGHTS if (value := captured.names.get(name)) is not None}
+    if not chosen:
+        raise NotFound(f"no variable named {', '.join(WEIGHTS)}")
+    captured.say("Benchmarks: Saving weights.")
+    done, lost = [], []
+    for name, value in chosen.items():
+        try:
+            done.append(_saved(name, value, captured.folder))
+        except Exception as error:  # the other variables must still be saved
+            lost.append(f"{name} not saved ({type(error).__name__}: {error})")
+    captured.summary["weights"] = [*done, *lost]
+    if lost:
+        raise OutputLost("; ".join([*lost, *done]))
+    return "; ".join(done)
+
+
+def _test_episodes(captured: Captured) -> str:
+    """Runs episodes with the policy that the script leaves, and logs ``test_time_rewards``."""
+    acting = _policy(captured, captured.episodes, "test episodes")
+    captured.say("Benchmarks: Computing test rewards.")
+    returns, where = _test_returns(captured, acting)
+    for episode, total in enumerate(returns):
+        captured.values.log("test_time_rewards", total, episode)
+    captured.summary["test_time_rewards"] = returns
+    return f"{len(returns)} episodes of {acting.name} in {where}: mean {float(np.mean(returns)):.2f}"
+
+
+def _rollout_videos(captured: Captured) -> str:
+    """Films a few episodes, ``rollout_<i>.mp4``."""
+    acting = _policy(captured, captured.videos, "videos")
+    try:
+        import gymnasium
+
+        gymnasium.spec(captured.env_name)
+    except ImportError as error:
+        raise NotFound(f"{error.name} is not installed") from error
+    except Exception as error:
+        raise NotFound(f"{captured.env_name} is not a Gymnasium id ({type(error).__name__})") from error
+    if (missing := video.missing_package()) is not None:
+        raise NotFound(f"{missing} is not installed")
+    captured.say("Benchmarks: Creating rollout videos.")
+    env = gymnasium.make(captured.env_name, render_mode="rgb_array")
+    try:
+        for index in range(captured.videos):
+            frames = _frames(env, acting, captured.seed + index)
+            video.write_video(captured.folder / f"rollout_{index}.mp4", frames, _FRAMES_PER_SECOND)
+    finally:
+        env.close()
+    captured.summary["videos"] = captured.videos
+    return f"{captured.videos} videos"
+
+
+def _policy(captured: Captured, count: int, what: str) -> Acting:
+    """Returns the policy for ``count`` episodes.
+
+    Raises:
+        NotFound: no episodes can be run with the script's policy.
+    """
     if not captured.complete:
-        return "main did not return"
+        raise NotFound("main did not return")
     if count < 1:
-        return f"no {what} were requested"
-    acting = find_acting(captured.names)
-    return acting if isinstance(acting, str) else None
+        raise NotFound(f"no {what} were requested")
+    return find_acting(captured.names)
 
 
 def _test_returns(captured: Captured, acting: Acting) -> tuple[list[float], str]:
