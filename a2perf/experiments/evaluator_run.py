@@ -15,6 +15,7 @@ from typing import Any
 
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.runs.layout import bundle_path
+from a2perf.submission.participant_gin import parse
 from a2perf.submission.run_options import RunOptions
 
 LOCK_WAIT_S = 20
@@ -77,6 +78,15 @@ def evaluator_run(
 def identity_hash(identity: Sequence[Any]) -> str:
     """Returns the SHA-256 of the values that identify a run, as hexadecimal digits."""
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+
+def recorded_bindings(content: bytes, source: str) -> dict[str, Any]:
+    """Returns the values of a recorded configuration by ``"Configurable.parameter"``.
+
+    Raises:
+        ConfigError: it contains more than literal bindings.
+    """
+    return {".".join(binding.name.split(".")[-2:]): binding.value for binding in parse(content, source)}
 
 
 @dataclass(frozen=True, kw_only=True)

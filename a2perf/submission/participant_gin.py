@@ -97,11 +97,6 @@ def parse(content: bytes, source: str) -> list[Binding]:
     raise ConfigError(f"{source}, line {line}: {message}", hint=hint)
 
 
-def parsed_values(content: bytes, source: str) -> dict[str, Any]:
-    """Returns the values of a recorded configuration by ``"Configurable.parameter"``; for errors see ``parse``."""
-    return {".".join(binding.name.split(".")[-2:]): binding.value for binding in parse(content, source)}
-
-
 def to_gin(value: Any) -> str:
     """Returns a literal as ``parse`` accepts it, in the notation of gin."""
     if isinstance(value, enum.Enum):

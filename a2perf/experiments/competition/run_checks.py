@@ -17,6 +17,7 @@ from a2perf.errors import UserError
 from a2perf.experiments.competition.entrants import Entrant, Round
 from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, Secret
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
+from a2perf.experiments.evaluator_run import recorded_bindings
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.runs.files import configuration_name, files_of
 from a2perf.runs.inventory import problems as inventory_problems
@@ -24,7 +25,6 @@ from a2perf.runs.layout import JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable
 from a2perf.submission.evaluator.seeds import RunSeeds
-from a2perf.submission.participant_gin import parsed_values
 
 UNPUBLISHED = ("artifacts", "logs", "media")
 """Folders of a bundle that are not published: they contain the entrant's files. The manifest has their hashes."""
@@ -176,8 +176,8 @@ def _configuration(
     file = manifest.configuration
     if file is not None and file.sha256 != hashlib.sha256(promise.gin[run.gin_file]).hexdigest():
         found.append(f"its gin file is not the committed {run.gin_file}")
-    actual = parsed_values(text, name)
-    expected = parsed_values(promise.gin[run.gin_file], run.gin_file)
+    actual = recorded_bindings(text, name)
+    expected = recorded_bindings(promise.gin[run.gin_file], run.gin_file)
     given = bindings_of(run, Path("/cup"), Path("/cup/runs") / entrant.place)
     if run.mode == "inference" and promise.secret.sealed_seeds():
         given["Submission.evaluation_seeds_file"] = f"/cup/private/{_sealed_file(run)}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from a2perf.domains.registry import find_environment, get_domain, stored_fingerprint
 from a2perf.errors import ConfigError, SubmissionError, UserError
-from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
+from a2perf.experiments.evaluator_run import evaluator_run, identity_hash, recorded_bindings
 from a2perf.experiments.protocol_plan import trains
 from a2perf.experiments.reproduce.selection import RecordedBundle
 from a2perf.launch.run_spec import Resources, RunSpec
@@ -29,7 +29,7 @@ from a2perf.stranger_files import Kind, printable
 from a2perf.submission.evaluator.folder_content import SCHEME, identify_submission
 from a2perf.submission.evaluator.seeds import RunSeeds, spawn_seeds
 from a2perf.submission.participant.forms import is_submission
-from a2perf.submission.participant_gin import Binding, parsed_values, to_gin
+from a2perf.submission.participant_gin import Binding, to_gin
 from a2perf.submission.participant_settings import permitted
 from a2perf.submission.run_options import RunOptions
 
@@ -262,7 +262,7 @@ def _bindings(recorded: RecordedBundle) -> dict[str, Any]:
     """Returns the literal bindings of the recorded configuration by ``"Configurable.parameter"``."""
     files = files_of(recorded.path)
     name = configuration_name(files)
-    return parsed_values(files.read(name, _MAX_CONFIG_BYTES), name)
+    return recorded_bindings(files.read(name, _MAX_CONFIG_BYTES), name)
 
 
 def _recorded_settings(manifest: Manifest, bindings: Mapping[str, Any]) -> dict[str, Any]:
