@@ -231,7 +231,7 @@ def _sigkill(process: psutil.Process) -> bool:
 
 
 def table(rounds: Sequence[Round], wall_s: float) -> dict[str, Any]:
-    """Returns the closing table as a JSON object."""
+    """Returns the closing counts as a JSON object."""
     victims = {kind: Counter(one for done in rounds if done.form.kind == kind for one in done.killed) for kind in KINDS}
     classes = {"lost": "lost", "twice": "twice", "left over": "left", "wrong": "wrong"}
     return {
@@ -244,20 +244,6 @@ def table(rounds: Sequence[Round], wall_s: float) -> dict[str, Any]:
     }
 
 
-def text_of(summary: dict[str, Any]) -> str:
-    """Returns the closing table for people."""
-    names = (*VICTIMS, TREE)
-    lines = ["| kind | rounds | " + " | ".join(names) + " |", "| --- |" + " ---: |" * (len(names) + 1)]
-    for kind in KINDS:
-        cells = [summary["rounds"].get(kind, 0), *(summary["kills"][kind][name] for name in names)]
-        lines.append(f"| {kind} | " + " | ".join(map(str, cells)) + " |")
-    totals = [sum(summary["rounds"].values()), *(sum(row[name] for row in summary["kills"].values()) for name in names)]
-    lines.append("| all | " + " | ".join(map(str, totals)) + " |")
-    said = ("commands", "resumed", "lost", "twice", "left over", "wrong")
-    lines.append("; ".join(f"{name}: {summary[name]}" for name in said) + f" ({summary['wall_s']} s)")
-    return "\n".join(lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs rounds until the time is over, or so many."""
     parser = argparse.ArgumentParser(prog="python -m tests.launch.random_kills", description=__doc__.splitlines()[0])
@@ -265,7 +251,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, help="so many rounds instead of a time")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="of commands; all by default")
     parser.add_argument("--seed", type=int, default=1, help="of every draw (1); the moments depend on the machine too")
-    parser.add_argument("--json", action="store_true", help="print the closing table as JSON")
     given = parser.parse_args(arguments)
     chance = random.Random(given.seed)
     base = Path(tempfile.mkdtemp(prefix="a2perf-random-kills-"))
@@ -284,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             print(f"the folders of the rounds with findings are in {base}", file=sys.stderr)
     summary = table(rounds, time.monotonic() - started)
-    print(json.dumps(summary, indent=2) if given.json else text_of(summary))
+    print(json.dumps(summary, indent=2))
     return int(any(summary[name] for name in ("lost", "twice", "left over", "wrong")))
 
 

@@ -232,21 +232,6 @@ def test_a_finished_run_whose_bundle_is_gone_is_run_again(tmp_path: Path) -> Non
         assert queue.counts()[State.QUEUED] == 1
 
 
-@pytest.mark.parametrize(("kind", "again"), [("exception", False), ("signal", False), ("infrastructure", True)])
-def test_the_same_command_runs_again_what_was_not_the_submissions_failure(
-    kind: str, again: bool, tmp_path: Path
-) -> None:
-    failed = bundle_entry(tmp_path, failure(kind))
-    with Queue(tmp_path / "q", max_retries=0) as queue:
-        settle(queue, failed, ExitStatus(3 if kind == "infrastructure" else 1))
-        assert queue.failures() == {kind: 1}
-        prepare(queue, [failed])
-        assert (queue.lease() is not None) == again
-        if not again:
-            prepare(queue, [failed], Restart(failed=True))
-            assert queue.lease() is not None
-
-
 # --- whole experiments ------------------------------------------------------------------------------------------------
 
 

@@ -53,17 +53,16 @@ def checkout(tmp_path: Path) -> Path:
         ("a2perf/__pycache__/code.pyc", False),
     ],
 )
-def test_an_image_is_named_by_what_enters_its_build(changed: str, matters: bool, checkout: Path) -> None:
+def test_an_image_is_named_by_what_enters_its_build(
+    changed: str, matters: bool, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = images.content_of("toy", checkout)
+    with monkeypatch.context() as patch:
+        patch.setenv("BASE_IMAGE", "debian:bookworm-slim")
+        assert images.content_of("toy", checkout) != before
     assert images.content_of("toy", checkout) == before
     (checkout / changed).write_text("changed")
     assert (images.content_of("toy", checkout) != before) is matters
-
-
-def test_another_base_makes_another_image(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = images.content_of("toy", checkout)
-    monkeypatch.setenv("BASE_IMAGE", "debian:bookworm-slim")
-    assert images.content_of("toy", checkout) != before
 
 
 def test_without_a_checkout_or_a_dockerfile_the_user_names_an_image(checkout: Path, tmp_path: Path) -> None:

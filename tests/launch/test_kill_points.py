@@ -181,18 +181,6 @@ def test_a_killed_task_of_a_generalization_is_tried_again(point: str, tmp_path: 
     assert stages[0].task_returns() == stages[1].task_returns()
 
 
-def test_a_finished_experiment_runs_nothing_and_says_its_result(tmp_path: Path, undisturbed: dict[str, object]) -> None:
-    stage = Stage(tmp_path, ONE)
-    assert stage.run()[0] == 0
-    manifests = {name: (bundle / "manifest.json").read_bytes() for name, bundle in stage.bundles().items()}
-    status, output = stage.run("--json")
-    assert status == 0
-    summary = json.loads(output[output.index("{") :])
-    assert summary["jobs_started"] == 0
-    assert summary["counts"]["finished"] == len(summary["runs"]) == 1
-    assert {name: (bundle / "manifest.json").read_bytes() for name, bundle in stage.bundles().items()} == manifests
-
-
 def test_the_reference_lists_every_point(repository: Path) -> None:
     page = (repository / "docs" / "reference" / "experiments.md").read_text()
     assert len(POINTS) >= 12

@@ -115,23 +115,21 @@ def test_a_restricted_queue_hands_out_and_counts_its_own_only(queue: Queue) -> N
     assert queue.unsettled() == 3
 
 
-LEASE_AND_DIE = """
-import os, sys
+LEASE_AND_WAIT = """
+import sys
 from pathlib import Path
 from a2perf.launch.queue import Queue
 queue = Queue(Path(sys.argv[1]))
 lease = queue.lease()
 queue.running(lease, "job of the dead")
 print(lease.entry.key, flush=True)
-if sys.argv[2] == "die":
-    os.kill(os.getpid(), 9)
 sys.stdin.read()
 """
 
 
-def lease_elsewhere(path: Path, what: str) -> subprocess.Popen[str]:
+def lease_elsewhere(path: Path) -> subprocess.Popen[str]:
     process = Child(
-        [sys.executable, "-c", textwrap.dedent(LEASE_AND_DIE), str(path), what],
+        [sys.executable, "-c", textwrap.dedent(LEASE_AND_WAIT), str(path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
@@ -139,9 +137,12 @@ def lease_elsewhere(path: Path, what: str) -> subprocess.Popen[str]:
     return process
 
 
-def test_the_lease_of_a_killed_process_is_lost_and_handed_out_again(queue: Queue) -> None:
+def test_only_the_lease_of_a_dead_process_is_lost_and_handed_out_again(queue: Queue) -> None:
     queue.add([entry("a")])
-    with lease_elsewhere(queue.path, "die") as process:
+    with lease_elsewhere(queue.path) as process:
+        assert queue.reap() == []
+        assert states(queue) == {"a": State.RUNNING}
+        process.kill()
         process.wait(300)
         assert queue.reap() == ["a"]
         assert states(queue) == {"a": State.LOST}
@@ -149,16 +150,6 @@ def test_the_lease_of_a_killed_process_is_lost_and_handed_out_again(queue: Queue
     assert lease.entry.job == "job of the dead"
     assert lease.entry.retries == 1
     assert queue.finish(lease, DONE) is State.FINISHED
-
-
-def test_the_lease_of_a_living_process_is_left_alone(queue: Queue) -> None:
-    queue.add([entry("a")])
-    with lease_elsewhere(queue.path, "live") as process:
-        assert queue.reap() == []
-        assert states(queue) == {"a": State.RUNNING}
-        process.kill()
-        process.wait(300)
-        assert queue.reap() == ["a"]
 
 
 def test_two_processes_never_hold_the_same_entry(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_random_kills_lose_nothing_and_leave_nothing(
     kinds: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    status = random_kills.main(["--rounds", str(len(kinds)), "--seed", "3", "--json", "--kinds", *kinds])
+    status = random_kills.main(["--rounds", str(len(kinds)), "--seed", "3", "--kinds", *kinds])
     output, said = capsys.readouterr()
     summary = json.loads(output)
     assert status == 0, said

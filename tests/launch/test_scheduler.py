@@ -79,24 +79,6 @@ def test_a_failure_of_the_host_is_tried_again_until_it_is_over(
     assert queue.entries()[0].retries == 2
 
 
-def test_an_evaluator_killed_from_outside_is_the_hosts_failure(
-    queue: Queue, launcher: LocalLauncher, command, tmp_path: Path
-) -> None:
-    code = """
-    import os, pathlib, signal, sys
-    once = pathlib.Path(sys.argv[1], "once")
-    if not once.exists():
-        once.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    """
-    queue.add([RunSpec("a", command(code))])
-    events: list[RunEvent] = []
-    assert drive(queue, launcher, 1, on_event=events.append).exit_code == 0
-    retry = next(event.entry for event in events if event.state is State.QUEUED)
-    assert retry is not None
-    assert (retry.kind, retry.reason) == ("infrastructure", "its evaluator was ended by SIGKILL")
-
-
 def test_an_infrastructure_failure_for_good_has_its_own_exit_status(
     tmp_path: Path, launcher: LocalLauncher, command
 ) -> None:
