@@ -98,8 +98,8 @@ def init(
         if seeds:
             given["seeds"] = list(seeds)
         made = competitions.create_from_profile(
-            folder, competition_profile(profile),
-            competitions.ProfileRequest(name, given, _assignments(settings), designs, references, _progress),
+            folder, competition_profile(profile), name, terms=given, settings=_assignments(settings), designs=designs,
+            references=references, progress=_progress,
         )  # fmt: skip
     else:
         if domain is None:

@@ -434,15 +434,3 @@ def test_a_missing_package_of_this_host_is_found_before_a_run_counts(folder, tmp
     )
     assert done.stderr.splitlines()[1].startswith("  Hint: ")
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("exists", "task", "said"),
-    [(False, TOY, "does not exist"), (True, "toy_macro", "did you mean 'toy_macro_stdcell'")],
-)
-def test_command_refuses_what_it_does_not_know(exists: bool, task: str, said: str, folder, tmp_path) -> None:
-    submission = folder() if exists else tmp_path / "nowhere"
-    done = a2perf("submit", submission, "--task", task, "-o", tmp_path / "out", cwd=tmp_path)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert not (tmp_path / "out").exists()

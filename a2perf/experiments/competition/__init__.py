@@ -5,7 +5,7 @@ entrants on the public and the secret tasks, ``reveal`` publishes the secrets an
 recomputes every claim from them.
 """
 
-from a2perf.experiments.competition.creation import ProfileRequest, create, create_from_profile, read_references
+from a2perf.experiments.competition.creation import create, create_from_profile, read_references
 from a2perf.experiments.competition.entrants import Entrants, close, enter_all, read_entrants
 from a2perf.experiments.competition.records import Commitment, Competition, CompetitionTerms, Secret, load
 from a2perf.experiments.competition.run_entrants import run, run_specs
@@ -17,7 +17,6 @@ __all__ = [
     "Competition",
     "CompetitionTerms",
     "Entrants",
-    "ProfileRequest",
     "Secret",
     "check_reveal",
     "check_runs",

@@ -9,7 +9,6 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -128,53 +127,44 @@ class References(Record, kw_only=True):
     returns: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ProfileRequest:
-    """What an organizer asks for.
-
-    Attributes:
-        terms: fields of ``CompetitionTerms`` that differ from the profile's.
-        settings: settings of the profile, as text.
-    """
-
-    name: str
-    terms: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    designs: Sequence[str] = ()
-    references: bool = True
-    progress: Callable[[str], None] = lambda line: None
-
-
-def create_from_profile(folder: Path, profile: CompetitionProfile, request: ProfileRequest) -> Competition:
+def create_from_profile(
+    folder: Path, profile: CompetitionProfile, name: str, *, terms: Mapping[str, Any], settings: Mapping[str, str],
+    designs: Sequence[str] = (), references: bool = True, progress: Callable[[str], None] = lambda line: None,
+) -> Competition:  # fmt: skip
     """Creates a competition of a profile in an empty or new folder.
 
     Args:
         folder: its folder; ``public`` then also has a guide, a template and the reference results.
+        terms: fields of ``CompetitionTerms`` that differ from the profile's.
+        settings: settings of the profile, as text.
+        designs: sources of further public designs.
+        references: compute the results of the reference entries.
 
     Raises:
         ConfigError: the folder is in use, or a term, a setting or a design is wrong.
         UserError: a design cannot be read.
     """
     _check_unused(folder)
-    terms = CompetitionTerms(
-        name=request.name, domain=profile.domain, public_task=profile.public_task,
-        **{**profile.terms, **request.terms},
-    )  # fmt: skip
-    settings = {**profile.settled(request.settings), "time_limit_s": terms.call_timeout_s}
+    agreed = CompetitionTerms(
+        name=name, domain=profile.domain, public_task=profile.public_task, **{**profile.terms, **terms}
+    )
+    settled = {**profile.settled(settings), "time_limit_s": agreed.call_timeout_s}
     with tempfile.TemporaryDirectory(prefix="a2perf-designs-") as work:
-        tasks = [PublicTask.of(task) for task in profile.public_tasks(settings)]
+        tasks = [PublicTask.of(task) for task in profile.public_tasks(settled)]
         home = folder.resolve() / "public" / DESIGNS
-        tasks += [_imported(profile, source, Path(work), home, settings, request) for source in request.designs]
-        names = [terms.public_task, *(task.name for task in tasks)]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        for source in designs:
+            progress(f"importing {source}")
+            tasks.append(_imported(profile, source, Path(work), home, settled))
+        names = [agreed.public_task, *(task.name for task in tasks)]
+        if repeated := sorted({one for one in names if names.count(one) > 1}):
             raise ConfigError(f"two tasks are named {repeated[0]}", hint="rename the folder or file of the design")
-        terms.profile = ProfileTerms(name=profile.name, settings=profile.arguments(settings), tasks=tasks)
-        made = create(folder, terms, lambda count, seed: profile.held_out(count, seed, settings))
+        agreed.profile = ProfileTerms(name=profile.name, settings=profile.arguments(settled), tasks=tasks)
+        made = create(folder, agreed, lambda count, seed: profile.held_out(count, seed, settled))
         if any(Path(work).iterdir()):
             shutil.copytree(work, home)
     create_submission(made.public / TEMPLATE, profile.template)
-    results = _references(made, profile, settings, request.progress) if request.references else {}
-    write_atomic(made.public / GUIDE, profile.guide(terms.name, settings, results))
+    results = _references(made, profile, settled, progress) if references else {}
+    write_atomic(made.public / GUIDE, profile.guide(name, settled, results))
     return made
 
 
@@ -188,10 +178,8 @@ def read_references(competition: Competition) -> dict[str, dict[str, float]]:
 
 
 def _imported(
-    profile: CompetitionProfile, source: str, work: Path, home: Path, settings: Mapping[str, Any],
-    request: ProfileRequest,
-) -> PublicTask:  # fmt: skip
-    request.progress(f"importing {source}")
+    profile: CompetitionProfile, source: str, work: Path, home: Path, settings: Mapping[str, Any]
+) -> PublicTask:
     try:
         name = profile.import_design(source, work)
     except FileExistsError:
