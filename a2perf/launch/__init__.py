@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from a2perf.launch.conductor import QUEUE_FILE, Conductor, ExperimentResult
-    from a2perf.launch.interface import LAUNCHERS, ExitStatus, Job, Launcher, get_launcher, launcher_names
+    from a2perf.launch.interface import LAUNCHERS, ExitStatus, Job, Launcher, get_launcher
     from a2perf.launch.preparation import Restart
     from a2perf.launch.queue import Queue
     from a2perf.launch.queue_entry import AttemptOutcome, Lease, QueueEntry, State
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "conductor": ("QUEUE_FILE", "Conductor", "ExperimentResult"),
-    "interface": ("LAUNCHERS", "ExitStatus", "Job", "Launcher", "get_launcher", "launcher_names"),
+    "interface": ("LAUNCHERS", "ExitStatus", "Job", "Launcher", "get_launcher"),
     "preparation": ("Restart",),
     "queue": ("Queue",),
     "queue_entry": ("AttemptOutcome", "Lease", "QueueEntry", "State"),
@@ -48,7 +48,6 @@ __all__ = [
     "Summary",
     "drive",
     "get_launcher",
-    "launcher_names",
 ]
 
 

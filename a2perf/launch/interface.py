@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.launch.run_spec import RunCommand
-from a2perf.plugins import load_plugin, plugin_names
+from a2perf.plugins import load_plugin
 
 _LAUNCHERS = {
     "local": "a2perf.launch.local:LocalLauncher",
@@ -142,16 +142,11 @@ class Launcher(Protocol):
         ...
 
 
-def launcher_names() -> list[str]:
-    """Returns the names that ``get_launcher`` knows: the built-in launchers, then those of installed packages."""
-    return [*LAUNCHERS, *(name for name in plugin_names(GROUP) if name not in LAUNCHERS)]
-
-
 def get_launcher(name: str, **options: Any) -> Launcher:
     """Returns a launcher by its name.
 
     Args:
-        name: one of ``launcher_names()``; a package cannot replace a built-in launcher.
+        name: one of ``LAUNCHERS``, or that of an installed package, which cannot replace a built-in launcher.
 
     Raises:
         ConfigError: the name or an option is unknown, or the package of the launcher is broken.

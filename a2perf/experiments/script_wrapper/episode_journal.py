@@ -32,10 +32,15 @@ _MAX_BYTES = 1 << 29
 _SLOTS = 512
 
 
-class SharedSteps:
-    """A step counter shared by several processes; each one has a slot in a mapped file."""
+class StepCounter:
+    """A step counter of this process or, in a mapped file, of several processes; each one has a slot in the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None = None) -> None:
+        self.is_shared = path is not None
+        self._counts: Any = [1, 0]
+        self._slot = 1
+        if path is None:
+            return
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -57,21 +62,6 @@ class SharedSteps:
         return sum(self._counts[1:])
 
 
-class OwnSteps:
-    """A step counter for environments of one process."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def add(self, count: int) -> None:
-        """Adds steps."""
-        self._count += count
-
-    def total(self) -> int:
-        """Returns the steps so far."""
-        return self._count
-
-
 class EpisodeJournal:
     """Appends to the journal of a run."""
 
@@ -83,9 +73,9 @@ class EpisodeJournal:
         """Appends one line."""
         os.write(self._descriptor, msgspec.json.encode(line) + b"\n")
 
-    def shared_steps(self, key: str) -> SharedSteps:
+    def shared_steps(self, key: str) -> StepCounter:
         """Returns the step counter of the environments from one place in all worker processes."""
-        return SharedSteps(self.folder / f"{_STEPS}{key}")
+        return StepCounter(self.folder / f"{_STEPS}{key}")
 
 
 @dataclass

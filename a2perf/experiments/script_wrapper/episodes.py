@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.experiments.script_wrapper.episode_journal import REPORTED, EpisodeJournal, OwnSteps, SharedSteps
+from a2perf.experiments.script_wrapper.episode_journal import REPORTED, EpisodeJournal, StepCounter
 from a2perf.experiments.script_wrapper.import_hooks import after_import
 from a2perf.experiments.script_wrapper.places import Place, place_here
 
@@ -34,7 +34,7 @@ class _Group:
     """Environments that count as one: the members of a vector environment, or a single one."""
 
     ident: str = ""
-    steps: OwnSteps | SharedSteps = field(default_factory=OwnSteps)
+    steps: StepCounter = field(default_factory=StepCounter)
 
 
 @dataclass
@@ -208,9 +208,9 @@ class Episodes:
         mode = getattr(getattr(env, "metadata", {}).get("autoreset_mode"), "name", "SAME_STEP")
         counted.resetting = ended & moved if mode == "NEXT_STEP" else np.zeros(len(reward), bool)
 
-    def _steps(self, counted: _Counted) -> OwnSteps | SharedSteps:
+    def _steps(self, counted: _Counted) -> StepCounter:
         group = counted.group
-        if self._worker and isinstance(group.steps, OwnSteps):
+        if self._worker and not group.steps.is_shared:
             group.steps = self._journal.shared_steps(counted.place.key or "other")
         return group.steps
 
