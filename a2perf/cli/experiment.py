@@ -14,9 +14,8 @@ from rich.table import Table
 from a2perf import terminal
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.errors import ConfigError, command_line
-from a2perf.experiments.experiment import Experiment, plan
+from a2perf.experiments.experiment import Experiment, plan, read_progress
 from a2perf.experiments.kinds import kind_names, plan_kind
-from a2perf.experiments.progress import read_progress
 from a2perf.launch import QUEUE_FILE, ExperimentResult, QueueEntry, RunSpec, State
 from a2perf.launch.outcomes import mean_return
 from a2perf.plain_text import terminal_line

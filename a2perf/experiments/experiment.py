@@ -6,7 +6,10 @@ run contains its identity: the submission's content, configuration, task, mode, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,10 @@ from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.experiments.needs import require_folder
-from a2perf.launch.run_spec import Resources, RunSpec
+from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, Resources, RunSpec
+from a2perf.runs.files import files_of, kind_at
+from a2perf.runs.packed_archive import packed_place, packed_top
+from a2perf.stranger_files import Kind
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.identity import RunTask
@@ -178,3 +184,33 @@ def _run(
 
 def _flag(name: str, value: Any) -> Sequence[str]:
     return () if value is None else (name, str(value))
+
+
+def read_progress(root: Path) -> list[QueueEntry]:
+    """Returns the runs of an experiment, from its root folder or from a packed file of it.
+
+    A run of a launcher that no longer runs counts as waiting.
+
+    Raises:
+        ConfigError: the folder holds no experiment.
+    """
+    with _queue_file(root) as file, Queue(file) as queue:
+        queue.reap()  # runs of a dead launcher are no longer running
+        return queue.entries()
+
+
+@contextlib.contextmanager
+def _queue_file(root: Path) -> Iterator[Path]:
+    """Yields the queue of an experiment; for a packed one, a copy, because SQLite opens only files."""
+    top = packed_top(root)
+    is_packed = packed_place(top) is not None
+    if not (kind_at(top / QUEUE_FILE) is Kind.FILE if is_packed else (top / QUEUE_FILE).is_file()):
+        raise ConfigError(f"{root} holds no experiment", hint="give the --root-dir of an experiment of several runs")
+    if not is_packed:
+        yield top / QUEUE_FILE
+        return
+    with tempfile.TemporaryDirectory() as work:
+        copy = Path(work) / QUEUE_FILE
+        with files_of(top).open(QUEUE_FILE) as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        yield copy
