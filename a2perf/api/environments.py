@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from a2perf.api.table import Records, Table
+from a2perf.api.table import Records, Table, table_html
 from a2perf.domains import registry
 from a2perf.domains.availability import needed_command
 from a2perf.domains.registry import Domain, Task
@@ -132,8 +132,6 @@ class Tasks(Records[TaskInfo]):
         return "\n".join([f"{len(self)} tasks", *lines])
 
     def _repr_html_(self) -> str:
-        from a2perf.api.html import table_html
-
         return str(table_html(self.table(), ends=len(self)))
 
 

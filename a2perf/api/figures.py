@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2perf.api.score_text import MODE_NAMES
 from a2perf.api.scored_group import ScoredGroup
-from a2perf.api.table_text import ESTIMATED_MARK
+from a2perf.api.table import ESTIMATED_MARK
 from a2perf.arrays import Values, as_finite
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics import registry

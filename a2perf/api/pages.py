@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from a2perf.api.recorded import content_of, run_items
 from a2perf.errors import ConfigError
-from a2perf.plain_text import plain_text, terminal_line
+from a2perf.plain_text import terminal_line
 
 if TYPE_CHECKING:
     from a2perf.api.recorded import AnyRuns
@@ -49,7 +49,9 @@ class WrittenReport:
         return f"{self.sentence}\n{self.overview}\nreport: {self.page}"
 
     def _repr_html_(self) -> str:
-        return _link_html(self.page, "report", [self.sentence, self.overview])
+        from a2perf.api.notebook import link_html
+
+        return link_html(self.page, "report", [self.sentence, self.overview])
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +87,9 @@ class WrittenLeaderboard:
         return "\n".join([*self.lines(), f"leaderboard: {self.page}"])
 
     def _repr_html_(self) -> str:
-        return _link_html(self.page, "leaderboard", self.lines())
+        from a2perf.api.notebook import link_html
+
+        return link_html(self.page, "leaderboard", self.lines())
 
 
 def write_report(
@@ -198,20 +202,3 @@ def show_line(line: str) -> None:
     else:
         stream.write(f"{terminal_line(line)}\n")
     stream.flush()
-
-
-def _link_html(page: Path, name: str, lines: Sequence[str]) -> str:
-    from urllib.parse import quote
-
-    from markupsafe import Markup
-
-    from a2perf.api.html import view
-
-    path = Path(os.path.abspath(page))
-    below = path.is_relative_to(Path.cwd())  # Jupyter serves the working directory
-    address = quote(path.relative_to(Path.cwd()).as_posix()) if below else path.as_uri()
-    # A notebook resolves links against its folder, and not every server shows other files: the path stays readable.
-    link = Markup('<p><a href="{}" target="_blank">{}</a> <code>{}</code></p>').format(
-        address, name, plain_text(str(page))
-    )
-    return str(view(*(Markup("<p>{}</p>").format(plain_text(line.strip())) for line in lines), link))

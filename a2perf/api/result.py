@@ -224,7 +224,7 @@ class Result(LazyRun, Tabular):
     def _steps(self) -> Table:
         from a2perf.api.run_tables import step_table
 
-        return step_table(self.run)
+        return step_table([self.run])
 
     def steps(self) -> Table:
         """Returns one row per step: round trip and processor time in seconds. Empty if they were not recorded."""

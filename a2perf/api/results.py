@@ -11,7 +11,7 @@ import numpy as np
 from a2perf.api.recorded import recorded_runs
 from a2perf.api.result import Result as Result
 from a2perf.api.scoring import Scores, scores_of
-from a2perf.api.table import Records, Table, concatenated
+from a2perf.api.table import Records, Table
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.values import Profile
@@ -177,8 +177,9 @@ class Runs(Records[Result]):
 
     def steps(self) -> Table:
         """Returns one row per step of all runs: see ``Result.steps``."""
-        self._need_runs("listed")
-        return concatenated([result.steps() for result in self._held])
+        from a2perf.api.run_tables import step_table
+
+        return step_table([result.run for result in self._held])
 
     def latency(self) -> Table:
         """Returns one row per timed call of a policy, in seconds: which call, and what the time includes."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from a2perf.api.table_text import ESTIMATED_MARK, WIDTH
+from a2perf.api.table import ESTIMATED_MARK, WIDTH
 from a2perf.plain_text import plain_text
 from a2perf.report.numbers_text import counted, normalised_text, rounded
 

@@ -1,26 +1,55 @@
-"""Tables of recorded data.
+"""Tables of recorded data: columns with units and provenance, as text of 80 columns, HTML and pandas data frames.
 
-A ``Table`` holds columns with units and provenance. pandas is imported on conversion only.
+Shown numbers of a column share one unit and are rounded as in reports; ``≈`` marks the estimates of a model. pandas is
+imported on conversion only.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
+from markupsafe import Markup
 
-from a2perf.api.columns import Columns, Kind, Stored, equal, store
-from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean, install_hint
+from a2perf.api.columns import Kind, Stored, equal, store
+from a2perf.api.notebook import view
+from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
+from a2perf.plain_text import plain_text, terminal_line
+from a2perf.report.numbers_text import Scale, counted, normalised_text, row_scale, written
 
 if TYPE_CHECKING:
     import pandas
 
 T = TypeVar("T")
+
+WIDTH = 80
+ESTIMATED_MARK = "≈ "
 _PANDAS_DTYPES: dict[Kind, str] = {"int": "Int64", "bool": "boolean"}
 """Types of pandas for whole numbers and truth values with missing ones."""
+_MISSING = "–"
+_ESTIMATED = ("estimated", "mixed")
+_TEXT_ENDS, _HTML_ENDS = 5, 10  # rows at each end
+_TEXT_WIDTHS = (28, 20, 14)
+_LONGEST_SAME, _LONGEST_HTML = 60, 60
+_MOST_HIDDEN = 12
+_GAP = "  "
+
+
+class Immutable:
+    """Base of values that never change."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; {name!r} cannot be deleted")
 
 
 class Tabular:
@@ -50,7 +79,8 @@ class Tabular:
 
         table = self.table()
         series: dict[str, Any] = {}
-        for name, values in table.stored().items():
+        for name in table:
+            values = table[name]
             if isinstance(values, np.ndarray):
                 series[name] = values.copy()
             else:
@@ -60,17 +90,13 @@ class Tabular:
         return frame
 
 
-class Records(Sequence[T], Tabular):
-    """An immutable sequence that converts to a data frame; a slice is of the same type.
-
-    Args:
-        held: the items.
-    """
+class Records(Immutable, Sequence[T], Tabular):
+    """An immutable sequence that converts to a data frame; a slice is of the same type."""
 
     _held: tuple[T, ...]
 
     def __init__(self, held: Iterable[T] = ()) -> None:
-        object.__setattr__(self, "_held", tuple(held))
+        self.__dict__["_held"] = tuple(held)
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -91,8 +117,11 @@ class Records(Sequence[T], Tabular):
     def __hash__(self) -> int:
         return hash(self._held)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._held,))
 
-class Table(Columns, Tabular):
+
+class Table(Immutable, Tabular):
     """Columns of equal length with units and provenance. Immutable.
 
     Args:
@@ -121,6 +150,15 @@ class Table(Columns, Tabular):
         {'latency': 's'}
     """
 
+    title: str
+    units: Mapping[str, str]
+    provenance: Mapping[str, str]
+    row_units: Mapping[str, str]
+    row_provenance: Mapping[str, str]
+    descriptions: Mapping[str, str]
+    kinds: Mapping[str, Kind]
+    _columns: dict[str, Stored]
+
     def __init__(
         self,
         columns: Mapping[str, Iterable[Any]],
@@ -133,32 +171,31 @@ class Table(Columns, Tabular):
         descriptions: Mapping[str, str] | None = None,
         kinds: Mapping[str, Kind] | None = None,
     ) -> None:
-        stored: dict[str, Stored] = {}
-        found: dict[str, Kind] = {}
-        for name, values in columns.items():
-            found[name], stored[name] = store(name, values, (kinds or {}).get(name))
-        lengths = {len(values) for values in stored.values()}
-        if len(lengths) > 1:
-            raise ValueError(f"columns differ in length: { {name: len(values) for name, values in stored.items()} }")
-        given: dict[str, dict[str, Any]] = {
+        found = {name: store(name, values, (kinds or {}).get(name)) for name, values in columns.items()}
+        lengths = {name: len(values) for name, (_, values) in found.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns differ in length: {lengths}")
+        fields: dict[str, Mapping[str, Any]] = {
             "units": {name: unit for name, unit in (units or {}).items() if unit},
-            "provenance": dict(provenance or {}),
-            "row_units": dict(row_units or {}),
-            "row_provenance": dict(row_provenance or {}),
-            "descriptions": dict(descriptions or {}),
+            "provenance": provenance or {},
+            "row_units": row_units or {},
+            "row_provenance": row_provenance or {},
+            "descriptions": descriptions or {},
         }
-        named = [*(kinds or {}), *(name for held in given.values() for name in held)]
-        named += [*given["row_units"].values(), *given["row_provenance"].values()]
-        if unknown := sorted(set(named) - set(stored)):
+        named = {*(kinds or {}), *(row_units or {}).values(), *(row_provenance or {}).values()}.union(*fields.values())
+        if unknown := sorted(named - set(found)):
             raise ValueError(f"no such column: {', '.join(unknown)}")
-        given |= {"kinds": found, "_columns": stored}
-        fields = {name: MappingProxyType(values) for name, values in given.items()}
-        self.__dict__.update(fields, title=title, _rows=lengths.pop() if lengths else 0)
+        fields["kinds"] = {name: kind for name, (kind, _) in found.items()}
+        self.__dict__.update({name: MappingProxyType(dict(held)) for name, held in fields.items()}, title=title)
+        self.__dict__["_columns"] = {name: values for name, (_, values) in found.items()}
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), ()))
 
     def __getitem__(self, name: str) -> Stored:
         """Returns a column.
@@ -196,116 +233,201 @@ class Table(Columns, Tabular):
             ConfigError: the column is unknown.
         """
         kept = {name: self[name] for name in names}
-        of_kept: dict[str, Any] = {
-            key: {name: value for name, value in held.items() if name in kept} if isinstance(held, dict) else held
-            for key, held in self._keywords().items()
-        }
+        of_kept = {key: {name: held[name] for name in held if name in kept} for key, held in self._fields().items()}
         for key in ("row_units", "row_provenance"):  # the column with the units may not be among those kept
             of_kept[key] = {name: other for name, other in of_kept[key].items() if other in kept}
-        return Table(kept, **of_kept)
+        return Table(kept, title=self.title, **of_kept)
 
     def take(self, index: Sequence[int] | slice) -> Table:
         """Returns a table of the rows at these positions."""
-        positions = np.arange(len(self))[index]
-        return self.rebuilt(
-            {
-                name: values[positions] if isinstance(values, np.ndarray) else [values[at] for at in positions]
-                for name, values in self._columns.items()
-            }
-        )
+        at = np.arange(len(self))[index]
+        taken = {
+            name: values[at] if isinstance(values, np.ndarray) else [values[position] for position in at]
+            for name, values in self._columns.items()
+        }
+        return Table(taken, title=self.title, **self._fields())
 
     def table(self) -> Table:
         """Returns this table."""
         return self
 
-    # --- an immutable value -------------------------------------------------------------------------------------------
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Table is immutable; {name!r} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Table is immutable; {name!r} cannot be deleted")
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
-        if self.columns != other.columns or self._keywords() != other._keywords():
+        if (self.title, self.columns, self._fields()) != (other.title, other.columns, other._fields()):
             return False
-        return all(equal(self._columns[name], other._columns[name]) for name in self._columns)
+        return all(equal(values, other[name]) for name, values in self._columns.items())
 
     def __hash__(self) -> int:
         return hash((self.title, self.columns, len(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (functools.partial(Table, **self._keywords()), (dict(self._columns),))
+        return (functools.partial(Table, title=self.title, **self._fields()), (dict(self._columns),))
 
-    def _keywords(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, dict[str, Any]]:
         names = ("units", "provenance", "row_units", "row_provenance", "descriptions", "kinds")
-        return {"title": self.title, **{name: dict(getattr(self, name)) for name in names}}
-
-    def rebuilt(self, columns: Mapping[str, Iterable[Any]]) -> Table:
-        """Returns a table of other columns with the units and the provenance of this one."""
-        return Table(columns, **self._keywords())
+        return {name: dict(getattr(self, name)) for name in names}
 
     def __repr__(self) -> str:
-        from a2perf.api.table_text import table_text
-
         return table_text(self)
 
     def _repr_html_(self) -> str:
-        from a2perf.api.html import table_html
-
         return str(table_html(self))
 
 
-def concatenated(tables: Sequence[Table]) -> Table:
-    """Returns the rows of several tables in one; a column that a table does not have is missing in its rows.
+# --- text and HTML ----------------------------------------------------------------------------------------------------
 
-    Raises:
-        UserError: a column has different units or kinds.
+
+class _Column(NamedTuple):
+    """A column as text: ``unit`` is that of all its numbers after scaling, empty if each cell has its own."""
+
+    heading: str
+    unit: str
+    cells: list[str]
+    is_number: bool
+
+    @property
+    def width(self) -> int:
+        return max(len(text) for text in (self.heading, self.unit, *self.cells))
+
+
+def shown_rows(count: int, ends: int = _TEXT_ENDS) -> list[int]:
+    """Returns the positions of the first and last rows; of all rows if few are left out."""
+    return list(range(count)) if count <= 2 * ends + 1 else [*range(ends), *range(count - ends, count)]
+
+
+def table_text(table: Table, omitted: int = 0) -> str:
+    """Returns a table as text: its first and last rows, and as many columns as 80 characters hold.
+
+    Texts that are the same in all rows go into one line below the table.
+
+    Args:
+        omitted: rows that the caller left out of the middle of the table.
     """
-    names = list(dict.fromkeys(name for table in tables for name in table.columns))
-    kinds: dict[str, Kind] = {name: _common_kind(name, tables) for name in names}
-    columns: dict[str, Stored | list[Any]] = {}
-    for name in names:
-        parts = [table[name] if name in table else (None,) * len(table) for table in tables]
-        arrays = [part for part in parts if isinstance(part, np.ndarray)]
-        if len(arrays) == len(parts):
-            columns[name] = np.concatenate(arrays)
+    title = _one_line(table.title, WIDTH - 24)
+    size = f"{counted(len(table) + omitted, 'row')}, {counted(len(table.columns), 'column')}"
+    positions = shown_rows(len(table))
+    names = _shown_names(table)
+    same = [name for name in names if table.kinds[name] == "text" and len(table) > 1 and len(set(table[name])) == 1]
+    same = [name for name in same if table[name][0] is not None]
+    shown, hidden = _fitting(table, [name for name in names if name not in same], positions)
+    rows = [[column.heading for column in shown]]
+    rows += [[column.unit for column in shown]] if any(column.unit for column in shown) else []
+    heads = len(rows)
+    rows += [[column.cells[row] for column in shown] for row in range(len(positions))]
+    lines = [
+        _GAP.join(
+            text.rjust(column.width) if column.is_number else text.ljust(column.width)
+            for text, column in zip(row, shown, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    if left_out := omitted + len(table) - len(positions):
+        lines.insert(heads + min(_TEXT_ENDS, len(positions) // 2), f"… {left_out} more")
+    if same:
+        constants = ", ".join(f"{name} {_one_line(str(table[name][0]), _LONGEST_SAME)}" for name in same)
+        lines.append(_filled(f"in all rows: {constants}"))
+    if hidden:
+        listed = [_one_line(name, _TEXT_WIDTHS[0]) for name in hidden[:_MOST_HIDDEN]]
+        more = f" and {counted(len(hidden) - _MOST_HIDDEN, 'other')}" if len(hidden) > _MOST_HIDDEN else ""
+        lines.append(_filled(f"more columns: {', '.join(listed)}{more}"))
+    return "\n".join([f"{title}: {size}" if title else size, *lines])
+
+
+def table_html(table: Table, ends: int = _HTML_ENDS) -> Markup:
+    """Returns a table as HTML: all columns, the first and last ``ends`` rows, every text escaped."""
+    names = _shown_names(table)
+    positions = shown_rows(len(table), ends)
+    columns = [_column(table, name, positions, _LONGEST_HTML) for name in names]
+    head = Markup("").join(
+        Markup('<th scope="col" class="{}" title="{}">{}<br><span class="q">{}</span></th>').format(
+            "n" if column.is_number else "", plain_text(table.descriptions.get(name, "")), column.heading, column.unit
+        )
+        for name, column in zip(names, columns, strict=True)
+    )
+    cell, wide = Markup('<td class="{}">{}</td>'), Markup('<tr><td class="q" colspan="{}">{}</td></tr>')
+    rows = [
+        Markup("<tr>{}</tr>").format(
+            Markup("").join(cell.format("n" if column.is_number else "", column.cells[row]) for column in columns)
+        )
+        for row in range(len(positions))
+    ]
+    if left_out := len(table) - len(positions):
+        rows.insert(ends, wide.format(len(columns), f"… {left_out} more rows"))
+    rows = rows or [wide.format(len(columns), "no rows")]
+    content = Markup("<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
+        plain_text(table.title), head, Markup("").join(rows)
+    )
+    marked = any(text.startswith(ESTIMATED_MARK) for column in columns for text in column.cells)
+    return view(content, Markup('<p class="q">{}estimated by a model</p>').format(ESTIMATED_MARK) if marked else "")
+
+
+def _shown_names(table: Table) -> list[str]:
+    """Returns the columns to show: those with units and provenance of other columns are part of their cells."""
+    within = {*table.row_units.values(), *table.row_provenance.values()}
+    return [name for name in table if name not in within]
+
+
+def _fitting(table: Table, names: Sequence[str], positions: Sequence[int]) -> tuple[list[_Column], Sequence[str]]:
+    """Returns the columns that fit, texts shortened as far as that makes more of them fit, and the other names."""
+    best: list[_Column] = []
+    for longest in _TEXT_WIDTHS:
+        shown: list[_Column] = []
+        for name in names:
+            shown.append(_column(table, name, positions, longest))
+            if len(shown) > 1 and sum(one.width for one in shown) + len(_GAP) * (len(shown) - 1) > WIDTH:
+                shown.pop()
+                break
+        best = shown if len(shown) > len(best) else best
+        if len(best) == len(names):
+            break
+    return best, names[len(best) :]
+
+
+def _column(table: Table, name: str, positions: Sequence[int], longest: int) -> _Column:
+    """Returns the cells of a column at these positions; texts are cut to ``longest`` characters."""
+    values, kind = table[name], table.kinds[name]
+    heading = _one_line(name, longest)
+    if kind != "float":
+        cells = [_MISSING if values[at] is None else _one_line(str(values[at]), longest) for at in positions]
+        return _Column(heading, "", cells, kind == "int")
+    numbers = np.asarray(values).tolist()
+    scale = row_scale([number for number in numbers if math.isfinite(number)], table.units.get(name, ""))
+    cells = []
+    for at in positions:
+        if math.isnan(numbers[at]):
+            cells.append(_MISSING)
+        elif name == "normalised_score":
+            cells.append(normalised_text(numbers[at]))
         else:
-            lists = [part.tolist() if isinstance(part, np.ndarray) else part for part in parts]
-            columns[name] = [value for part in lists for value in part]
-    same = {name: {table.provenance.get(name) for table in tables if name in table} for name in names}
-    return Table(
-        columns,
-        title=tables[0].title if len({table.title for table in tables}) == 1 else "",
-        units={name: _common_unit(name, tables) for name in names},
-        provenance={
-            name: next(iter(of)) or "" if len(of) == 1 else "mixed" for name, of in same.items() if of != {None}
-        },
-        kinds=kinds,
-        **{
-            name: {column: text for table in tables for column, text in getattr(table, name).items()}
-            for name in ("row_units", "row_provenance", "descriptions")
-        },
-    )
+            of_row = table.row_provenance.get(name)
+            source = table.provenance.get(name) if of_row is None else table[of_row][at]
+            text = _with_unit(table, name, at) if name in table.row_units else written(numbers[at], scale).text()
+            cells.append(f"{ESTIMATED_MARK if source in _ESTIMATED else ''}{text}")
+    own_unit = name in table.row_units or name == "normalised_score"
+    return _Column(heading, "" if own_unit else scale.unit, cells, True)
 
 
-def _common_kind(name: str, tables: Sequence[Table]) -> Kind:
-    kinds = {table.kinds[name] for table in tables if name in table}
-    if len(kinds) == 1:
-        return kinds.pop()
-    if kinds == {"int", "float"}:
-        return "float"
-    raise UserError(
-        f"the column {name!r} holds values of different kinds: {', '.join(sorted(kinds))}",
-        hint="convert these tables one by one",
-    )
+def _with_unit(table: Table, name: str, at: int) -> str:
+    """Returns a number with the unit of its row; all numbers of a row have the scale of its first one."""
+    of_unit = table.row_units[name]
+    value = float(table[name][at])
+    first = float(table[next(other for other in table if table.row_units.get(other) == of_unit)][at])
+    unit = str(table[of_unit][at] or "")
+    scale = row_scale([first if math.isfinite(first) and first != 0 else value], unit)
+    if scale.unit != unit and scale.unit.startswith("10"):  # a power of ten belongs to the number, not to its unit
+        scale = Scale(1.0, unit)
+    return f"{written(value, scale).text()} {scale.unit}".rstrip()
 
 
-def _common_unit(name: str, tables: Sequence[Table]) -> str:
-    units = {table.units.get(name, "") for table in tables if name in table}
-    if len(units) == 1:
-        return units.pop()
-    listed = ", ".join(sorted(unit or "no unit" for unit in units))
-    raise UserError(f"the column {name!r} has different units: {listed}", hint="convert these tables one by one")
+def _one_line(text: str, longest: int) -> str:
+    """Returns untrusted text as one printable line of at most so many characters."""
+    line = terminal_line(" ".join(plain_text(text).split()))
+    if len(line) <= longest:
+        return line
+    end = longest // 3  # names differ at their ends as often as at their starts
+    return f"{line[: longest - end - 1]}…{line[len(line) - end :]}"
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)

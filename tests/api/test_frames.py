@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import a2perf
-from a2perf.api.table import Table, concatenated
-from a2perf.errors import ConfigError, MissingDependency, UserError
+from a2perf.api.table import Table
+from a2perf.errors import ConfigError, MissingDependency
 
 
 @pytest.fixture
@@ -172,31 +172,6 @@ def test_a_missing_library_names_the_extra(table: Table, monkeypatch: pytest.Mon
     )
 
 
-def test_tables_are_concatenated_with_missing_values() -> None:
-    first = Table({"x": [1, 2], "t": [0.1, 0.2]}, title="first", units={"t": "s"}, provenance={"t": "measured"})
-    frame = concatenated([first, Table({"x": [3], "ok": [True]}, title="second")]).to_pandas()
-    assert frame["x"].tolist() == [1, 2, 3]
-    assert frame["t"].isna().tolist() == [False, False, True]
-    assert frame["ok"].tolist() == [pandas.NA, pandas.NA, True]
-    assert frame.attrs["units"] == {"t": "s"}
-
-
-def test_different_units_and_kinds_are_never_concatenated() -> None:
-    seconds, joules = (Table({"x": [1.0]}, units={"x": unit}) for unit in ("s", "J"))
-    with pytest.raises(UserError, match="'x' has different units: J, s"):
-        concatenated([seconds, joules])
-    with pytest.raises(UserError, match="different kinds: int, text"):
-        concatenated([Table({"x": [1]}), Table({"x": ["a"]})])
-    assert concatenated([Table({"x": [1]}), Table({"x": [0.5]})])["x"].tolist() == [1.0, 0.5]  # type: ignore[union-attr]
-
-
-def test_parts_of_different_provenance_are_mixed() -> None:
-    parts = [Table({"x": [1.0]}, provenance={"x": how}) for how in ("measured", "estimated")]
-    joined = concatenated(parts)
-    assert joined.provenance == {"x": "mixed"}
-    assert "≈ 1" in repr(joined)
-
-
 def test_removed_function_names_its_replacement() -> None:
     with pytest.raises(AttributeError, match=r"a2perf.to_frame was removed: use .to_pandas\(\)"):
         a2perf.to_frame  # noqa: B018
@@ -245,7 +220,7 @@ def test_any_table_prints_pickles_and_converts(table: Table) -> None:
     for name in table.columns:
         wanted = [None if value is None or value != value else value for value in _plain(table, name)]
         assert [None if pandas.isna(value) else value for value in frame[name]] == wanted
-    assert concatenated([table, table]).take(slice(0, len(table)))._columns.keys() == table._columns.keys()
+    assert table.take(slice(0, len(table))) == table.select(*table.columns) == table
 
 
 def _plain(table: Table, name: str) -> list[Any]:
