@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
 from a2perf.api.environments import TaskInfo, find_task, tasks
-from a2perf.api.live_policy_folder import folder_name
+from a2perf.api.live_policy import folder_name, live_policy
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.submission.run_options import RunOptions
@@ -126,8 +126,6 @@ def evaluate(
         folder = _existing(Path(policy).expanduser())
         default = Path.cwd() / "runs" / (folder.resolve().name if name is None else folder_name(name))
     else:
-        from a2perf.api.live_policy import live_policy
-
         live = live_policy(policy, name)
         default = Path.cwd() / "runs" / f"{live.name}-{live.digest}"
         folder = live.written_to(default / "submission" if root is None else root / f"submission-{live.digest}")

@@ -1,4 +1,8 @@
-"""A policy object becomes a submission: finds out what it is, how it is called, and what has to travel with it."""
+"""A policy object becomes a submission folder with an ``inference.py`` and the policy's files.
+
+Finds out what the object is, how it is called, and what has to travel with it. The evaluator never loads the policy;
+the participant process does.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,135 @@ import asyncio
 import functools
 import hashlib
 import inspect
+import json
 import platform
+import re
 import sys
+import tempfile
 import types
 import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.api import live_policy_blame, live_policy_pickle
-from a2perf.api.live_policy_folder import LivePolicy, folder_name, pinned
-from a2perf.errors import UserError
+from a2perf.api import live_policy_pickle
+from a2perf.api.live_policy_pickle import pinned, unpicklable
+from a2perf.errors import ConfigError, UserError
 from a2perf.plain_text import plain_text
 from a2perf.submission.participant.adapters.live import CALLS, FORWARD
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
 
+_DIGEST_DIGITS = 8
+_MOST_NAME = 60
+_TRAIN = '''"""There is nothing to train: the policy was given to a2perf.evaluate."""
+
+
+def train(**participant_args: str) -> None:
+    """Returns at once; inference.py loads the policy of this folder."""
+'''
+_INFERENCE = '''"""Loads the policy that was given to a2perf.evaluate."""
+
+from a2perf.submission.participant.adapters import {adapter}
+
+load_policy, preprocess_observation, infer_once = {adapter}.contract({arguments})
+'''
+_LIBRARIES = {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"}
+_MODEL, _CLASS, _NORMALIZATION = "model.zip", "algorithm.pkl", "normalization.pkl"
+_HASHED = (np.ndarray, types.FunctionType, functools.partial)
+_FOLDER, _NAME = "policies", "policy"
+
+
+@dataclass(frozen=True)
+class LivePolicy:
+    """A policy that is ready to be written as a submission, which the evaluator runs like any other.
+
+    Attributes:
+        name: valid as the name of a folder; ``title`` is the name as it was given.
+        identity: hash of the policy's code and state.
+        adapter: module of ``participant.adapters`` that loads it.
+        arguments: Python source of the arguments of the adapter's ``contract``.
+        write: writes the policy's files into a folder.
+        packages: lines of ``requirements.txt``.
+    """
+
+    name: str
+    title: str
+    identity: str
+    adapter: str
+    arguments: str
+    write: Callable[[Path], object]
+    packages: Sequence[str] = ()
+    framework: str = ""
+
+    @property
+    def inference(self) -> str:
+        """Source of ``inference.py``."""
+        return _INFERENCE.format(adapter=self.adapter, arguments=self.arguments)
+
+    @property
+    def digest(self) -> str:
+        """Identifies the content of the submission; different policies have different digests."""
+        parts = (self.identity, self.inference, self.title, *self.packages)
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGEST_DIGITS]
+
+    def written_to(self, place: Path) -> Path:
+        """Writes the submission as ``<place>/<name>``, unless it is there.
+
+        Raises:
+            ConfigError: the folder cannot be written.
+            UserError: the policy's library cannot save it.
+        """
+        folder = place / self.name
+        if folder.is_dir():
+            return folder
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            # Another thread may write the same policy: the folder appears complete or not at all.
+            with tempfile.TemporaryDirectory(dir=place, prefix=".writing-") as temporary:
+                written = Path(temporary) / self.name
+                written.mkdir()
+                self._write(written)
+                written.rename(folder)
+        except OSError as error:
+            if folder.is_dir():
+                return folder
+            raise ConfigError(
+                f"the submission cannot be written to {place}: {error.strerror}", hint="give a root_dir you can write"
+            ) from error
+        return folder
+
+    def _write(self, folder: Path) -> None:
+        self.write(folder)
+        (folder / "__init__.py").touch()
+        (folder / "train.py").write_text(_TRAIN, encoding="utf-8")
+        (folder / "inference.py").write_text(self.inference, encoding="utf-8")
+        (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in self.packages), encoding="utf-8")
+        described = {"title": self.title[:_MOST_NAME], "framework": self.framework}
+        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in described.items() if value]
+        (folder / "a2perf.toml").write_text("".join(lines), encoding="utf-8")
+
+
+def folder_name(title: str) -> str:
+    """Returns a name that is valid as the name of a folder and of a submission.
+
+    Raises:
+        ConfigError: it has no letter or digit.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", title).strip("._-")[:_MOST_NAME]
+    if not plain:
+        raise ConfigError(f"the name {title!r} has no letter or digit", hint="name='my_policy'")
+    return plain
+
 
 def live_policy(policy: Any, name: str | None = None) -> LivePolicy:
     """Prepares a policy for its process, without importing any framework.
 
-    Args:
-        policy: a function of one observation; an object with ``infer_once``, ``act``, ``predict`` or ``__call__``; a
-            model of Stable-Baselines3; a policy of TF-Agents; or a ``torch.nn.Module``.
-        name: its name; by default the name of the function or class.
+    ``a2perf.evaluate`` lists what a policy may be. Its name is by default that of the function or class.
 
     Raises:
         UserError: it cannot be called with one observation, or cannot be pickled; the message names the part.
@@ -39,14 +146,14 @@ def live_policy(policy: Any, name: str | None = None) -> LivePolicy:
     title = plain_text(_default_name(policy) if name is None else name)
     plain = folder_name(title)
     if _is_instance(policy, "stable_baselines3.common.base_class", "BaseAlgorithm"):
-        return of_sb3_model(policy, plain, title)
+        return _of_sb3_model(policy, plain, title)
     if _is_instance(policy, "tf_agents.policies.tf_policy", "TFPolicy"):
-        return of_tf_agents_policy(policy, plain, title)
+        return _of_tf_agents_policy(policy, plain, title)
     call = _call_of(policy)
     try:
         content, identity = live_policy_pickle.pickled(policy), live_policy_pickle.identity(policy)
     except Exception as error:  # __reduce__ and __getstate__ of the caller's classes may raise anything
-        raise live_policy_blame.unpicklable(policy, error) from error
+        raise unpicklable(policy, error) from error
     python = ".".join(platform.python_version_tuple()[:2])
     return LivePolicy(
         plain, title, identity, "live", f'"policy.pkl", call="{call}", python="{python}"',
@@ -125,23 +232,8 @@ def _is_instance(value: Any, module: str, name: str) -> bool:
     return isinstance(kind, type) and isinstance(value, kind)
 
 
-_LIBRARIES = {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib"}
-_MODEL, _CLASS, _NORMALIZATION = "model.zip", "algorithm.pkl", "normalization.pkl"
-_HASHED = (np.ndarray, types.FunctionType, functools.partial)
-_FOLDER, _NAME = "policies", "policy"
-
-
-def of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:
-    """Prepares a model with the normalization of its environment.
-
-    Args:
-        model: the model.
-        name: name of the submission.
-        title: name as it was given.
-
-    Raises:
-        UserError: a class of the model cannot be pickled.
-    """
+def _of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:
+    """Prepares a model with the normalization of its environment."""
     kind = type(model)
     library = kind.__module__.partition(".")[0]
     normalization = model.get_vec_normalize_env()
@@ -154,7 +246,7 @@ def of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:
         identity = live_policy_pickle.identity(_content(model, normalization))
         of_class = None if library in _LIBRARIES else live_policy_pickle.pickled(kind)
     except Exception as error:  # __reduce__ of the caller's classes may raise anything
-        raise live_policy_blame.unpicklable(model.policy, error) from error
+        raise unpicklable(model.policy, error) from error
 
     def write(folder: Path) -> None:
         try:
@@ -170,12 +262,8 @@ def of_sb3_model(model: BaseAlgorithm, name: str, title: str) -> LivePolicy:
         if of_class is not None:
             (folder / _CLASS).write_bytes(of_class)
 
-    packages = [_LIBRARIES.get(library, "stable-baselines3"), "stable-baselines3"]
-    return LivePolicy(
-        name, title, identity, "sb3", arguments, write,
-        packages=pinned(packages),
-        framework="Stable-Baselines3",
-    )  # fmt: skip
+    packages = pinned([_LIBRARIES.get(library, "stable-baselines3"), "stable-baselines3"])
+    return LivePolicy(name, title, identity, "sb3", arguments, write, packages, framework="Stable-Baselines3")
 
 
 def _content(model: BaseAlgorithm, normalization: Any) -> list[Any]:
@@ -193,14 +281,8 @@ def _content(model: BaseAlgorithm, normalization: Any) -> list[Any]:
     return parts
 
 
-def of_tf_agents_policy(policy: Any, name: str, title: str) -> LivePolicy:
-    """Prepares a policy.
-
-    Args:
-        policy: a ``tf_agents.policies.tf_policy.TFPolicy``.
-        name: name of the submission.
-        title: name as it was given.
-    """
+def _of_tf_agents_policy(policy: Any, name: str, title: str) -> LivePolicy:
+    """Prepares a ``tf_agents.policies.tf_policy.TFPolicy``."""
 
     def write(folder: Path) -> None:
         from tf_agents.policies import policy_saver
@@ -213,11 +295,8 @@ def of_tf_agents_policy(policy: Any, name: str, title: str) -> LivePolicy:
                 hint="try tf_agents.policies.policy_saver.PolicySaver(policy) and correct what it names",
             ) from error
 
-    return LivePolicy(
-        name, title, _identity(policy), "tf_agents", f'"{_FOLDER}", policy_name="{_NAME}"', write,
-        packages=pinned(("tf-agents", "tensorflow", "tf-keras")),
-        framework="TF-Agents",
-    )  # fmt: skip
+    arguments, packages = f'"{_FOLDER}", policy_name="{_NAME}"', pinned(("tf-agents", "tensorflow", "tf-keras"))
+    return LivePolicy(name, title, _identity(policy), "tf_agents", arguments, write, packages, framework="TF-Agents")
 
 
 def _identity(policy: Any) -> str:

@@ -1,13 +1,16 @@
 """Pickles a policy with everything that its process cannot import: code of notebooks, scripts and own modules.
 
 Code outside of the standard library, ``site-packages`` and a2perf travels by value. PyTorch tensors travel as arrays on
-the processor. Nothing here loads a pickle.
+the processor. A part that cannot be pickled is named by its path. Nothing here loads a pickle.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import importlib.metadata
+import inspect
 import io
 import pickletools
 import site
@@ -16,26 +19,24 @@ import sysconfig
 import threading
 import types
 from collections import ChainMap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from a2perf.api.live_policy_folder import pinned
+from a2perf.errors import UserError
 from a2perf.submission.participant.adapters.live import rebuild_device, rebuild_tensor
 
 _BY_VALUE_LOCK = threading.RLock()
 _TRACKER_ID_DIGITS = 32
 _PACKAGES = frozenset({"site-packages", "dist-packages"})  # of any Python: a .pth file may name those of another one
 _PLAIN = (str, bytes, int, float, bool, type(None))
+_MOST_TRIES, _MOST_ITEMS, _MOST_TEXT = 2_000, 200, 300
+_OBVIOUS = ("_thread", "threading", "_io", "socket", "builtins", "select")
+"""Modules of types that nobody expects to be pickled; the reason adds nothing."""
 
 
 def pickled(policy: Any) -> bytes:
-    """Returns the pickle of a policy.
-
-    Raises:
-        Exception: any exception; ``__reduce__`` of a policy's part may raise all of them.
-    """
+    """Returns the pickle of a policy; ``__reduce__`` of a part of it may raise any exception."""
     with by_value():
         return _dumped(policy, for_identity=False)
 
@@ -44,15 +45,12 @@ def identity(policy: Any) -> str:
     """Returns a hash of a policy's code and state, as hexadecimal digits.
 
     The same cell of a notebook or the same script gives the same hash again. Line numbers and file names do not count.
-
-    Raises:
-        Exception: as ``pickled``.
     """
     with by_value():
         return hashlib.sha256(_dumped(policy, for_identity=True)).hexdigest()
 
 
-@contextmanager
+@contextlib.contextmanager
 def by_value() -> Iterator[None]:
     """Lets cloudpickle ship the code of modules that are not installed; undone afterwards."""
     import cloudpickle
@@ -75,6 +73,79 @@ def packages_of(content: bytes) -> tuple[str, ...]:
     imported -= {*sys.stdlib_module_names, "cloudpickle", "a2perf", "__main__"}
     owners = importlib.metadata.packages_distributions() if imported else {}
     return tuple(pinned(["cloudpickle", *(name for module in imported for name in owners.get(module, ())[:1])]))
+
+
+def pinned(packages: Iterable[str]) -> list[str]:
+    """Returns lines of ``requirements.txt`` with the versions that are installed; other packages are left out."""
+    lines = []
+    for package in sorted(set(packages)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            lines.append(f"{package}=={importlib.metadata.version(package)}")
+    return lines
+
+
+def unpicklable(policy: Any, error: Exception) -> UserError:
+    """Returns the error for a policy that cannot be pickled; it names the innermost part that fails."""
+    seen: dict[int, Any] = {}  # keeps the values: an id must not be used again
+
+    def fails(value: Any) -> bool:
+        if id(value) in seen or len(seen) >= _MOST_TRIES:
+            return False
+        seen[id(value)] = value
+        try:
+            pickled(value)
+        except Exception:
+            return True
+        return False
+
+    part, path = policy, "policy"
+    while (inner := next((found for found in _parts(part, path) if fails(found[0])), None)) is not None:
+        part, path = inner
+    kind, reason = type(part), " ".join(str(error).split())[:_MOST_TEXT]
+    name = kind.__qualname__.rpartition(".")[2]
+    name = name if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{name}"
+    if part is policy:
+        return UserError(
+            f"the policy is a {name}, which cannot be pickled: {type(error).__name__}: {reason}",
+            hint="give a2perf.evaluate a function of one observation, or a submission folder",
+        )
+    why = "" if kind.__module__.partition(".")[0] in _OBVIOUS else f" ({reason})"
+    return UserError(
+        f"the policy cannot be sent to its process: {path} is a {name}, which cannot be pickled{why}",
+        hint="create it inside the policy on first use, or define a __getstate__ that leaves it out",
+    )
+
+
+def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
+    """Yields the parts of a value, each with the path that leads to it."""
+    if isinstance(value, types.FunctionType):
+        with contextlib.suppress(ValueError):  # a cell is empty
+            used = inspect.getclosurevars(value)
+            yield from ((item, name) for name, item in (*used.nonlocals.items(), *used.globals.items()))
+        yield from _parts(value.__defaults__ or (), f"{path}.__defaults__")
+        yield from _parts(value.__kwdefaults__ or {}, f"{path}.__kwdefaults__")
+    elif isinstance(value, types.MethodType):
+        yield value.__self__, path if path == "policy" else f"{path}.__self__"
+        yield value.__func__, f"{path}.{value.__name__}"
+    elif isinstance(value, functools.partial):
+        yield value.func, f"{path}.func"
+        yield from _parts(value.args, f"{path}.args")
+        yield from _parts(value.keywords, f"{path}.keywords")
+    elif isinstance(value, Mapping):
+        with contextlib.suppress(Exception):  # a mapping of a stranger's class may fail in any way
+            yield from ((item, f"{path}[{key!r:.40}]") for key, item in list(value.items())[:_MOST_ITEMS])
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((item, f"{path}[{index}]") for index, item in enumerate(list(value)[:_MOST_ITEMS]))
+    else:
+        slots = [vars(base).get("__slots__", ()) for base in type(value).__mro__]
+        names = [name for found in slots for name in ([found] if isinstance(found, str) else found)]
+        with contextlib.suppress(TypeError):  # it has no __dict__
+            names += [name for name in vars(value) if name not in ("__dict__", "__weakref__")]
+        for name in names:
+            with contextlib.suppress(Exception):  # an empty slot, or a property that fails
+                yield inspect.getattr_static(value, name), f"{path}.{name}"
+        if not isinstance(value, type | types.ModuleType):
+            yield type(value), type(value).__name__
 
 
 def _imported(content: bytes) -> Iterator[str]:

@@ -23,11 +23,7 @@ _EVALUATED_FIRST = ("inference", "generalization", "train")
 
 
 class LazyRun:
-    """A recorded run. Its files are read on first use of ``run``, once.
-
-    Args:
-        folder: the folder of the run.
-    """
+    """A recorded run. Its files are read on first use of ``run``, once."""
 
     def __init__(self, folder: RunFolder) -> None:
         # An absolute path: a run that is read later must not depend on the working directory.
@@ -78,9 +74,6 @@ class LazyRun:
 def recorded_runs(given: AnyRuns) -> list[LazyRun]:
     """Returns runs in the order of the commands: by root, then by mode, each once.
 
-    Args:
-        given: a path of a run, or of a folder that holds runs; ``Result``; ``Runs``; or several of these.
-
     Raises:
         UserError: a path does not exist, or holds no run.
         ConfigError: something else was given, or nothing.
@@ -111,15 +104,7 @@ def recorded_runs(given: AnyRuns) -> list[LazyRun]:
 
 
 def run_items(given: AnyRuns | Run | Iterable[Run]) -> list[LazyRun | Run]:
-    """Returns runs: those in memory in their order, then all others in the order of the commands.
-
-    Args:
-        given: as for ``recorded_runs``, or ``a2perf.runs.Run`` objects.
-
-    Raises:
-        UserError: a path does not exist, or holds no run.
-        ConfigError: something else was given, or nothing.
-    """
+    """Returns runs: those in memory in their order, then all others as ``recorded_runs`` does, with its errors."""
     if isinstance(given, Run):
         return [given]
     if not isinstance(given, Iterable) or isinstance(given, str | LazyRun):

@@ -15,7 +15,7 @@ import numpy as np
 from a2perf.api.recorded import LazyRun
 from a2perf.api.score_text import normalised_return
 from a2perf.api.scored_group import metric_values
-from a2perf.api.table import Table, Tabular
+from a2perf.api.table import Immutable, Table, Tabular
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError
 from a2perf.metrics.bootstrap import mean_interval
@@ -29,12 +29,11 @@ from a2perf.runs.series import Series
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
 _NOT_CONTENT = ("folder", "info", "reproduction", "read_details")
 """Fields that depend on where the run is; ``info`` and ``reproduction`` can come from a file beside it."""
 
 
-class Result(LazyRun, Tabular):
+class Result(Immutable, LazyRun, Tabular):
     """One recorded run: its scores, episodes, costs and conditions. Immutable.
 
     Files are read on first use and only once. Results are equal if they have equal manifests and measured values,
@@ -246,19 +245,10 @@ class Result(LazyRun, Tabular):
 
         return runs_figure([self.run])
 
-    # --- an immutable value -------------------------------------------------------------------------------------------
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Result is immutable; {name!r} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Result is immutable; {name!r} cannot be deleted")
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Result):
             return NotImplemented
-
-        return self is other or equal_runs(self.run, other.run)
+        return self is other or _content(self.run) == _content(other.run)
 
     def __hash__(self) -> int:
         identity = self.run.identity
@@ -270,24 +260,11 @@ class Result(LazyRun, Tabular):
         return result_text(self, self.interval)
 
 
-def equal_runs(left: Run, right: Run) -> bool:
-    """Returns whether two runs hold the same identity, manifest, values and conditions; NaN equals NaN."""
-    names = [field.name for field in dataclasses.fields(Run) if field.name not in _NOT_CONTENT]
-    return all(_equal(getattr(left, name), getattr(right, name)) for name in names)
+def _content(run: Run) -> bytes:
+    """Returns what equal runs have in common: identity, manifest, values and conditions; NaN equals NaN."""
+    names = [field.name for field in dataclasses.fields(run) if field.name not in _NOT_CONTENT]
+    return msgspec.msgpack.encode([getattr(run, name) for name in names], enc_hook=_plain, order="deterministic")
 
 
-def _equal(left: Any, right: Any) -> bool:
-    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        ours, theirs = np.asarray(left), np.asarray(right)
-        return np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f" and theirs.dtype.kind == "f")
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, msgspec.Struct):
-        return all(_equal(getattr(left, name), getattr(right, name)) for name in left.__struct_fields__)
-    if dataclasses.is_dataclass(left):
-        return all(_equal(getattr(left, f.name), getattr(right, f.name)) for f in dataclasses.fields(left))
-    if isinstance(left, Mapping):
-        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
-    if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(_equal, left, right))
-    return bool(left == right or (left != left and right != right))
+def _plain(value: Any) -> Any:
+    return (value.dtype.str, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)

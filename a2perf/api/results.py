@@ -77,9 +77,6 @@ def read_runs(*paths: str | os.PathLike[str]) -> Runs:
 class Runs(Records[Result]):
     """Recorded runs in a stable order. Immutable: a slice, a sum and ``where`` return other ``Runs``.
 
-    Args:
-        results: the runs.
-
     Example:
         >>> runs = a2perf.read_runs("results/recorded")
         >>> dog = runs.where(task="dog_pace")
@@ -96,16 +93,10 @@ class Runs(Records[Result]):
         for result in self._held:
             if not isinstance(result, Result):
                 raise TypeError(f"Runs holds Result objects, not {type(result).__name__}; read paths with read_runs")
-        object.__setattr__(self, "_scores", {})
+        self.__dict__["_scores"] = {}
 
     def __add__(self, other: Iterable[Result]) -> Runs:
         return Runs((*self._held, *other)) if isinstance(other, Iterable) else NotImplemented
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Runs are immutable; {name!r} cannot be set")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Runs, (self._held,))
 
     def where(self, *predicates: Callable[[Result], bool], **conditions: Any) -> Runs:
         """Returns the runs that meet all conditions.

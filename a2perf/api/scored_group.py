@@ -67,19 +67,10 @@ class ScoredGroup:
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> ScoredGroup:
         """Returns an entry of ``groups`` in ``scores.json``."""
-        return cls(
-            algorithm=plain_text(entry["algorithm"]),
-            domain=plain_text(entry["domain"]),
-            task=plain_text(entry["task"]),
-            mode=entry["mode"],
-            seeds=tuple(entry["seeds"]),
-            runs=tuple(plain_text(run) for run in entry["runs"]),
-            version=entry["version"],
-            fingerprint=entry["fingerprint"],
-            view=plain_text(entry["view"]),
-            conditions=tuple(plain_text(text) for text in entry["conditions"]),
-            entry=entry,
-        )
+        fields: dict[str, Any] = {name: plain_text(entry[name]) for name in ("algorithm", "domain", "task", "view")}
+        fields |= {name: entry[name] for name in ("mode", "version", "fingerprint")}
+        fields |= {name: tuple(map(plain_text, entry[name])) for name in ("runs", "conditions")}
+        return cls(**fields, seeds=tuple(entry["seeds"]), entry=entry)
 
     @property
     def scores(self) -> Mapping[str, MetricValue]:

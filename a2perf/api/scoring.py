@@ -13,7 +13,7 @@ from a2perf.api import score_text
 from a2perf.api.columns import Kind
 from a2perf.api.recorded import AnyRuns, LazyRun, recorded_runs, unique_folders
 from a2perf.api.scored_group import NORMALISED, ScoredGroup
-from a2perf.api.table import Table, Tabular
+from a2perf.api.table import Immutable, Table, Tabular
 from a2perf.metrics import registry
 from a2perf.metrics.scores import score_found
 from a2perf.metrics.values import MetricValue, Profile, profile_named
@@ -112,7 +112,7 @@ def folder_of_scores(paths: Sequence[str | os.PathLike[str]]) -> Path:
     return common.parent if common.name in MODES and (common / MANIFEST).exists() else common
 
 
-class Scores(Tabular):
+class Scores(Immutable, Tabular):
     """The scores of recorded runs. Immutable.
 
     Example:
@@ -123,14 +123,11 @@ class Scores(Tabular):
         >>> scores.plot("energy_gross")
     """
 
-    __slots__ = ("_document", "_groups")
+    _document: dict[str, Any]
+    _groups: tuple[ScoredGroup, ...]
 
     def __init__(self, document: dict[str, Any]) -> None:
-        object.__setattr__(self, "_document", document)
-        object.__setattr__(self, "_groups", tuple(ScoredGroup.of(entry) for entry in document["groups"]))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Scores are immutable; {name!r} cannot be set")
+        self.__dict__.update(_document=document, _groups=tuple(map(ScoredGroup.of, document["groups"])))
 
     @property
     def document(self) -> dict[str, Any]:
@@ -156,8 +153,7 @@ class Scores(Tabular):
     def write(self, folder: str | os.PathLike[str]) -> Path:
         """Writes ``scores.json`` into a folder and returns its path. The same scores give the same bytes.
 
-        Args:
-            folder: outside of a bundle, because the files of a bundle are hashed.
+        The folder is not that of a bundle, because the files of a bundle are hashed.
         """
         target = Path(folder) / SCORES
         write_json(target, self._document)
@@ -177,7 +173,7 @@ class Scores(Tabular):
         Raises:
             ConfigError: an unknown metric.
         """
-        return (_wide_table if wide else _long_table)(self._groups, metrics)
+        return (_wide_table if wide else _long_table)(self.groups, metrics)
 
     def to_pandas(self, *, wide: bool = False, metrics: Iterable[str] | None = None) -> pandas.DataFrame:
         """Returns a pandas data frame with one row per group and metric.
@@ -206,29 +202,25 @@ class Scores(Tabular):
         """
         from a2perf.api.figures import intervals_figure
 
-        return intervals_figure(self._groups, metric)
+        return intervals_figure(self.groups, metric)
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return len(self.groups)
 
     def __iter__(self) -> Iterator[ScoredGroup]:
-        return iter(self._groups)
+        return iter(self.groups)
 
     def __eq__(self, other: object) -> bool:
         return self._document == other._document if isinstance(other, Scores) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.profile, self.rules, self._groups))
+        return hash((self.profile, self.rules, self.groups))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Scores, (self._document,))
 
     def __repr__(self) -> str:
         return terminal_text(self.text())
-
-    if TYPE_CHECKING:
-        _document: dict[str, Any]
-        _groups: tuple[ScoredGroup, ...]
 
 
 def _long_table(groups: Sequence[ScoredGroup], metrics: Iterable[str] | None = None) -> Table:

@@ -157,8 +157,7 @@ class Tracked(Tabular):
     def mark(self, phase: str) -> None:
         """Starts a phase: later costs count for it until the next mark. A phase can be marked several times.
 
-        Args:
-            phase: its name, for example ``"epoch 1"``. An empty name ends the current phase.
+        An empty name ends the current phase.
         """
         if self._sampler is not None:
             self._sampler.mark(phase)
@@ -172,39 +171,34 @@ class Tracked(Tabular):
         from a2perf.runs.tracking_record import PhaseCost
 
         report = self.report
-        rows: list[tuple[str | None, PhaseCost]] = list(report.phases.items())
-        inside = [cost for _, cost in rows]
+        inside = list(report.phases.values())
         rest = PhaseCost(
             wall_s=report.wall_s - sum(cost.wall_s for cost in inside),
             cpu_seconds=report.cpu_seconds - sum(cost.cpu_seconds for cost in inside),
             energy_gross_kwh=report.energy.gross_kwh - sum(cost.energy_gross_kwh for cost in inside),
             rss_peak_bytes=0 if inside else report.rss_peak_bytes,
         )
+        rows: dict[str | None, PhaseCost] = dict(report.phases.items())
         if not inside or rest.wall_s > 1e-3:
-            rows.append((None, rest))
-        known = report.energy.quality not in ("", "none")
-        energies = [cost.energy_gross_kwh if known else None for _, cost in rows]
+            rows[None] = rest
+        quality = report.energy.quality
+        known = {phase: cost.energy_gross_kwh for phase, cost in rows.items() if quality not in ("", "none")}
+        power = {phase: JOULES_PER_KWH * kwh / rows[phase].wall_s for phase, kwh in known.items() if rows[phase].wall_s}
+        measured, numbers = ("wall_clock", "cpu_time", "memory_peak"), ("energy", "power")
         return Table(
             {
-                "phase": [phase for phase, _ in rows],
-                "wall_clock": [cost.wall_s for _, cost in rows],
-                "cpu_time": [cost.cpu_seconds for _, cost in rows],
-                "energy": energies,
-                "power": [
-                    JOULES_PER_KWH * energy / cost.wall_s if energy is not None and cost.wall_s > 0 else None
-                    for energy, (_, cost) in zip(energies, rows, strict=True)
-                ],
-                "memory_peak": [float(cost.rss_peak_bytes) or None for _, cost in rows],
+                "phase": list(rows),
+                "wall_clock": [cost.wall_s for cost in rows.values()],
+                "cpu_time": [cost.cpu_seconds for cost in rows.values()],
+                "energy": [known.get(phase) for phase in rows],
+                "power": [power.get(phase) for phase in rows],
+                "memory_peak": [float(cost.rss_peak_bytes) or None for cost in rows.values()],
             },
             title=self.name,
             units={"wall_clock": "s", "cpu_time": "s", "energy": "kWh", "power": "W", "memory_peak": "bytes"},
-            provenance={
-                "wall_clock": "measured", "cpu_time": "measured", "memory_peak": "measured",
-                "energy": report.energy.quality, "power": report.energy.quality,
-            },
-            kinds={"phase": "text", **dict.fromkeys(("wall_clock", "cpu_time", "memory_peak"), "float"),
-                   "energy": "float", "power": "float"},
-        )  # fmt: skip
+            provenance={**dict.fromkeys(measured, "measured"), **dict.fromkeys(numbers, quality)},
+            kinds={"phase": "text", **dict.fromkeys((*measured, *numbers), "float")},
+        )
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
@@ -215,7 +209,11 @@ class Tracked(Tabular):
 
     def __str__(self) -> str:
         head = f"{terminal_text(self.name)}: {_text(self.wall_clock)}" + (", running" if self.is_running else "")
-        lines = [head, *(f"  {label:<15} {value}" for label, value in self._lines())]
+        lines, costs = [head], self.costs
+        for name, label in _SHOWN.items():
+            if name in costs and (name != "energy_net" or self.report.idle.taken != "not taken"):
+                cores = f" ({self.report.cpu_seconds / (self.report.wall_s or 1.0):.2f} cores)"
+                lines.append(f"  {label:<15} {_text(costs[name])}{cores if name == 'cpu_time' else ''}")
         lines += textwrap.wrap(
             f"{'energy source':<15} {self.report.energy.method}", _WIDTH, initial_indent="  ",
             subsequent_indent=" " * 18, break_on_hyphens=False,
@@ -229,18 +227,6 @@ class Tracked(Tabular):
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def _lines(self) -> list[tuple[str, str]]:
-        """Returns label and value of each cost."""
-        costs = self.costs
-        found = []
-        for name, label in _SHOWN.items():
-            if name in costs and (name != "energy_net" or self.report.idle.taken != "not taken"):
-                text = _text(costs[name])
-                if name == "cpu_time" and self.report.wall_s > 0:
-                    text += f" ({self.report.cpu_seconds / self.report.wall_s:.2f} cores)"
-                found.append((label, text))
-        return found
 
     def _phase_lines(self) -> list[str]:
         from a2perf.report.tables import text_table, to_text

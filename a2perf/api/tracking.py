@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import copy
 import functools
 import inspect
 import itertools
@@ -16,6 +15,7 @@ import os
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload, runtime_checkable
@@ -39,12 +39,7 @@ class MetricLogger(Protocol):
     """An object that takes values by name."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Takes values of one step.
-
-        Args:
-            step: position in the training, not negative.
-            values: numbers by name; NaN and infinities are allowed.
-        """
+        """Takes values of one step of the training, from 0; NaN and infinities are allowed."""
 
     def close(self) -> None:
         """Ends the record; calling it again changes nothing."""
@@ -145,42 +140,34 @@ def track(
         (499500, 1)
     """
     if callable(name):
-        return TrackedBlock(None)(name)
+        return TrackedBlock()(name)
     return TrackedBlock(name, folder=folder, interval_s=interval_s, idle_s=idle_s, task=task, seed=seed, logger=logger)
 
 
+@dataclass
 class TrackedBlock:
     """A block to track: a context manager for one block, and a decorator. ``a2perf.track`` creates it."""
 
-    def __init__(
-        self,
-        name: str | None,
-        *,
-        folder: str | Path | None = None,
-        interval_s: float | None = None,
-        idle_s: float = 0.0,
-        task: str = "",
-        seed: int = 0,
-        logger: Logger | None = None,
-    ) -> None:
-        if name is not None and not isinstance(name, str):
-            raise ConfigError(f"the name of a block is text, not {type(name).__name__}", hint='track("training")')
-        if interval_s is not None and not interval_s > 0:
-            raise ConfigError(f"interval_s = {interval_s!r} is not a positive number", hint="give seconds, such as 1.0")
-        if not idle_s >= 0:
-            raise ConfigError(f"idle_s = {idle_s!r} is negative", hint="give seconds, such as 2.0")
-        if logger is not None and not isinstance(logger, logging.Logger | MetricLogger) and not callable(logger):
+    name: str | None = None
+    folder: str | Path | None = None
+    interval_s: float | None = None
+    idle_s: float = 0.0
+    task: str = ""
+    seed: int = 0
+    logger: Logger | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None and not isinstance(self.name, str):
+            raise ConfigError(f"the name of a block is text, not {type(self.name).__name__}", hint='track("training")')
+        if self.interval_s is not None and not self.interval_s > 0:
+            raise ConfigError(f"interval_s = {self.interval_s!r} is not a positive number", hint="give seconds: 1.0")
+        if not self.idle_s >= 0:
+            raise ConfigError(f"idle_s = {self.idle_s!r} is negative", hint="give seconds, such as 2.0")
+        if not (isinstance(self.logger, logging.Logger | MetricLogger | None) or callable(self.logger)):
             raise ConfigError(
-                f"a {type(logger).__name__} cannot receive the result",
+                f"a {type(self.logger).__name__} cannot receive the result",
                 hint="give a logging.Logger, an object with log(step, values), or a function of one argument",
             )
-        self._name = name
-        self._folder = None if folder is None else Path(folder)
-        self._interval_s = 1.0 if interval_s is None else float(interval_s)
-        self._idle_s = idle_s
-        self._task = task
-        self._seed = seed
-        self._logger = logger
         self._tracked: Tracked | None = None
         self._sampler: Sampler | None = None
         self._record: Bundle | None = None
@@ -191,27 +178,25 @@ class TrackedBlock:
 
         if self._tracked is not None:
             raise UserError("this block has been entered before", hint="call a2perf.track() for each block")
-        name = self._name or "block"
-        if self._folder is not None:
+        name = self.name or "block"
+        if self.folder is not None:
             from a2perf.api.tracked_bundle import open_record
 
-            self._record = open_record(self._folder, name, task=self._task, seed=self._seed)
+            self._record = open_record(Path(self.folder), name, task=self.task, seed=self.seed)
         self._pid = os.getpid()
         self._sampler = Sampler(
             directory=None if self._record is None else self._record.metrics,
-            interval_s=self._interval_s, with_codecarbon=False, own_process=True,
-            idle=self._idle_s > 0,
+            interval_s=float(self.interval_s or 1.0), with_codecarbon=False, own_process=True,
+            idle=self.idle_s > 0,
         )  # fmt: skip
         self._sampler.prepare()
         # An open counter measures from the first moment of the block.
         self._sampler.wait_opened(_OPEN_WAIT_S)
-        if self._idle_s:
-            time.sleep(self._idle_s)
+        if self.idle_s:
+            time.sleep(self.idle_s)
         self._sampler.attach(self._pid)
-        self._tracked = Tracked(
-            name, self._sampler, task=self._task, seed=self._seed,
-            bundle=None if self._record is None else self._record.path,
-        )  # fmt: skip
+        bundle = None if self._record is None else self._record.path
+        self._tracked = Tracked(name, self._sampler, task=self.task, seed=self.seed, bundle=bundle)
         return self._tracked
 
     def __exit__(
@@ -238,13 +223,13 @@ class TrackedBlock:
             warnings.warn(f"the costs of {self._tracked.name} were not logged: {problem}", stacklevel=2)
 
     def _log(self, tracked: Tracked) -> None:
-        if isinstance(self._logger, logging.Logger):
-            self._logger.info("%s", tracked.summary())
-        elif isinstance(self._logger, MetricLogger):
+        if isinstance(self.logger, logging.Logger):
+            self.logger.info("%s", tracked.summary())
+        elif isinstance(self.logger, MetricLogger):
             known = {name: cost.value for name, cost in tracked.costs.items() if cost.value is not None}
-            self._logger.log(0, {f"a2perf/{name}": value for name, value in known.items()})
-        elif self._logger is not None:
-            self._logger(tracked)
+            self.logger.log(0, {f"a2perf/{name}": value for name, value in known.items()})
+        elif self.logger is not None:
+            self.logger(tracked)
 
     def __call__(self, function: Callable[P, R]) -> TrackedFunction[P, R]:
         """Returns the function with each call tracked."""
@@ -253,11 +238,10 @@ class TrackedBlock:
 
         @contextlib.contextmanager
         def tracked() -> Iterator[None]:
-            block, number = copy.copy(self), next(numbers)
-            block._name = self._name or getattr(function, "__qualname__", type(function).__name__)
-            block._tracked, block._record = None, None
-            block._folder = None if self._folder is None else self._folder / f"call_{number}"
-            with block as result:
+            name = self.name or getattr(function, "__qualname__", type(function).__name__)
+            number = next(numbers)
+            folder = None if self.folder is None else Path(self.folder) / f"call_{number}"
+            with replace(self, name=name, folder=folder) as result:
                 try:
                     yield
                 finally:
