@@ -34,11 +34,7 @@ Part = tuple[Path, Mapping[int, int] | None]
 
 @dataclass(frozen=True)
 class DatasetResult:
-    """A finished dataset.
-
-    Attributes:
-        already: whether it existed before the call.
-    """
+    """A finished dataset; ``already``: it existed before the call."""
 
     folder: Path
     record: DatasetRecord
@@ -50,14 +46,11 @@ def work_folder(root: Path, name: DatasetId) -> Path:
     return root / name.namespace / f".{name.folder}.making"
 
 
-def join(parts: Sequence[Part], target: Path) -> tuple[int, int, str, list[float]]:
+def join(parts: Sequence[Part], target: Path) -> tuple[int, str, list[float]]:
     """Concatenates the episodes of several files in a new file.
 
-    Args:
-        parts: the files in order.
-
     Returns:
-        The number of episodes and of steps, the hash of the content, and the return of each episode.
+        The number of steps, the hash of the content, and the return of each episode.
     """
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +78,7 @@ def join(parts: Sequence[Part], target: Path) -> tuple[int, int, str, list[float
         os.replace(unfinished, target)
     finally:
         unfinished.unlink(missing_ok=True)
-    return len(hashes), steps, hdf5_file.content_hash(hashes), returns
+    return steps, hdf5_file.content_hash(hashes), returns
 
 
 def assemble(
@@ -95,10 +88,8 @@ def assemble(
     """Joins files of episodes to a dataset, describes it, and moves it to its final folder.
 
     Args:
-        parts: see ``join``.
         spaces: the spaces of observations and actions.
         metadata: further entries of Minari's ``metadata.json``.
-        policies: the policies of all episodes.
         generation: energy of collecting the episodes.
         replace: archive a dataset of this name.
         fields: further fields of ``a2perf.json``.
@@ -106,15 +97,15 @@ def assemble(
     Raises:
         UserError: an episode is damaged, or a dataset of this name exists.
     """
-    work = work_folder(root, name)
+    work, target = work_folder(root, name), naming.dataset_folder(root, name)
     remove(work / "dataset")
     data = work / "dataset" / "data"
-    episodes, steps, content, returns = join(parts, data / naming.DATA_FILE)
+    steps, content, returns = join(parts, data / naming.DATA_FILE)
     record = DatasetRecord(
         dataset_id=str(name),
         a2perf_version=__version__,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        episodes=episodes,
+        episodes=len(returns),
         steps=steps,
         returns=Returns.of(returns),
         content_sha256=content,
@@ -123,21 +114,6 @@ def assemble(
         cost=cost_of(policies, generation, steps),
         **fields,
     )
-    if replace:
-        archive(naming.dataset_folder(root, name))
-    folder = _publish(root, name, data, record, spaces, metadata)
-    remove(work)
-    return DatasetResult(folder, record)
-
-
-def _publish(
-    root: Path,
-    name: DatasetId,
-    data: Path,
-    record: DatasetRecord,
-    spaces: tuple[Space, Space],
-    metadata: Mapping[str, Any],
-) -> Path:
     write_record(data / naming.RECORD_FILE, record)
     episodes, aside = data / naming.DATA_FILE, data.parent / naming.DATA_FILE
     os.replace(episodes, aside)  # Minari creates an empty data file and fails if one exists
@@ -155,12 +131,14 @@ def _publish(
         }
     )
     fault_point("datasets: described")
-    target = naming.dataset_folder(root, name)
+    if replace:
+        archive(target)
     if target.exists():
         raise UserError(f"the dataset {name} already exists", hint="give another --id, or add --force to replace it")
     _write_namespaces(root, name)
     os.rename(data.parent, target)
-    return target
+    remove(work)
+    return DatasetResult(target, record)
 
 
 def archive(folder: Path) -> None:

@@ -43,12 +43,7 @@ _LAYOUTS: tuple[tuple[str, str | None], ...] = (
 
 @dataclass(frozen=True)
 class Training:
-    """A finished training run.
-
-    Attributes:
-        root: its root folder, which contains ``train``.
-        sha256: hash of the manifest's file.
-    """
+    """A finished training run: its root folder, which contains ``train``, and the hash of its manifest's file."""
 
     root: Path
     manifest: Manifest
@@ -129,11 +124,7 @@ def find_checkpoints(
 def with_submission(
     training: Training, policies: Sequence[PlannedPolicy], given: Path | None, extra: Mapping[str, str]
 ) -> tuple[list[PlannedPolicy], list[str]]:
-    """Returns policies of a training run with the submission that loads them, and remarks.
-
-    Args:
-        given: the submission's folder; by default the recorded one.
-        extra: further arguments of ``load_policy``.
+    """Returns policies of a training run with the submission that loads them, by default the recorded one, and remarks.
 
     Raises:
         UserError: the submission's folder does not exist any more.

@@ -37,10 +37,7 @@ _MODE = "inference"
 
 
 def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) -> list[BlockRecord]:
-    """Plays every block of a plan that is not finished yet.
-
-    Returns:
-        The records of all blocks, in order.
+    """Plays every block of a plan that is not finished yet, and returns the records of all blocks in order.
 
     Raises:
         SubmissionError: a policy failed.

@@ -24,13 +24,7 @@ _SAME = ("env_id", "env_kwargs", "env_fingerprint", "domain", "task", "infos")
 
 
 def combine(inputs: Sequence[Dataset], name: DatasetId, root: Path, *, force: bool = False) -> DatasetResult:
-    """Combines datasets.
-
-    Args:
-        inputs: the datasets, in order.
-
-    Returns:
-        The combined dataset with its record.
+    """Combines datasets in this order.
 
     Raises:
         UserError: the datasets have different environments, one is damaged or was not made by a2perf, or the name is

@@ -16,7 +16,7 @@ from a2perf.datasets.collection import collect, energy_of
 from a2perf.datasets.naming import DatasetId
 from a2perf.datasets.noise import POLICY_ACTION
 from a2perf.datasets.plan import RANDOM, Plan, PlannedPolicy, draw_with_replacement, open_plan
-from a2perf.datasets.records import NO_TRAINING, DatasetRecord, PolicyRecord
+from a2perf.datasets.records import NO_TRAINING, DatasetRecord, PolicyFields, PolicyRecord
 from a2perf.datasets.rollout_worker import episodes_path
 from a2perf.datasets.skill_levels import SkillLevels
 from a2perf.datasets.space_json import to_json
@@ -32,14 +32,9 @@ from a2perf.submission.evaluator.progress import RunProgress
 def generate(
     plan: Plan, root: Path, *, processes: int = 1, force: bool = False, progress: RunProgress | None = None
 ) -> DatasetResult:
-    """Generates a dataset. A finished one is returned as it is, an interrupted one is completed.
+    """Generates a dataset with this many rollout workers; the episodes do not depend on their number.
 
-    Args:
-        plan: see ``dataset_plan``.
-        processes: number of rollout workers; the episodes do not depend on it.
-
-    Returns:
-        The dataset with its record.
+    A finished dataset is returned as it is, an interrupted one is completed.
 
     Raises:
         SubmissionError: a policy failed.
@@ -63,6 +58,7 @@ def generate(
     with closing(create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)) as env:
         spaces = env.observation_space, env.action_space
         metadata: dict[str, Any] = {"description": plan.description or description}
+        metadata |= {"author": {plan.author}} if plan.author else {}
         with contextlib.suppress(AttributeError, TypeError, ValueError):  # arguments that cannot be written as JSON
             metadata["env_spec"] = env.spec.to_json()
     for space in spaces:
@@ -75,7 +71,7 @@ def generate(
         name,
         [(episodes_path(work, block.index), None) for block in plan.blocks],
         spaces,
-        metadata | ({"author": {plan.author}} if plan.author else {}),
+        metadata,
         policies=[
             _policy_record(policy, sum(block.count for block in plan.blocks if block.policy == place))
             for place, policy in enumerate(plan.policies)
@@ -100,13 +96,7 @@ def random_policy() -> PlannedPolicy:
 def submission_policy(
     folder: Path, participant_args: Mapping[str, str], training_energy: Energy | None = None
 ) -> PlannedPolicy:
-    """Returns the policy of a submission without a training run.
-
-    Args:
-        folder: the submission's folder.
-        participant_args: arguments of its ``load_policy``.
-        training_energy: energy of its training, if given by the user.
-    """
+    """Returns the policy of a submission without a training run; the user may know the energy of its training."""
     return PlannedPolicy(
         name=folder.resolve().name,
         submission=str(folder.absolute()),
@@ -147,15 +137,7 @@ def level_policies(
 
 
 def _policy_record(policy: PlannedPolicy, episodes: int) -> PolicyRecord:
-    return PolicyRecord(
-        submission=RANDOM if policy.submission == RANDOM else Path(policy.submission).name,
-        submission_sha256=policy.submission_sha256,
-        training=policy.training,
-        training_name=policy.training_name,
-        checkpoint=policy.checkpoint,
-        checkpoint_number=policy.number,
-        participant_args=policy.participant_args,
-        mean_return=policy.mean_return,
-        training_energy=policy.training_energy,
-        episodes=episodes,
-    )
+    fields = {name: getattr(policy, name) for name in PolicyFields.__struct_fields__}
+    if policy.submission != RANDOM:
+        fields["submission"] = Path(policy.submission).name
+    return PolicyRecord(**fields, checkpoint_number=policy.number, episodes=episodes)

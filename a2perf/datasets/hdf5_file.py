@@ -75,20 +75,12 @@ class EpisodeArrays:
 
 
 def h5py() -> Any:
-    """Returns the module h5py.
-
-    Raises:
-        MissingDependency: it is not installed.
-    """
+    """Returns the module h5py; raises MissingDependency if it is not installed."""
     return _library("h5py")
 
 
 def minari(module: str) -> Any:
-    """Returns a module of Minari.
-
-    Raises:
-        MissingDependency: it is not installed.
-    """
+    """Returns a module of Minari; raises MissingDependency if it is not installed."""
     return _library(f"minari.{module}")
 
 
@@ -117,11 +109,7 @@ def create(path: Path) -> Any:
 
 
 def write_episode(stream: Any, index: int, episode: EpisodeArrays) -> None:
-    """Adds an episode to a file.
-
-    Args:
-        index: its number in the file; numbers are consecutive from 0.
-    """
+    """Adds an episode to a file; numbers are consecutive from 0."""
     group = stream.create_group(name_of(index))
     digests = episode.digests()
     group.attrs["id"] = index
@@ -253,10 +241,7 @@ class RowReader:
         return group
 
     def read(self, index: int, path: str, first: int, rows: int) -> None:
-        """Reads the first rows of an array of an episode.
-
-        Args:
-            first: first row in the final array.
+        """Reads the first rows of an array of an episode into the final array, from its row ``first`` on.
 
         Raises:
             UserError: the array is missing, has another shape or dtype than in other episodes, or cannot be read.

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from a2perf.datasets.naming import DatasetId
+from a2perf.datasets.records import PolicyFields
 from a2perf.errors import UserError
 from a2perf.records import SCHEMA, Record
-from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import json_text, read_record, write_record
 
 PLAN_FILE = "plan.json"
@@ -29,46 +29,22 @@ RANDOM = "random"
 """Name of the policy that draws actions uniformly, within the action mask if there is one."""
 
 
-class PlannedPolicy(Record, kw_only=True):
+class PlannedPolicy(PolicyFields, kw_only=True):
     """A policy to collect episodes from.
 
     Attributes:
         name: name in messages.
-        submission: its folder; ``RANDOM`` for uniformly drawn actions.
-        submission_sha256: hash of the folder's files.
         root_dir: its ``ROOT_DIR``; an empty string stands for an empty folder.
-        participant_args: arguments of its ``load_policy``.
-        checkpoint: path relative to the artifacts of its training run; empty for the final policy.
         number: training step of the checkpoint; 1 for a final policy without a number.
-        training: hash of the manifest of its training run; empty without one.
-        training_name: the last folders of its training run.
-        training_energy: energy of training up to the checkpoint.
-        mean_return: its mean return in the evaluation of skill levels.
     """
 
     name: str
-    submission: str
-    submission_sha256: str = ""
     root_dir: str = ""
-    participant_args: dict[str, str] = msgspec.field(default_factory=dict)
-    checkpoint: str = ""
     number: int | None = None
-    training: str = ""
-    training_name: str = ""
-    training_energy: Energy = Energy()
-    mean_return: float | None = None
 
 
 class Block(Record, kw_only=True):
-    """Consecutive episodes of one policy.
-
-    Attributes:
-        index: number of the block.
-        policy: number of the policy.
-        first: number of the first episode.
-        count: number of episodes.
-        seed: ``SEED`` of the policy.
-    """
+    """Consecutive episodes of one policy, which gets ``seed`` as its ``SEED``; ``first`` numbers the first of them."""
 
     index: int
     policy: int
@@ -83,20 +59,9 @@ class Plan(Record, kw_only=True):
     Attributes:
         purpose: ``"generate"`` keeps the episodes, ``"evaluate"`` only their returns.
         name: name of the dataset, or of the evaluated training run.
-        domain: domain of the environment.
-        task: name of the task.
-        env_id: id of the environment.
-        env_kwargs: arguments of the environment.
-        seed: root seed.
         infos: entries of ``info`` to keep.
-        action_noise: amount of action noise; see ``ActionNoise``.
-        policies: the policies to collect episodes from.
-        blocks: the episodes in blocks.
+        action_noise: see ``ActionNoise``.
         confining: settings of ``Submission`` for policies; they do not affect the episodes.
-        skill_level: skill level of the policies, if any.
-        thresholds: thresholds of the skill level.
-        description: one sentence about the dataset.
-        author: its author.
     """
 
     schema: int = SCHEMA
@@ -128,16 +93,14 @@ class Plan(Record, kw_only=True):
 
 
 def dataset_plan(name: str, *policies: PlannedPolicy, episodes: int, seed: int, **fields: Any) -> Plan:
-    """Returns the plan of a dataset; each policy contributes the same number of episodes.
-
-    Args:
-        fields: further fields of the plan.
+    """Returns the plan of a dataset; the numbers of episodes of two policies differ by at most one.
 
     Raises:
         ConfigError: the name is not that of a dataset.
     """
     fields["env_kwargs"] = json.loads(json.dumps(fields["env_kwargs"]))
-    blocks = blocks_of(seed, evenly(episodes, len(policies)))
+    least, rest = divmod(episodes, len(policies))
+    blocks = blocks_of(seed, [least + (place < rest) for place in range(len(policies))])
     named = str(DatasetId.parse(name))
     return Plan(purpose="generate", name=named, seed=seed, policies=list(policies), blocks=blocks, **fields)
 
@@ -148,26 +111,15 @@ def episode_seed(root_seed: int, index: int) -> int:
 
 
 def blocks_of(root_seed: int, episodes: Sequence[int]) -> list[Block]:
-    """Splits episodes into blocks.
-
-    Args:
-        root_seed: root seed of the plan.
-        episodes: number of episodes of each policy.
-    """
+    """Splits the episodes of each policy into blocks."""
     size = min(_MAX_BLOCK, max(_MIN_BLOCK, -(-sum(episodes) // _BLOCKS)))
     found: list[Block] = []
     first = 0
     for policy, count in enumerate(episodes):
         for start in range(0, count, size):
-            index = len(found)
-            block = Block(
-                index=index,
-                policy=policy,
-                first=first + start,
-                count=min(size, count - start),
-                seed=_drawn(root_seed, _BLOCK_KEY, index),
-            )
-            found.append(block)
+            index, size_here = len(found), min(size, count - start)
+            drawn = _drawn(root_seed, _BLOCK_KEY, index)
+            found.append(Block(index=index, policy=policy, first=first + start, count=size_here, seed=drawn))
         first += count
     return found
 
@@ -176,11 +128,6 @@ def draw_with_replacement(root_seed: int, available: int, count: int) -> list[in
     """Draws ``count`` checkpoints of a level, as sorted indices below ``available``."""
     generator = np.random.default_rng(np.random.SeedSequence(root_seed, spawn_key=(_CHECKPOINT_KEY,)))
     return sorted(int(index) for index in generator.integers(0, available, size=count))
-
-
-def evenly(episodes: int, parts: int) -> list[int]:
-    """Splits episodes into parts that differ by at most one."""
-    return [episodes // parts + (part < episodes % parts) for part in range(parts)]
 
 
 def open_plan(folder: Path, plan: Plan) -> Plan:

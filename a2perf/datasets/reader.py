@@ -12,10 +12,12 @@ before, because the file may be untrusted.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.datasets import hdf5_file, naming, usage
+from a2perf.datasets import hdf5_file, naming
 from a2perf.datasets.noise import POLICY_ACTION
 from a2perf.datasets.space_json import Space, differences, from_json, leaves
 from a2perf.datasets.transitions import Rows, Transitions
 from a2perf.errors import UserError, did_you_mean
-from a2perf.storage import read_json
+from a2perf.runs.layout import DATASET_NOTES
+from a2perf.storage import read_json, write_json
+
+_NOTE_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -143,13 +148,10 @@ class Dataset:
         return self._columns[2]
 
     def require_fit(self, env: Any) -> None:
-        """Raises an error if the dataset belongs to another environment.
+        """Raises UserError with the differences of the spaces if the dataset belongs to another environment.
 
         Args:
             env: a Gymnasium environment, or its observation and action space.
-
-        Raises:
-            UserError: the spaces differ; the message lists the differences.
         """
         observation, action = env if isinstance(env, tuple) else (env.observation_space, env.action_space)
         names = ("the dataset", "the environment")
@@ -171,10 +173,7 @@ class Dataset:
         return next(self.episodes([index]))
 
     def episodes(self, indices: Sequence[int] | None = None) -> Iterator[DatasetEpisode]:
-        """Reads episodes one after the other.
-
-        Args:
-            indices: numbers of the episodes; all by default.
+        """Reads the episodes with these numbers, or all, one after the other.
 
         Raises:
             UserError: an episode does not exist or is damaged.
@@ -212,7 +211,7 @@ class Dataset:
             keys: entries of a ``Dict`` observation to load; all by default.
             episodes: numbers of the episodes; all by default.
             infos: entries of ``info`` to load.
-            limit: load only the first ``limit`` transitions.
+            limit: most transitions to load.
 
         Raises:
             UserError: an entry does not exist, there are no transitions, or the file is damaged.
@@ -244,8 +243,32 @@ class Dataset:
         return Transitions(spaces, reader.arrays, before, np.repeat(np.array(kept, np.int64), lengths))
 
     def note_use(self, samples: int) -> None:
-        """Records in the artifacts how many samples were read, if this process belongs to a training run."""
-        usage.note(self.record, self.id, samples)
+        """Records in the artifacts of a training run that it read so many samples; the largest number stays.
+
+        The data-cost metric reads this note. Outside of a training run nothing is written.
+        """
+        place = os.environ.get("A2PERF_ARTIFACTS") or os.environ.get("ROOT_DIR")
+        if not place or not os.access(place, os.W_OK):
+            return
+        path = Path(place) / DATASET_NOTES / (re.sub(r"[^-.\w]+", "_", self.id) + ".json")
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            before = json.loads(path.read_text(encoding="utf-8"))
+            if before["content_sha256"] == self.content_sha256 and samples <= int(before["samples"]):
+                return
+        cost = self.record.get("cost") or {}
+        note = {
+            "schema": _NOTE_SCHEMA,
+            "dataset_id": self.id,
+            "content_sha256": self.content_sha256,
+            "samples": samples,
+            "samples_there": self.record.get("steps"),
+            "skill_level": self.record.get("skill_level", ""),
+            "checkpoint_kwh": cost.get("checkpoint_kwh", []),
+            "per_sample_kwh": cost.get("per_sample_kwh"),
+            "generation": cost.get("generation", {}),
+            "training": cost.get("training", {}),
+        }
+        write_json(path, note)
 
     def _checked(self, index: int) -> int:
         if not 0 <= index < self.episode_count:
@@ -272,11 +295,9 @@ class Dataset:
         names = {path.split("/")[1] for path in paths if "/" in path}
         for key in keys:
             if key not in names:
-                hint = (
-                    f"choose from: {', '.join(sorted(names))}" if names else "remove keys: observations are one array"
-                )
                 raise UserError(
-                    f"the observations of {self.id} have no entry {key!r}{did_you_mean(key, names)}", hint=hint
+                    f"the observations of {self.id} have no entry {key!r}{did_you_mean(key, names)}",
+                    hint=f"choose from: {', '.join(sorted(names))}" if names else "observations are one array",
                 )
         return [path for path in paths if path.split("/")[1] in keys]
 
@@ -310,28 +331,14 @@ class Dataset:
 
 
 def open_dataset(name: str | os.PathLike[str], datasets_path: str | os.PathLike[str] | None = None) -> Dataset:
-    """Opens a dataset.
-
-    Args:
-        name: its name, or the path of its folder.
-        datasets_path: the folder of all datasets; by default ``MINARI_DATASETS_PATH``, ``A2PERF_DATASETS_DIR`` or the
-            user's data folder.
-
-    Raises:
-        UserError: the dataset does not exist, or its description cannot be read.
-    """
+    """Opens a dataset; ``a2perf.open_dataset`` describes the arguments and errors, and adds tables and figures."""
     return Dataset(naming.find(name, naming.root_folder(datasets_path)))
 
 
 def list_datasets(datasets_path: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
-    """Lists the datasets in a folder.
+    """Returns a record per dataset of a folder, sorted by name: ``dataset_id``, ``total_episodes`` and ``total_steps``.
 
-    Args:
-        datasets_path: the folder of all datasets; by default that of ``open_dataset``.
-
-    Returns:
-        One record per dataset, sorted by name: ``dataset_id``, ``total_episodes`` and ``total_steps``; ``problem``
-        instead of the numbers if its description cannot be read.
+    ``problem`` stands instead of the numbers if its description cannot be read.
     """
     root = naming.root_folder(datasets_path)
     found: list[dict[str, Any]] = []

@@ -19,20 +19,18 @@ from a2perf.runs.dataset_notes import Energy
 NO_TRAINING = Energy(kwh=0.0, provenance="none", method="a random policy is not trained")
 
 
-class PolicyRecord(Record, kw_only=True):
-    """One policy of a dataset.
+class PolicyFields(Record, kw_only=True):
+    """What a plan and a record hold of a policy.
 
     Attributes:
-        submission: name of its folder; ``"random"`` for uniformly drawn actions.
+        submission: its folder, only the name of it in a record; ``"random"`` for uniformly drawn actions.
         submission_sha256: hash of the folder's files.
         training: hash of the manifest of its training run; empty without one.
         training_name: the last folders of its training run.
-        checkpoint: path of the checkpoint in the artifacts; empty for the final policy.
-        checkpoint_number: its training step.
-        participant_args: arguments of ``load_policy``.
+        checkpoint: path relative to the artifacts of its training run; empty for the final policy.
+        participant_args: arguments of its ``load_policy``.
         mean_return: its mean return in the evaluation of skill levels.
         training_energy: energy of training up to the checkpoint.
-        episodes: number of its episodes in the dataset.
     """
 
     submission: str
@@ -40,10 +38,15 @@ class PolicyRecord(Record, kw_only=True):
     training: str = ""
     training_name: str = ""
     checkpoint: str = ""
-    checkpoint_number: int | None = None
     participant_args: dict[str, str] = msgspec.field(default_factory=dict)
     mean_return: float | None = None
     training_energy: Energy = Energy()
+
+
+class PolicyRecord(PolicyFields, kw_only=True):
+    """One policy of a dataset, with the training step of its checkpoint and the number of its episodes in it."""
+
+    checkpoint_number: int | None = None
     episodes: int = 0
 
 
@@ -99,13 +102,11 @@ class DatasetRecord(Record, kw_only=True):
     """``a2perf.json``.
 
     Attributes:
-        dataset_id: name of the dataset.
         env_fingerprint: hash of the environment's behaviour.
         skill_level: ``"novice"``, ``"intermediate"``, ``"expert"``, or empty.
-        thresholds: thresholds of the skill level.
         seed: root seed of the episodes.
         infos: recorded entries of ``info``; includes ``policy_action`` with action noise.
-        action_noise: amount of action noise.
+        action_noise: see ``ActionNoise``.
         content_sha256: hash of the episodes, independent of the file's layout.
         file_sha256: hash of ``main_data.hdf5``.
         sandbox: how the policies were confined.

@@ -68,10 +68,6 @@ class RolloutWorker:
 
     Every block gets a new environment, because an environment can depend on earlier episodes, for example with a
     curriculum.
-
-    Args:
-        work: the working folder of the plan.
-        plan: the plan.
     """
 
     def __init__(self, work: Path, plan: Plan) -> None:
@@ -81,10 +77,6 @@ class RolloutWorker:
 
     def collect(self, block: Block, on_episode: Callable[[Episode], None]) -> None:
         """Collects the episodes of a block and writes its files.
-
-        Args:
-            block: the block.
-            on_episode: called after every episode.
 
         Raises:
             ParticipantFailure: the policy failed.
@@ -99,7 +91,8 @@ class RolloutWorker:
             if self._keeps:
                 stack.callback(unfinished.unlink, missing_ok=True)
                 stream = stack.enter_context(hdf5_file.create(unfinished))
-            env = stack.enter_context(closing(_environment(self._plan)))
+            env = create_domain(env_name=self._plan.env_id, framework="gymnasium", **self._plan.env_kwargs)
+            stack.enter_context(closing(env))
             amount = self._plan.action_noise
             noise = ActionNoise(amount, env.action_space) if amount else None
             recorded = RecordingEnvironment(env, self._plan.infos, keeps=self._keeps, noise=noise)
@@ -119,7 +112,8 @@ class RolloutWorker:
             if stream is not None:
                 stream.close()
                 # Before the rename: after a power failure a finished block could have an empty file otherwise.
-                _to_disk(unfinished)
+                with unfinished.open("rb") as written:
+                    os.fsync(written.fileno())
                 os.replace(unfinished, path)
         fault_point("datasets: block written")
         # Last: a block counts as finished as soon as its record exists.
@@ -163,10 +157,6 @@ class RolloutWorker:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _environment(plan: Plan) -> Any:
-    return create_domain(env_name=plan.env_id, framework="gymnasium", **plan.env_kwargs)
-
-
 class _Chosen(NamedTuple):
     action: Any
 
@@ -186,20 +176,10 @@ class _RandomPolicy:
         return _Chosen(self._env.action_space.sample())
 
 
-def _to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class RecordingEnvironment:
-    """An environment that records its episodes.
+    """An environment that records its episodes, with these entries of ``info``; the caller closes it.
 
     Args:
-        env: the environment; the caller closes it.
-        infos: entries of ``info`` to record in addition to observations, actions and rewards.
         keeps: whether to record anything.
         noise: action noise; with it the policy's actions are recorded as well.
 

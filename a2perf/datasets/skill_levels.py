@@ -42,16 +42,13 @@ class CheckpointEvaluation(Record, kw_only=True):
     """Evaluation of one checkpoint.
 
     Attributes:
-        training_name: the last folders of its training run.
         training: hash of the training run's manifest.
         path: path relative to the artifacts; empty for the final policy.
-        root_dir: ``ROOT_DIR`` of its policy.
-        participant_args: arguments of its ``load_policy``.
         checkpoint_number: its training step.
         rollout_returns: return of every episode; the fields before are their summary, ``std`` with ddof 1.
         total_training_energy: energy of the whole training run.
         training_energy: energy of training up to the checkpoint.
-        level: its skill level; None in a gap.
+        level: None in a gap.
     """
 
     training_name: str
@@ -97,11 +94,9 @@ class SkillLevels(_Evaluated, kw_only=True):
     """``skill_levels.json``: the checkpoints of several training runs with their levels.
 
     Attributes:
-        rule: the rule that assigned the levels.
         measure: statistic of a checkpoint's returns, ``"mean"`` or ``"median"``.
         bounds: bounds of the levels, as returns.
         counts: number of checkpoints of each level, and ``"discarded"``.
-        remarks: remarks for the user.
     """
 
     schema: int = SCHEMA
@@ -135,16 +130,8 @@ def evaluate(
 ) -> EvaluationRecord:  # fmt: skip
     """Evaluates checkpoints of one training run and writes ``evaluation.json``; finished blocks are kept.
 
-    The folder ``checkpoint_evaluation`` next to the training run's bundle gets the results.
-
-    Args:
-        policies: the checkpoints with the submission that loads them.
-        env_kwargs: arguments of the environment.
-        episodes: number of episodes per checkpoint; all checkpoints get the same seeds.
-        seed: root seed.
-        processes: number of rollout workers.
-        progress: shows the number of episodes.
-        confining: see ``Plan``.
+    The folder ``checkpoint_evaluation`` next to the training run's bundle gets the results. Every checkpoint plays this
+    many episodes, with the same seeds.
 
     Raises:
         UserError: see ``collect``; or the folder contains an evaluation with other settings.
@@ -158,14 +145,9 @@ def evaluate(
     task: dict[str, Any] = {name: getattr(training.manifest, name) for name in ("domain", "task", "env_id")}
     task["env_kwargs"] = env_kwargs
     plan = Plan(
-        purpose="evaluate",
-        name=training.name,
-        seed=seed,
-        policies=list(policies),
-        blocks=blocks,
-        confining=confining,
-        **task,
-    )
+        purpose="evaluate", name=training.name, seed=seed, policies=list(policies), blocks=blocks,
+        confining=confining, **task,
+    )  # fmt: skip
     open_plan(folder, plan)
     returns: list[list[float]] = [[] for _ in policies]
     for block_record in collect(folder, plan, processes=processes, progress=progress):
@@ -203,15 +185,6 @@ def cut(
 ) -> SkillLevels:
     """Assigns the checkpoints of all evaluations together to levels.
 
-    Args:
-        evaluations: evaluations of checkpoints.
-        rule: how the bounds of the levels follow from the returns.
-        measure: the number of a checkpoint that decides.
-        remarks: notes for the record.
-
-    Returns:
-        The levels with their bounds and checkpoints.
-
     Raises:
         UserError: the evaluations have different settings, or the rule cannot be applied.
     """
@@ -247,14 +220,10 @@ def cut(
 
 
 def bounds_by(rule: Rule, values: Sequence[float], task: str, env_id: str) -> SkillBounds:
-    """Returns the bounds of the levels under a rule.
+    """Returns the bounds of the levels for the returns of checkpoints.
 
-    Args:
-        rule: ``"sigma"``, ``"references"`` (0.25, 0.4 to 0.75, and 0.9 of the way from the floor's reference
-            score to the expert's) or ``"quantiles"`` (10 %, 35 % to 65 %, and 90 %).
-        values: mean or median return of each checkpoint.
-        task: the task's name, for its references.
-        env_id: its environment.
+    The rules are ``"sigma"``, ``"references"`` (0.25, 0.4 to 0.75, and 0.9 of the way from the floor's reference score
+    to the expert's) and ``"quantiles"`` (10 %, 35 % to 65 %, and 90 %).
 
     Raises:
         UserError: too few checkpoints, or the task has no reference scores.

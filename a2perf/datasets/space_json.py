@@ -95,11 +95,7 @@ def nest(space: Space, arrays: Mapping[str, Any], name: str) -> Any:
 
 
 def differences(one: Space, other: Space, name: str, *, names: tuple[str, str] = ("", "")) -> list[str]:
-    """Returns the differences between two spaces, one line per array.
-
-    Args:
-        name: name of the element, such as ``"observation"``.
-    """
+    """Returns the differences between two spaces, one line per array of an element such as ``"observation"``."""
     ours, theirs = dict(leaves(one, name)), dict(leaves(other, name))
     lines = [f"{path} is only in {names[0]}" for path in ours if path not in theirs]
     lines += [f"{path} is only in {names[1]}" for path in theirs if path not in ours]

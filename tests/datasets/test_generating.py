@@ -16,7 +16,7 @@ from a2perf.datasets import Dataset, open_dataset
 from a2perf.datasets.assembly import DatasetResult
 from a2perf.datasets.generate import generate, random_policy, submission_policy
 from a2perf.datasets.noise import ActionNoise
-from a2perf.datasets.plan import Plan, blocks_of, dataset_plan, draw_with_replacement, episode_seed, evenly
+from a2perf.datasets.plan import Plan, blocks_of, dataset_plan, draw_with_replacement, episode_seed
 from a2perf.datasets.validation import problems_of
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, SubmissionError, UserError
@@ -138,12 +138,13 @@ def test_a_policy_that_fails_is_told_with_its_traceback(tmp_path: Path) -> None:
 def test_blocks_do_not_depend_on_how_many_follow() -> None:
     few, many = blocks_of(3, [100]), blocks_of(3, [100, 50])
     assert sum(block.count for block in many) == 150
+    split = request("a/b-v0", "circuit_training", "toy_macro_stdcell", 10, *[random_policy()] * 4)
+    assert [block.count for block in split.blocks] == [3, 3, 2, 2]
     assert [block.policy for block in many] == sorted(block.policy for block in many)
     assert few[0].seed == many[0].seed
     assert len({block.seed for block in many}) == len(many)
     assert [block.first for block in blocks_of(0, [7])] == [0, 5]
     assert len({episode_seed(3, index) for index in range(1000)}) == 1000
-    assert evenly(10, 4) == [3, 3, 2, 2]
     drawn = draw_with_replacement(1, 3, 50)
     assert drawn == sorted(drawn) == draw_with_replacement(1, 3, 50)
     assert set(drawn) == {0, 1, 2}
