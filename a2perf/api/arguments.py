@@ -16,26 +16,6 @@ class RunSettings(TypedDict, total=False):
     """The options of every run; a value that is not given is decided by the gin file.
 
     Installed packages add more, see ``a2perf.submission.run_services``.
-
-    Attributes:
-        metric_values_dir: folder of the classic result files; by default ``<root>/metrics``.
-        run_offline_metrics_only: recompute the metrics of a recorded run without running it.
-        repeats: number of times that each scored episode is played with the same seed, to measure consistency.
-        perturbations: perturbations under which each episode is played too, to measure robustness; ``["all"]`` for
-            every one of the domain.
-        concurrent_episodes: episodes to play at the same time, each with a new participant process.
-        public_seeds: derive every seed from the root seed alone, so the submission can compute them too.
-        seeds_from: a bundle; its recorded seeds are used again.
-        run_time_limit_s: wall-clock limit of a whole run; by default one day, and seven days for training.
-        memory_limit_bytes: memory limit of each participant process and of all of them together; by default a share of
-            the host's memory, 0 for none.
-        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or ``"strongest"``.
-        allow_weaker: run even if this host cannot provide the sandbox level or a limit.
-        python_env: ``"shared"`` or ``"isolated"``: the packages of a2perf, or those of requirements.txt.
-        python_env_find_links: folders of wheels for an isolated environment.
-        participant_python: interpreter of the participant process.
-        datasets_path: folder of Minari datasets.
-        trust_submission_config: let gin evaluate files inside the submission. Only for your own code.
     """
 
     metric_values_dir: str | os.PathLike[str] | None
@@ -56,13 +36,13 @@ class RunSettings(TypedDict, total=False):
     trust_submission_config: bool
 
 
-def run_options(function: str, given: Mapping[str, Any], valid: Collection[str] = tuple(OPTIONS)) -> RunOptions:
-    """Returns the options of a run after checking their names and types.
+RunSettings.__doc__ = f"{RunSettings.__doc__}\n    Attributes:\n" + "".join(
+    f"        {name}: {OPTIONS[name].help}\n" for name in RunSettings.__annotations__
+)
 
-    Args:
-        function: name of the function, for messages.
-        given: its keyword arguments.
-        valid: the options that it has.
+
+def run_options(function: str, given: Mapping[str, Any], valid: Collection[str] = tuple(OPTIONS)) -> RunOptions:
+    """Returns the options of a run that a function was given, after checking their names and types.
 
     Raises:
         ConfigError: an unknown name, or a value of another type.

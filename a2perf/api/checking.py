@@ -68,14 +68,8 @@ class CheckReport:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as a JSON object, as ``a2perf check --json`` prints it."""
-        return {
-            "folder": str(self.folder),
-            "env_id": self.env_id,
-            "sandbox": self.sandbox,
-            "findings": [
-                {"where": finding.where, "message": finding.message, "hint": finding.hint} for finding in self.findings
-            ],
-        }
+        findings = [{"where": one.where, "message": one.message, "hint": one.hint} for one in self.findings]
+        return {"folder": str(self.folder), "env_id": self.env_id, "sandbox": self.sandbox, "findings": findings}
 
 
 def check(
@@ -123,7 +117,12 @@ def check(
         raise ConfigError(f"{folder} is not a folder", hint="give the folder that holds train.py and inference.py")
     if artifacts is not None and not Path(artifacts).is_dir():
         raise ConfigError(f"{artifacts} is not a folder", hint="give the artifacts folder of a finished training run")
-    limit_s = _seconds("train_limit_s", train_limit_s)
+    try:
+        limit_s = float(train_limit_s)
+    except (TypeError, ValueError):
+        limit_s = 0.0
+    if not limit_s > 0:
+        raise ConfigError(f"train_limit_s={train_limit_s!r} is not valid", hint="give a number of seconds above 0")
     found = None if task is None else find_task(task)
     request = CheckRequest(
         folder=str(folder.resolve()),
@@ -140,16 +139,6 @@ def check(
         raised = getattr(errors, kind, UserError)
         raise (raised if issubclass(raised, UserError) else UserError)(message, hint=hint)
     return CheckReport(folder, reply.env_id, reply.sandbox, steps, reply.findings)
-
-
-def _seconds(name: str, given: Any) -> float:
-    try:
-        seconds = float(given)
-    except (TypeError, ValueError):
-        seconds = 0.0
-    if not seconds > 0:
-        raise ConfigError(f"{name}={given!r} is not valid", hint="give a number of seconds above 0")
-    return seconds
 
 
 def _checked_elsewhere(request: CheckRequest) -> CheckReply:

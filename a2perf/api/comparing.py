@@ -7,27 +7,42 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from a2perf.api.compared_groups import chosen_groups, given_runs, names_costs, store_groups
 from a2perf.api.comparison import Comparison as Comparison
-from a2perf.errors import ConfigError, UserError
+from a2perf.api.recorded import LazyRun, content_of, run_items
+from a2perf.api.result import Result
+from a2perf.errors import ConfigError, UserError, did_you_mean, names_text
 from a2perf.metrics import registry
 from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
 from a2perf.rlops.compare.recorded_panels import choose_mode, is_curve, metric_named, panels_of
-from a2perf.rlops.compare.recorded_runs import NamedRuns
+from a2perf.rlops.compare.recorded_runs import (
+    NamedRuns,
+    RecordedRun,
+    named_after_content,
+    other_groups,
+    recorded_runs,
+    runs_named,
+    unique_names,
+)
 from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
-from a2perf.rlops.compare.request import LAST, Group, Request
+from a2perf.rlops.compare.request import LAST, Group, Request, groups_of_queries
 from a2perf.rlops.compare.selection import select
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
-from a2perf.rlops.filters import RunQuery
+from a2perf.rlops.filters import RunQuery, parse_experiment, parse_tag_expression
+from a2perf.rlops.store import Store
 from a2perf.rlops.tags import parse_date
+from a2perf.runs.files import files_of
+from a2perf.runs.index import find_run_folders
+from a2perf.runs.run import Run
+from a2perf.runs.run_record import RUN_FILE
 
 if TYPE_CHECKING:
     import datetime
 
     from a2perf.metrics.definition import Metric
     from a2perf.metrics.protocol import ReferenceScale
-    from a2perf.rlops.store import Store
 
+_Item = tuple[Any, RecordedRun]
+"""What the caller gave (a ``Result`` or a ``Run``), and the run in it."""
 Selector: TypeAlias = "str | Callable[[Any], bool] | Sequence[Any] | Any"
 """A group: the name of a submission, a version or a tag; a function of a run; or runs."""
 
@@ -124,7 +139,7 @@ def compare(
     _check(settings, names)
     scales = _scales(references)
     if isinstance(runs, str | Path) and mode is None:
-        found = store_groups(Path(runs), baseline, candidate, names, experiment)
+        found = _store_groups(Path(runs), baseline, candidate, names, experiment)
         if found is not None:
             store, groups, logged = found
             request = replace(settings, groups=groups, env_ids=None if tasks is None else tuple(tasks), metrics=logged)
@@ -133,7 +148,7 @@ def compare(
         raise UserError(
             "experiment= and as_of= need an experiment store and tags", hint="give the path of a store as runs"
         )
-    chosen = chosen_groups(given_runs(runs), baseline, candidate, tasks)
+    chosen = _chosen_groups(_given_runs(runs), baseline, candidate, tasks)
     return _compare_recorded(settings, chosen, names, mode, tasks, scales, repetitions)
 
 
@@ -153,9 +168,7 @@ def _compare_recorded(
     )
     panels, notices = panels_of(request, [group.runs for group in chosen], chosen_mode, metrics, tasks)
     notices = [left_out, *notices] if left_out else notices
-    return Comparison(
-        compare_panels(panels, request, notices=notices, references=scales, repetitions=repetitions)
-    )  # fmt: skip
+    return Comparison(compare_panels(panels, request, notices=notices, references=scales, repetitions=repetitions))
 
 
 def compare_stored(
@@ -167,33 +180,145 @@ def compare_stored(
 ) -> Comparison:
     """Compares groups of runs of an experiment store, as ``a2perf rlops compare`` does.
 
-    Args:
-        store: the experiment store.
-        request: groups, environments, metrics and tolerance.
-        references: reference scores by environment, before those of the protocol.
-        repetitions: bootstrap samples for the intervals of aggregates.
+    Reference scores by environment come before those of the protocol.
 
     Raises:
         UserError: nothing to compare; the message lists what exists.
     """
-    if request.baseline is not None and names_costs(store, request.metrics):
-        runs = [run for _, run in given_runs(store.path)]
-        chosen = []
-        for at in (request.baseline, *request.candidates):
-            group = request.groups[at]
-            query = replace(group.query, states=())
-            members = tuple(run for run in runs if query.matches(run.stored))
-            chosen.append(NamedRuns(group.name, str(group.query), members))
-        settings = replace(request, baseline=0)
-        return _compare_recorded(
-            settings, chosen, request.metrics, None, request.env_ids, dict(references or {}), repetitions
+    if request.baseline is None or not _names_costs(store, request.metrics):
+        panels, notices = select(store, request)
+        return Comparison(
+            compare_panels(
+                panels, request, notices=notices, store=str(store.path), references=references, repetitions=repetitions
+            )
         )
-    panels, notices = select(store, request)
-    return Comparison(
-        compare_panels(
-            panels, request, notices=notices, store=str(store.path), references=references, repetitions=repetitions
-        )
-    )
+    runs = [run for _, run in _given_runs(store.path)]
+    chosen = []
+    for at in (request.baseline, *request.candidates):
+        group = request.groups[at]
+        query = replace(group.query, states=())
+        chosen.append(NamedRuns(group.name, str(group.query), tuple(run for run in runs if query.matches(run.stored))))
+    settings, tasks = replace(request, baseline=0), request.env_ids
+    return _compare_recorded(settings, chosen, request.metrics, None, tasks, dict(references or {}), repetitions)
+
+
+def _given_runs(given: Any) -> list[_Item]:
+    """Returns the runs in what ``compare`` was given.
+
+    Raises:
+        ConfigError: it holds something else than runs, results and paths, or nothing.
+        UserError: a path does not exist, or holds no run.
+    """
+    # functions that select runs get a Result, also for runs that were given as a path
+    items = [item if isinstance(item, Run | Result) else Result(item.folder) for item in run_items(given)]
+    contents = [content_of(item) for item in items]
+    by_content = {id(run): item for run, item in zip(contents, items, strict=True)}
+    return [(by_content[id(one.run)], one) for one in recorded_runs(contents)]
+
+
+def _chosen_groups(
+    items: Sequence[_Item], baseline: Any, candidate: Any, tasks: Sequence[str] | None = None
+) -> list[NamedRuns]:
+    """Returns the groups, the baseline first.
+
+    Without a candidate these are all other groups that have one of the tasks, or share one with the baseline.
+
+    Raises:
+        UserError: a group has no runs, or it is the only group.
+        ConfigError: a group is none of these.
+    """
+    runs = [run for _, run in items]
+    first = _group(items, baseline, "baseline")
+    if candidate is None:
+        every = other_groups(runs, first)
+        wanted = _tasks(first) if tasks is None else set(tasks)
+        # all of them if none has one of the tasks, for the error that lists their tasks
+        others = [group for group in every if _tasks(group) & wanted] or every
+    elif isinstance(candidate, str) or callable(candidate) or _holds_runs(candidate):
+        others = [_group(items, candidate, "candidate")]
+    else:
+        several = enumerate(candidate, start=1) if isinstance(candidate, Iterable) else [("", candidate)]
+        others = [_group(items, one, f"candidate {place}".strip()) for place, one in several]
+    runs_of = [frozenset(id(one) for one in group.runs) for group in others]
+    for group, ids in zip(others, runs_of, strict=True):
+        if runs_of.count(ids) > 1:
+            raise UserError(f"the candidate {group.name} is given twice", hint="name each candidate once")
+    if not others:
+        raise UserError("no candidate was named", hint="leave candidate= out to compare every other group")
+    return unique_names([first, *others])
+
+
+def _tasks(group: NamedRuns) -> set[str]:
+    found: set[str] = set()
+    for one in group.runs:
+        found |= {one.task} if one.task else {task for of in one.run.returns.values() for task in of} or {""}
+    return found
+
+
+def _group(items: Sequence[_Item], given: Any, role: str) -> NamedRuns:
+    if isinstance(given, str):
+        return runs_named([run for _, run in items], given)
+    if callable(given):
+        found = [run for item, run in items if given(item)]
+        if not found:
+            raise UserError(f"the {role} selects none of {len(items)} runs", hint="check the condition of the function")
+        return named_after_content(found, role)
+    return named_after_content([run for _, run in _given_runs(given)], role)
+
+
+def _holds_runs(given: Any) -> bool:
+    """Returns whether an object stands for one group: a result, a path, or a sequence of results."""
+    if isinstance(given, Run | LazyRun | Path):
+        return True
+    return isinstance(given, Sequence) and bool(given) and isinstance(given[0], Run | LazyRun)
+
+
+def _store_groups(
+    path: Path, baseline: Any, candidate: Any, metrics: Sequence[str], experiment: str | None
+) -> tuple[Store, tuple[Group, ...], tuple[str, ...]] | None:
+    """Returns the store, the groups to compare with the baseline first, and the logged metrics.
+
+    None if the path is not an experiment store, the groups are not named by texts, or a metric is one of recorded runs:
+    the runs are then read one by one.
+
+    Raises:
+        UserError: a name is neither a tag nor an experiment of the store, or a filter cannot be read.
+    """
+    several = isinstance(candidate, Sequence) and not isinstance(candidate, str)
+    names = [baseline, *(candidate if several else [candidate])]
+    if not all(isinstance(name, str) for name in names) or not path.exists():
+        return None
+    if all(files_of(found.path).status(RUN_FILE) is None for found in find_run_folders(path)):
+        return None
+    store = Store(path)
+    if _names_costs(store, metrics):
+        return None
+    values = store.metric_names(store.runs())
+    logged = tuple(name for name in metrics if name in values or registry.meaning(name) != EPISODE_RETURN)
+    queries = [_query(store, name, experiment) for name in names]
+    return store, groups_of_queries(queries), logged
+
+
+def _names_costs(store: Store, metrics: Sequence[str]) -> bool:
+    """Returns whether a metric is one of recorded runs, such as ``"energy"``, and not a value that runs logged."""
+    meant = [name for name in metrics if registry.meaning(name) not in (None, EPISODE_RETURN)]
+    return bool(meant) and not set(meant).issubset(store.metric_names(store.runs()))
+
+
+def _query(store: Store, text: str, experiment: str | None) -> RunQuery:
+    experiments = {run.experiment for run in store.runs()}
+    if "=" in text or text in experiments:
+        return parse_experiment(text)
+    query = replace(parse_tag_expression(text), experiment=experiment)
+    tags = store.tag_names()
+    for tag in query.tags:
+        if tag not in tags:
+            raise UserError(
+                f"{text!r} is neither a tag nor an experiment of {store.path}"
+                f"{did_you_mean(tag, [*tags, *experiments])}",
+                hint=f"tags: {names_text(sorted(tags))}; experiments: {names_text(sorted(experiments))}",
+            )
+    return query
 
 
 def _texts(name: str, given: str | Sequence[str] | None) -> list[str]:

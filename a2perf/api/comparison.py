@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PlotKind: TypeAlias = Literal["forest", "curves"]
 
-
+_COUNTS = ("candidate_n", "baseline_n", "lost")
 _DIFFERENCE = ("candidate_mean", "baseline_mean", "difference", "low", "high")
 _DESCRIPTIONS = {
     "candidate_n": "runs of the candidate with a score",
@@ -49,8 +49,7 @@ _DESCRIPTIONS = {
 class Comparison(Tabular):
     """Groups of runs compared with a baseline: better, worse or not separated, per task and overall. Immutable.
 
-    ``print`` shows the tables and reasons. ``to_pandas``
-    returns one row per candidate, task and metric.
+    ``print`` shows the tables and reasons. ``to_pandas`` returns one row per candidate, task and metric.
 
     Attributes:
         groups: the groups with their runs, panels, intervals and aggregates.
@@ -125,7 +124,7 @@ class Comparison(Tabular):
         is better. With ``gate=`` of ``compare`` columns of the regression gate follow; its ``further_seeds`` is the
         number of seeds on each side that settles an inconclusive judgement.
         """
-        return comparison_table(self.groups)
+        return _table(self.groups)
 
     def record(self) -> CompareRecord:
         """Returns the content of ``compare.json``: groups, judgements, scores of all runs, aggregates and notices."""
@@ -159,13 +158,7 @@ class Comparison(Tabular):
             raise UserError(f"no run has a curve over {over}", hint='use plot("forest")')
         return figure_for_notebook(lambda: figures.grid(curves))
 
-    def write(
-        self,
-        target: str | Path = "compare",
-        *,
-        figures: bool = True,
-        page: bool = True,
-    ) -> list[Path]:
+    def write(self, target: str | Path = "compare", *, figures: bool = True, page: bool = True) -> list[Path]:
         """Writes the files of ``a2perf rlops compare``: record, page, comment, tables and figures.
 
         Args:
@@ -239,38 +232,35 @@ def _without_time(groups: ComparedGroups) -> CompareRecord:
     return record
 
 
-def comparison_table(groups: ComparedGroups) -> Table:
-    """Returns one row per candidate, task and metric."""
+def _table(groups: ComparedGroups) -> Table:
+    gate = ("verdict", "tolerance", "p_regression", "further_seeds_low", "further_seeds") if groups.request.gate else ()
+    baseline = groups.names[groups.request.baseline or 0]
     rows: list[dict[str, Any]] = []
     for candidate in groups.candidates:
         for panel, judgement, improvement in candidate.rows():
             values = judgement.values()
-            gate = ("verdict", "tolerance", "p_regression", "further_seeds_low", "further_seeds")
             rows.append({
-                "candidate": groups.names[candidate.place],
-                "baseline": groups.names[groups.request.baseline or 0],
-                "task": panel.env,
-                "metric": panel.metric,
-                "result": judgement.sign.value,
-                **{name: values[name] for name in ("candidate_n", "baseline_n", "lost", *_DIFFERENCE)},
+                "candidate": groups.names[candidate.place], "baseline": baseline,
+                "task": panel.env, "metric": panel.metric, "result": judgement.sign.value,
+                **{name: values[name] for name in (*_COUNTS, *_DIFFERENCE)},
                 "probability_of_improvement": None if improvement is None else improvement.value,
                 "unit": panel.unit,
                 "provenance": _provenance(panel),
-                **{name: values[name] for name in (gate if groups.request.gate else ())},
-                "reason": judgement.reason if groups.request.gate else judgement.sign_reason,
+                **{name: values[name] for name in gate},
+                "reason": judgement.reason if gate else judgement.sign_reason,
             })  # fmt: skip
     names = list(rows[0]) if rows else ["candidate", "baseline", "task", "metric", "result", *_DIFFERENCE, "unit"]
     measured = [name for name in (*_DIFFERENCE, "tolerance") if name in names]
     kinds: dict[str, Kind] = {
         **dict.fromkeys((*measured, "probability_of_improvement", "p_regression"), "float"),
-        **dict.fromkeys(("candidate_n", "baseline_n", "lost", "further_seeds_low", "further_seeds"), "int"),
+        **dict.fromkeys((*_COUNTS, "further_seeds_low", "further_seeds"), "int"),
     }
     units = {panel.unit for panel in groups.panels}
     marks = {_provenance(panel) for panel in groups.panels}
     several = len(units) > 1 or len(marks) > 1
     return Table(
         {name: [row[name] for row in rows] for name in names},
-        title=f"Comparison with {groups.names[groups.request.baseline or 0]}",
+        title=f"Comparison with {baseline}",
         units={} if several else dict.fromkeys(measured, next(iter(units), "")),
         provenance={} if several or not rows else dict.fromkeys(measured, next(iter(marks), "recorded")),
         row_units=dict.fromkeys(measured, "unit") if several else {},

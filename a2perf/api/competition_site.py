@@ -50,13 +50,8 @@ def publish_site(
     """Closes the list of entrants, checks everything, reveals the secrets and writes the site.
 
     Args:
-        competition: a competition with no open runs.
-        out: folder of the site.
-        trust: the trusted keys.
         despite_problems: publish although checks failed; the page lists the problems.
-        organizer: name for the page.
         commitment_url: address at which the commitment was published before the first entry.
-        progress: called with one line per finished step.
 
     Returns:
         The front page, None if nothing was published; and the result of the checks.
@@ -143,12 +138,7 @@ def _results(entrant: EntrantStanding, entry: Entry | None) -> EntrantResults:
 
 
 def claims_of(entries: Sequence[QueueEntry], *, domain: str = "") -> list[ClaimedReturn]:
-    """Returns every return that an entry claimed in a finished run, beside the measured one.
-
-    Args:
-        entries: every run.
-        domain: name of the domain, for the titles of tasks.
-    """
+    """Returns every return that an entry claimed in a finished run, with the measured one."""
     found = []
     for entry in entries:
         for episode in scored_episodes(entry) if entry.state is State.FINISHED else ():
@@ -179,25 +169,22 @@ def references_of(competition: Competition) -> list[EntrantResults]:
 
 def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
     """Returns label and value of each term."""
-    limits = {
-        "train()": terms.train_time_limit_s, "load_policy": terms.load_timeout_s, "one call": terms.call_timeout_s,
-    }  # fmt: skip
+    limits = [
+        ("train()", terms.train_time_limit_s), ("load_policy", terms.load_timeout_s), ("one call", terms.call_timeout_s)
+    ]  # fmt: skip
     memory = terms.memory_limit_bytes
-    public = [terms.public_task, *(task.name for task in terms.further_tasks)]
+    public = [
+        task_title(terms.domain, name) for name in (terms.public_task, *(one.name for one in terms.further_tasks))
+    ]
     settings = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in terms.environment_settings.items())
+    training = "by the organizer, on the public task" if terms.train else "none, entries contain trained policies"
     return [
-        (
-            "Public tasks" if terms.further_tasks else "Public task",
-            ", ".join(task_title(terms.domain, name) for name in public),
-        ),
+        ("Public tasks" if terms.further_tasks else "Public task", ", ".join(public)),
         *([("Settings", settings)] if settings else []),
         ("Episodes per run", str(terms.episodes)),
         ("Root seeds", ", ".join(map(str, terms.seeds))),
-        (
-            "Training",
-            "by the organizer, on the public task" if terms.train else "none, entries contain trained policies",
-        ),
-        ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits.items() if value is not None)),
+        ("Training", training),
+        ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits if value is not None)),
         ("Memory limit", "a share of the host's memory" if memory is None else f"{memory / 2**20:.0f} MiB"),
         ("Sandbox", terms.sandbox),
     ]

@@ -123,7 +123,7 @@ class Tasks(Records[TaskInfo]):
                 "protocol": "core counts in the overall score of the latest protocol, test does not",
                 "needs": "the command that installs or fetches what is missing, or required arguments",
             },
-            kinds=dict.fromkeys(("task", "title", "domain", "environment", "protocol", "needs"), "text"),
+            kinds=dict.fromkeys(("task", "title", "protocol", "needs", "domain", "environment"), "text"),
         )
 
     def __repr__(self) -> str:
@@ -157,21 +157,10 @@ def tasks(domain: str | None = None) -> Tasks:
 
 
 def find_task(given: str | TaskInfo) -> TaskInfo:
-    """Returns the task of a name, or the environment of a Gymnasium id.
-
-    Args:
-        given: ``"dog_pace"`` or ``"QuadrupedLocomotion-DogPace-v0"``.
-
-    Returns:
-        The task. For an id: an entry with the id as its name and no arguments.
+    """Returns the task of a name; for a Gymnasium id, an entry with the id as its name and no arguments.
 
     Raises:
         ConfigError: no task or environment has that name; the message names the nearest one.
-
-    Example:
-        >>> from a2perf.api.environments import find_task
-        >>> find_task("dog_pace").env_id
-        'QuadrupedLocomotion-DogPace-v0'
     """
     if isinstance(given, TaskInfo):
         return given

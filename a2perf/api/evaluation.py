@@ -121,7 +121,7 @@ def evaluate(
         "task": found, "participant_args": participant_arguments(participant_args), "gin_config": gin_config,
         "bindings": bound, "force": force, "progress": progress, "options": chosen,
     }  # fmt: skip
-    root = _root(root_dir)
+    root = None if root_dir is None else Path(root_dir).expanduser().absolute()
     if isinstance(policy, str | os.PathLike):
         folder = _existing(Path(policy).expanduser())
         default = Path.cwd() / "runs" / (folder.resolve().name if name is None else folder_name(name))
@@ -189,7 +189,8 @@ def train(
     from a2perf.launch.local import LocalLauncher
 
     root_seed, folder = whole_number("seed", seed, least=0), _existing(Path(submission).expanduser())
-    root = _root(root_dir) or Path.cwd() / "runs" / folder.resolve().name / found.name / f"seed_{root_seed}"
+    default = Path.cwd() / "runs" / folder.resolve().name / found.name / f"seed_{root_seed}"
+    root = default if root_dir is None else Path(root_dir).expanduser().absolute()
     with closing(LocalLauncher()) as launcher:
         return _run(
             launcher, folder, root, task=found, seed=root_seed,
@@ -225,17 +226,9 @@ def _run(
     from a2perf.api.results import read_run
 
     single = SingleRun(
-        submission=folder,
-        gin_config=os.fspath(gin_config),
-        root=str(root),
-        participant_args=participant_args,
-        domain=task.domain,
-        task=task.name,
-        seed=seed,
-        options=options,
-        bindings=tuple(bindings),
-        force=force,
-    )
+        submission=folder, gin_config=os.fspath(gin_config), root=str(root), participant_args=participant_args,
+        domain=task.domain, task=task.name, seed=seed, options=options, bindings=tuple(bindings), force=force,
+    )  # fmt: skip
     return read_run(run_to_bundle(single, progress_for(progress, f"{task.name}, seed {seed}"), launcher))
 
 
@@ -256,7 +249,3 @@ def _task(given: str | TaskInfo) -> TaskInfo:
 
 def _bindings(given: Sequence[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
-
-
-def _root(given: str | os.PathLike[str] | None) -> Path | None:
-    return None if given is None else Path(given).expanduser().absolute()

@@ -40,14 +40,7 @@ _UPDATE_S = 0.2
 
 
 def run_to_bundle(single: SingleRun, progress: RunProgress, launcher: LocalLauncher) -> Path:
-    """Runs the evaluator to its end.
-
-    Args:
-        single: the run.
-        progress: shows what the evaluator reports.
-
-    Returns:
-        The bundle of the finished run.
+    """Runs the evaluator to its end and returns the bundle of the finished run.
 
     Raises:
         RunFailed: the run started and did not finish.
@@ -73,8 +66,6 @@ class _Child:
     """The evaluator of one run.
 
     Attributes:
-        progress: shows its reports.
-        root: folder of the run.
         launcher: starts it; closing it kills the evaluator if it still runs.
         bundle: the bundle that it opened.
         failures: why the run failed, as the command prints it.
@@ -155,11 +146,7 @@ class _Child:
                 getattr(self.progress, kind)(**event)
 
     def outcome(self, ended: ExitStatus) -> Path:
-        """Returns the bundle of a finished run.
-
-        Raises:
-            UserError: the run did not finish.
-        """
+        """Returns the bundle of a finished run, or raises the UserError of one that did not finish."""
         if self.refused is not None:
             raise _error_of(self.refused)
         if ended.exit_code == ExitCode.SUCCESS and self.bundle is not None:
@@ -201,27 +188,19 @@ def _error_of(refused: dict[str, Any]) -> UserError:
 
 
 def progress_for(progress: bool | None, label: str) -> RunProgress:
-    """Returns the display that fits the place.
+    """Returns the display that fits the place: nothing for False, a bar on a terminal and in a notebook, else lines.
 
-    Args:
-        progress: False shows nothing; None or True shows a bar on a terminal and in a notebook, and a line every few
-            seconds elsewhere.
-        label: names the run if several run at the same time, and in a notebook.
+    The label names the run if several run at the same time, and in a notebook.
     """
     if progress is False or sys.stderr is None:
         return RunProgress(quiet=True)
-    if _in_notebook():
+    interactive = sys.modules.get("IPython")
+    shell = interactive.get_ipython() if interactive is not None else None
+    if getattr(shell, "kernel", None) is not None:  # IPython on a terminal is not a notebook
         return _NotebookProgress(label)
     if threading.current_thread() is threading.main_thread():
         return RunProgress()
     return RunProgress(prefix=f"{label}: ", live=False)
-
-
-def _in_notebook() -> bool:
-    """Returns whether this process is the kernel of a notebook; IPython on a terminal is not one."""
-    interactive = sys.modules.get("IPython")
-    shell = interactive.get_ipython() if interactive is not None else None
-    return getattr(shell, "kernel", None) is not None
 
 
 class _NotebookProgress(RunProgress):
@@ -273,7 +252,12 @@ class _NotebookProgress(RunProgress):
 
         self._last_update = time.monotonic()
         text = self._text()
-        html = Markup('<div style="font-variant-numeric:tabular-nums">{}{}</div>').format(self._bar_html(), text)
+        bar = Markup("")
+        if not self._ended and self._total is not None:
+            bar = Markup('<progress value="{}" max="{}" style="width:14em;vertical-align:middle"></progress> ').format(
+                self._done, self._total
+            )
+        html = Markup('<div style="font-variant-numeric:tabular-nums">{}{}</div>').format(bar, text)
         shown = {"text/plain": text, "text/html": str(html)}
         if self._handle is None:
             self._handle = display(shown, raw=True, display_id=True)
@@ -287,10 +271,3 @@ class _NotebookProgress(RunProgress):
         count = "" if self._total is None else f" {self._done}/{self._total}"
         parts = [plain_text(part) for part in (f"{self._phase}{count}".strip(), self._note) if part]
         return f"{self._label}: {', '.join(parts)} ({time.monotonic() - self._started:.0f} s)"
-
-    def _bar_html(self) -> Markup:
-        if self._ended or self._total is None:
-            return Markup("")
-        return Markup('<progress value="{}" max="{}" style="width:14em;vertical-align:middle"></progress> ').format(
-            self._done, self._total
-        )

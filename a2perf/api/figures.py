@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from a2perf.api.score_text import MODE_NAMES
-from a2perf.api.scored_group import ScoredGroup
+from a2perf.api.scored_group import MODE_NAMES, ScoredGroup
 from a2perf.api.table import ESTIMATED_MARK
 from a2perf.arrays import Values, as_finite
 from a2perf.errors import ConfigError, UserError, did_you_mean
@@ -31,11 +30,7 @@ _MOST_TICKS = 6
 
 
 def runs_figure(runs: Sequence[Run], kind: str | None = None) -> Figure:
-    """Draws runs: every episode as a dot, or the training curves.
-
-    Args:
-        runs: the runs.
-        kind: ``"returns"``, ``"curves"``, or None for returns if there are episodes and else curves.
+    """Draws runs: every episode as a dot (``"returns"``), or the training curves (``"curves"``, and without episodes).
 
     Raises:
         ConfigError: an unknown kind.

@@ -36,15 +36,9 @@ _OWN_GROUP = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One property of a machine.
+    """One property of a machine: a program, package, file or mechanism, with its version, path or reason.
 
-    Attributes:
-        section: heading in the listing.
-        name: the program, package, file or mechanism.
-        present: whether it can be used.
-        detail: version, path or reason.
-        purpose: features that need it.
-        hint: command or setting that provides it; None if there is none. A finding that is present drops it.
+    ``purpose`` names features that need it; ``hint`` is what provides it, None if nothing does or it is present.
     """
 
     section: str
@@ -107,11 +101,7 @@ def support_here() -> Iterator[Support]:
 
 
 def every_finding() -> list[Finding]:
-    """Runs every probe; a failed probe is a finding as well.
-
-    Returns:
-        What is present and what is missing, with the command that installs it.
-    """
+    """Runs every probe; a failed probe is a finding as well."""
     findings: list[Finding] = []
     for probe in _PROBES:
         try:
@@ -125,13 +115,11 @@ def levels() -> Iterator[Finding]:
     """Each level: whether this host offers it, why not, and what it does not prevent."""
     default = strongest_level()
     for name in sandbox_levels():
-        reason = why_unavailable(name)
-        if reason is None:
+        detail = reason = why_unavailable(name)
+        if detail is None:
             sandbox = get_sandbox(name)
             detail = f"{len(sandbox.guarantees())} guarantees. Not prevented: {'; '.join(sandbox.missing())}"
             detail = f"the default here; {detail}" if name == default else detail
-        else:
-            detail = reason
         yield Finding(
             _ISOLATION, f"level {name}", reason is None, detail, f"runs with --sandbox {name}", reason and hint_of(name)
         )
@@ -165,10 +153,8 @@ def groups() -> Iterator[Finding]:
     held = sorted(where.enforces)
     mounted = sorted({line.partition(" - ")[2].split()[0] for line in _MOUNTS.read_text().splitlines()})
     versions = [number for number, kind in (("1", "cgroup"), ("2", "cgroup2")) if kind in mounted]
-    if not versions:
-        detail = "not mounted"
-    else:
-        detail = f"version {' and '.join(versions)}; this user may limit: {', '.join(held) or 'nothing'}"
+    known = f"version {' and '.join(versions)}; this user may limit: {', '.join(held) or 'nothing'}"
+    detail = known if versions else "not mounted"
     purpose = "limits of memory, processes and processors that a submission cannot escape; exact processor time"
     yield Finding(_ISOLATION, "control groups", bool(held), detail, purpose, _OWN_GROUP)
 
@@ -317,13 +303,5 @@ def _docker() -> tuple[bool, str]:
 
 
 _PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
-    _domains,
-    _programs,
-    levels,
-    namespaces,
-    groups,
-    accounts,
-    engines,
-    python_tools,
-    _measurement,
-)
+    _domains, _programs, levels, namespaces, groups, accounts, engines, python_tools, _measurement,
+)  # fmt: skip

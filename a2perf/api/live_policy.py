@@ -6,7 +6,6 @@ the participant process does.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hashlib
 import inspect
@@ -193,7 +192,7 @@ def _call_of(policy: Any) -> str:
 
 def _check_call(function: Any, shown: str) -> None:
     plain = function.func if isinstance(function, functools.partial) else function
-    if asyncio.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+    if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise UserError(
             f"the policy {shown} is async or a generator", hint="give a plain function that returns an action"
         )

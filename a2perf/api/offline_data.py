@@ -72,16 +72,11 @@ class OfflineDataset(Dataset, Tabular):
         for episode in self.episodes():
             count = len(episode)
             columns: dict[str, Any] = {
-                "episode": np.full(count, episode.index),
-                "step": np.arange(count),
-                "reward": episode.rewards,
-                "terminated": episode.terminations,
-                "truncated": episode.truncations,
-            }
-            if actions:
-                columns.update(_entries("action", episode.actions, count))
-            if observations:
-                columns.update(_entries("observation", episode.observations, count))
+                "episode": np.full(count, episode.index), "step": np.arange(count), "reward": episode.rewards,
+                "terminated": episode.terminations, "truncated": episode.truncations,
+                **(_entries("action", episode.actions, count) if actions else {}),
+                **(_entries("observation", episode.observations, count) if observations else {}),
+            }  # fmt: skip
             if len(columns) > _MOST_COLUMNS:
                 raise ConfigError(
                     f"the entries of {self.id} are {len(columns)} columns", hint="read arrays with episodes()"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from a2perf.api.notebook import link_html
 from a2perf.api.recorded import content_of, run_items
 from a2perf.errors import ConfigError
 from a2perf.plain_text import terminal_line
@@ -49,8 +50,6 @@ class WrittenReport:
         return f"{self.sentence}\n{self.overview}\nreport: {self.page}"
 
     def _repr_html_(self) -> str:
-        from a2perf.api.notebook import link_html
-
         return link_html(self.page, "report", [self.sentence, self.overview])
 
 
@@ -87,8 +86,6 @@ class WrittenLeaderboard:
         return "\n".join([*self.lines(), f"leaderboard: {self.page}"])
 
     def _repr_html_(self) -> str:
-        from a2perf.api.notebook import link_html
-
         return link_html(self.page, "leaderboard", self.lines())
 
 

@@ -135,6 +135,5 @@ def _stamp(folder: RunFolder) -> str:
 
 
 def _not_runs(given: object) -> ConfigError:
-    return ConfigError(
-        f"{type(given).__name__} is not a recorded run", hint="give a path, a Result, Runs, or a sequence of them"
-    )
+    hint = "give a path, a Result, Runs, or a sequence of them"
+    return ConfigError(f"{type(given).__name__} is not a recorded run", hint=hint)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from a2perf.api.figures import runs_figure
 from a2perf.api.recorded import LazyRun
-from a2perf.api.score_text import normalised_return
-from a2perf.api.scored_group import metric_values
+from a2perf.api.run_tables import episode_table, result_text, run_table, step_table
+from a2perf.api.scored_group import metric_values, normalised_return
 from a2perf.api.table import Immutable, Table, Tabular
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError
@@ -215,14 +216,10 @@ class Result(Immutable, LazyRun, Tabular):
 
     def episodes(self) -> Table:
         """Returns one row per episode: return, length, success, how it ended, wall time in seconds, reward terms."""
-        from a2perf.api.run_tables import episode_table
-
         return episode_table([self.run])
 
     @functools.cached_property
     def _steps(self) -> Table:
-        from a2perf.api.run_tables import step_table
-
         return step_table([self.run])
 
     def steps(self) -> Table:
@@ -231,8 +228,6 @@ class Result(Immutable, LazyRun, Tabular):
 
     def table(self) -> Table:
         """Returns one row with the identity and the main metrics of the run."""
-        from a2perf.api.run_tables import run_table
-
         return run_table([self])
 
     def plot(self) -> Figure:
@@ -241,8 +236,6 @@ class Result(Immutable, LazyRun, Tabular):
         Raises:
             UserError: the run has neither episodes nor a curve.
         """
-        from a2perf.api.figures import runs_figure
-
         return runs_figure([self.run])
 
     def __eq__(self, other: object) -> bool:
@@ -255,8 +248,6 @@ class Result(Immutable, LazyRun, Tabular):
         return hash((identity.domain, identity.task, identity.algorithm, identity.mode, identity.seed))
 
     def __repr__(self) -> str:
-        from a2perf.api.run_tables import result_text
-
         return result_text(self, self.interval)
 
 

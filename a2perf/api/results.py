@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from a2perf.api.figures import runs_figure
 from a2perf.api.recorded import recorded_runs
 from a2perf.api.result import Result as Result
+from a2perf.api.run_tables import curve_table, episode_table, latency_table, run_table, runs_text, step_table
 from a2perf.api.scoring import Scores, scores_of
 from a2perf.api.table import Records, Table
 from a2perf.arrays import Values
@@ -162,26 +164,18 @@ class Runs(Records[Result]):
 
     def episodes(self) -> Table:
         """Returns one row per episode of all runs: see ``Result.episodes``."""
-        from a2perf.api.run_tables import episode_table
-
         return episode_table([result.run for result in self._held])
 
     def steps(self) -> Table:
         """Returns one row per step of all runs: see ``Result.steps``."""
-        from a2perf.api.run_tables import step_table
-
         return step_table([result.run for result in self._held])
 
     def latency(self) -> Table:
         """Returns one row per timed call of a policy, in seconds: which call, and what the time includes."""
-        from a2perf.api.run_tables import latency_table
-
         return latency_table([result.run for result in self._held])
 
     def curves(self) -> Table:
         """Returns one row per point of the training curves: step, return, and seconds since the first point."""
-        from a2perf.api.run_tables import curve_table
-
         return curve_table([result.run for result in self._held])
 
     def table(self, *, metrics: Collection[str] | None = None) -> Table:
@@ -193,8 +187,6 @@ class Runs(Records[Result]):
         Raises:
             ConfigError: an unknown metric.
         """
-        from a2perf.api.run_tables import run_table
-
         return run_table(self._held, metrics)
 
     def plot(self, kind: str | None = None) -> Figure:
@@ -211,8 +203,6 @@ class Runs(Records[Result]):
             ConfigError: an unknown kind.
             UserError: no run has data of this kind.
         """
-        from a2perf.api.figures import runs_figure
-
         return runs_figure([result.run for result in self._held], kind)
 
     def _need_runs(self, done: str) -> None:
@@ -222,8 +212,6 @@ class Runs(Records[Result]):
             )
 
     def __repr__(self) -> str:
-        from a2perf.api.run_tables import runs_text
-
         return runs_text(self._held)
 
 

@@ -11,12 +11,11 @@ import numpy as np
 
 from a2perf.api.columns import Kind
 from a2perf.api.recorded import LazyRun
-from a2perf.api.score_text import group_lines, normalised_return, text_line, wrapped
+from a2perf.api.scored_group import group_lines, normalised_return, text_line, wrapped
 from a2perf.api.table import Table, shown_rows, table_text
 from a2perf.metrics import registry
 from a2perf.plain_text import plain_text, terminal_line, terminal_text
 from a2perf.report.numbers_text import Scale, counted, written
-from a2perf.report.provenance import noise
 from a2perf.runs import layout
 from a2perf.runs.bundle_reading import BundleReader, read_arrays
 from a2perf.runs.run import BUNDLE, Run
@@ -245,6 +244,8 @@ def _step_blocks(run: Run) -> Iterator[_Block]:
 
 def result_text(result: LazyRun, interval: tuple[float, float] | None) -> str:
     """Returns what ``a2perf score`` prints for one run, the interval of its mean over episodes, and its folder."""
+    from a2perf.report.provenance import noise  # loads the domains
+
     lines: list[str] = []
     for group in result.groups:
         block = group_lines(group)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from a2perf.api import score_text
 from a2perf.api.columns import Kind
+from a2perf.api.figures import intervals_figure
 from a2perf.api.recorded import AnyRuns, LazyRun, recorded_runs, unique_folders
-from a2perf.api.scored_group import NORMALISED, ScoredGroup
+from a2perf.api.scored_group import NORMALISED, ScoredGroup, document_text
 from a2perf.api.table import Immutable, Table, Tabular
 from a2perf.metrics import registry
 from a2perf.metrics.scores import score_found
@@ -161,7 +161,7 @@ class Scores(Immutable, Tabular):
 
     def text(self, *, every: bool = False, further: str = "") -> str:
         """Returns what ``a2perf score`` prints, control characters unchanged; ``every`` as its option ``--all``."""
-        return score_text.document_text(self._document, every=every, further=further)
+        return document_text(self._document, every=every, further=further)
 
     def table(self, *, wide: bool = False, metrics: Iterable[str] | None = None) -> Table:
         """Returns the scores as a table.
@@ -200,8 +200,6 @@ class Scores(Immutable, Tabular):
         Raises:
             ConfigError: no group has a value of this metric.
         """
-        from a2perf.api.figures import intervals_figure
-
         return intervals_figure(self.groups, metric)
 
     def __len__(self) -> int:

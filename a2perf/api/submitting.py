@@ -208,29 +208,16 @@ def submit(
         record, summary = run_protocol(request, output, conductor, restart=restart, stop=stop or (lambda: False))
     result = Submitted(output, record, exit_code(record, summary))
     if result.exit_code == ExitCode.INFRASTRUCTURE and all(run.state == _MISSING for run in record.runs):
-        reasons = [f"{run.path}: {run.reason}" for run in record.runs if run.reason]
+        reason = next((f"{run.path}: {run.reason}" for run in record.runs if run.reason), "see the logs")
         raise RunFailed(
-            f"no run of {record.submission.name} started: {reasons[0] if reasons else 'see the logs'}",
-            hint=f"see {output}, then run the same call again",
-            exit_code=ExitCode.INFRASTRUCTURE,
-            bundle=output,
-        )
+            f"no run of {record.submission.name} started: {reason}",
+            hint=f"see {output}, then run the same call again", exit_code=ExitCode.INFRASTRUCTURE, bundle=output,
+        )  # fmt: skip
     return result
 
 
 def read_submitted(folder: str | os.PathLike[str], exit_code: int = 0) -> Submitted:
-    """Reads the result of an earlier ``submit`` from its folder.
-
-    Args:
-        folder: the output folder.
-        exit_code: exit status of the result.
-
-    Returns:
-        The result.
-
-    Raises:
-        UserError: the folder holds no readable result.
-    """
+    """Reads the result of an earlier ``submit`` from its folder; raises UserError if it holds no readable one."""
     from a2perf.metrics.submitted import FILE, ProtocolRecord
     from a2perf.storage import read_record
 

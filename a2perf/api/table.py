@@ -339,12 +339,14 @@ def table_html(table: Table, ends: int = _HTML_ENDS) -> Markup:
     names = _shown_names(table)
     positions = shown_rows(len(table), ends)
     columns = [_column(table, name, positions, _LONGEST_HTML) for name in names]
+    unit = Markup('<br><span class="q">{}</span>')
     head = Markup("").join(
-        Markup('<th scope="col" class="{}" title="{}">{}<br><span class="q">{}</span></th>').format(
-            "n" if column.is_number else "", plain_text(table.descriptions.get(name, "")), column.heading, column.unit
+        Markup('<th scope="col" class="{}" title="{}">{}{}</th>').format(
+            "n" if column.is_number else "", plain_text(table.descriptions.get(name, "")), column.heading,
+            unit.format(column.unit) if column.unit else "",
         )
         for name, column in zip(names, columns, strict=True)
-    )
+    )  # fmt: skip
     cell, wide = Markup('<td class="{}">{}</td>'), Markup('<tr><td class="q" colspan="{}">{}</td></tr>')
     rows = [
         Markup("<tr>{}</tr>").format(
@@ -355,8 +357,9 @@ def table_html(table: Table, ends: int = _HTML_ENDS) -> Markup:
     if left_out := len(table) - len(positions):
         rows.insert(ends, wide.format(len(columns), f"… {left_out} more rows"))
     rows = rows or [wide.format(len(columns), "no rows")]
-    content = Markup("<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
-        plain_text(table.title), head, Markup("").join(rows)
+    caption = Markup("<caption>{}</caption>").format(plain_text(table.title)) if table.title else ""
+    content = Markup("<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
+        caption, head, Markup("").join(rows)
     )
     marked = any(text.startswith(ESTIMATED_MARK) for column in columns for text in column.cells)
     return view(content, Markup('<p class="q">{}estimated by a model</p>').format(ESTIMATED_MARK) if marked else "")

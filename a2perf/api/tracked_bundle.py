@@ -45,30 +45,18 @@ def open_record(folder: Path, name: str, *, task: str, seed: int) -> Bundle:
         domain_name, env_id, env_kwargs, view = "", None, {}, None
     script, digest = _script()
     config = "# a tracked block has no gin configuration\n"
+    python = os.path.basename(sys.executable)
     manifest = Manifest(
-        a2perf_version=__version__,
-        mode=MODE,
-        domain=domain_name,
-        task=task,
-        env_id=env_id,
-        env_kwargs=env_kwargs,
-        env_fingerprint=None,
-        submission=SubmissionIdentity(name=name, path=script, sha256=digest),
-        root_seed=seed,
-        seeds={},
-        participant_args={},
-        command=[os.path.basename(sys.executable), *sys.argv] if script else [],
-        config_sha256=hashlib.sha256(config.encode()).hexdigest(),
-        state=RunState.RUNNING,
-        attempts=[],
+        a2perf_version=__version__, mode=MODE, domain=domain_name, task=task, env_id=env_id, env_kwargs=env_kwargs,
+        env_fingerprint=None, view=view, root_seed=seed, seeds={}, participant_args={}, attempts=[],
+        submission=SubmissionIdentity(name=name, path=script, sha256=digest), state=RunState.RUNNING,
+        command=[python, *sys.argv] if script else [], config_sha256=hashlib.sha256(config.encode()).hexdigest(),
         host=msgspec.to_builtins(describe_host()),
-        view=view,
         python={
-            "version": platform.python_version(),
-            "implementation": platform.python_implementation(),
-            "executable": os.path.basename(sys.executable),
+            "version": platform.python_version(), "implementation": platform.python_implementation(),
+            "executable": python,
         },
-    )
+    )  # fmt: skip
     path = bundle_path(folder, MODE)
     bundle = open_bundle(path, manifest, config, force=manifest_path(path).exists())
     assert not isinstance(bundle, Finished)  # force starts from scratch

@@ -191,16 +191,10 @@ def _policy(
     training: Training, path: str, number: int, energy: Energy, root_dir: Path, arguments: dict[str, str]
 ) -> PlannedPolicy:
     return PlannedPolicy(
-        name=f"{training.name}/{path or 'final policy'}",
-        submission="",
-        root_dir=str(root_dir),
-        participant_args={**training.manifest.participant_args, **arguments},
-        checkpoint=path,
-        number=number,
-        training=training.sha256,
-        training_name=training.name,
-        training_energy=energy,
-    )
+        name=f"{training.name}/{path or 'final policy'}", submission="", root_dir=str(root_dir),
+        participant_args={**training.manifest.participant_args, **arguments}, checkpoint=path, number=number,
+        training=training.sha256, training_name=training.name, training_energy=energy,
+    )  # fmt: skip
 
 
 def _shown(folder: Path) -> str:

@@ -71,14 +71,10 @@ def energy_in_report(report: TrackingReport) -> Energy:
 def _attempt_energy(folder: Path) -> Energy:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return energy_in_report(read_tracking(read_json(folder / TRACKING_FILE)))
-    with contextlib.suppress(OSError, ValueError, KeyError):
+    with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
         rows = list(csv.DictReader((folder / emissions_file(_MODE)).read_text(encoding="utf-8").splitlines()))
-        if rows:
-            return Energy(
-                kwh=float(rows[-1]["energy_consumed"]),
-                provenance="estimated",
-                method="last row of the table of an attempt that was killed",
-            )
+        method = "last row of the table of an attempt that was killed"
+        return Energy(kwh=float(rows[-1]["energy_consumed"]), provenance="estimated", method=method)
     return Energy(kwh=0.0, provenance="estimated", method="an attempt was killed before its first sample")
 
 

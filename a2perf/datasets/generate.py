@@ -98,12 +98,9 @@ def submission_policy(
 ) -> PlannedPolicy:
     """Returns the policy of a submission without a training run; the user may know the energy of its training."""
     return PlannedPolicy(
-        name=folder.resolve().name,
-        submission=str(folder.absolute()),
-        submission_sha256=identify_submission(folder).sha256,
-        participant_args=dict(participant_args),
-        training_energy=training_energy or Energy(),
-    )
+        name=folder.resolve().name, submission=str(folder.absolute()), participant_args=dict(participant_args),
+        submission_sha256=identify_submission(folder).sha256, training_energy=training_energy or Energy(),
+    )  # fmt: skip
 
 
 def level_policies(
@@ -119,21 +116,15 @@ def level_policies(
     if not (folder / "inference.py").is_file():
         raise UserError(f"the submission {folder} does not exist", hint="give its folder with --submission DIR")
     policy = submission_policy(folder, {})
+    copied = ("root_dir", "participant_args", "training", "training_name", "training_energy")
     return [
         msgspec.structs.replace(
-            policy,
-            name=f"{chosen.training_name}/{chosen.path or 'final policy'}",
-            root_dir=chosen.root_dir,
-            participant_args=chosen.participant_args,
-            checkpoint=chosen.path,
-            number=chosen.checkpoint_number,
-            training=chosen.training,
-            training_name=chosen.training_name,
-            training_energy=chosen.training_energy,
-            mean_return=chosen.mean,
+            policy, name=f"{chosen.training_name}/{chosen.path or 'final policy'}", checkpoint=chosen.path,
+            number=chosen.checkpoint_number, mean_return=chosen.mean,
+            **{name: getattr(chosen, name) for name in copied},
         )
         for chosen in (available[index] for index in draw_with_replacement(seed, len(available), draws))
-    ]
+    ]  # fmt: skip
 
 
 def _policy_record(policy: PlannedPolicy, episodes: int) -> PolicyRecord:

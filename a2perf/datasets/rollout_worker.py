@@ -132,15 +132,9 @@ class RolloutWorker:
         for name in ("artifacts", "logs", "empty"):
             (scratch / name).mkdir(parents=True)
         settings = Submission(
-            mode="inference",
-            domain=plan.domain,
-            root_dir=str(self._work),
-            participant_module_path=planned.submission,
-            participant_args=planned.participant_args,
-            seed=plan.seed,
-            record_frames=0,
-            **plan.confining,
-        )
+            mode="inference", domain=plan.domain, root_dir=str(self._work), seed=plan.seed, record_frames=0,
+            participant_module_path=planned.submission, participant_args=planned.participant_args, **plan.confining,
+        )  # fmt: skip
         task = RunTask(plan.domain, plan.task, plan.env_id, plan.env_kwargs)
         manifest = new_manifest(settings, task, episodes=block.count)
         manifest.state = RunState.RUNNING

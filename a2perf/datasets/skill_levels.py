@@ -36,6 +36,7 @@ EVALUATION_FILE = "evaluation.json"
 # Shares of the way from the floor's reference score to the expert's, and of the sorted checkpoints.
 _OF_REFERENCES = (0.25, 0.4, 0.75, 0.9)
 _OF_QUANTILES = (0.1, 0.35, 0.65, 0.9)
+_OF_POLICY = ("training_name", "training", "root_dir", "participant_args", "training_energy")
 
 
 class CheckpointEvaluation(Record, kw_only=True):
@@ -160,22 +161,14 @@ def evaluate(
         evaluation_energy=energy_of(folder),
         checkpoints=[
             CheckpointEvaluation(
-                training_name=policy.training_name,
-                training=policy.training,
-                path=policy.checkpoint,
-                root_dir=policy.root_dir,
-                participant_args=policy.participant_args,
-                checkpoint_number=policy.number or 0,
-                count=len(values),
-                rollout_returns=values,
-                total_training_energy=training.energy,
-                training_energy=policy.training_energy,
-                **msgspec.structs.asdict(Returns.of(values)),
+                path=policy.checkpoint, checkpoint_number=policy.number or 0, count=len(values), rollout_returns=values,
+                total_training_energy=training.energy, **msgspec.structs.asdict(Returns.of(values)),
+                **{name: getattr(policy, name) for name in _OF_POLICY},
             )
             for policy, values in zip(policies, returns, strict=True)
         ],
         **task,
-    )
+    )  # fmt: skip
     write_record(folder / EVALUATION_FILE, record)
     return record
 

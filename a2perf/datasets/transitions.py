@@ -71,11 +71,7 @@ class Transitions:
 
     @property
     def next_observations(self) -> Any:
-        """Observations after the actions, n rows.
-
-        Raises:
-            UserError: they were not loaded.
-        """
+        """Observations after the actions, n rows; UserError if they were not loaded."""
         return self._of_space("observations", self._following(np.arange(len(self))))
 
     @property
@@ -116,7 +112,7 @@ class Transitions:
     def batch(self, indices: Any) -> Batch:
         """Gathers transitions."""
         chosen = np.asarray(indices, np.int64)
-        rows = chosen if self._rows is None else self._rows[chosen]
+        rows = self._at(chosen)
         following = None if self._rows is None else self._of_space("observations", self._following(chosen))
         return Batch(
             observations=self._of_space("observations", rows),
@@ -156,17 +152,17 @@ class Transitions:
             epoch += 1
 
     def _of_space(self, name: str, rows: Rows | None) -> Any:
-        prefix = f"{name}/"
-        found = {path: array for path, array in self._arrays.items() if path == name or path.startswith(prefix)}
+        found = {path: array for path, array in self._arrays.items() if path == name or path.startswith(f"{name}/")}
         rows_of = found if rows is None else {path: array[rows] for path, array in found.items()}
         return nest(self._spaces[name], rows_of, name)
 
     def _wanted(self, chosen: Rows | None) -> Any:
-        stored = self._arrays.get(f"infos/{POLICY_ACTION}")
-        if stored is None:
-            return self._of_space("actions", chosen)
-        rows = chosen if self._rows is None else self._rows if chosen is None else self._rows[chosen]
-        return stored if rows is None else stored[rows]
+        stored = self._infos(self._at(chosen)).get(POLICY_ACTION)
+        return self._of_space("actions", chosen) if stored is None else stored
+
+    def _at(self, chosen: Rows | None) -> Rows | None:
+        """Returns the rows of the observations before the chosen transitions, or before all; None: every row."""
+        return chosen if self._rows is None else self._rows if chosen is None else self._rows[chosen]
 
     def _infos(self, rows: Rows | None) -> dict[str, Any]:
         found = {path: array for path, array in self._arrays.items() if path.startswith("infos/")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import os
 import subprocess
@@ -16,6 +17,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from a2perf.api import live_policy_pickle
 from a2perf.api.live_policy import live_policy
 from a2perf.errors import UserError
 from tests.api.evaluate_runs import evaluate
@@ -137,6 +139,7 @@ policy = Policy()
     code = f"""
 names = {{'__name__': '__main__'}}
 exec({source!r}, names)
+from a2perf.api import live_policy_pickle
 from a2perf.api.live_policy import live_policy
 print(live_policy(names['policy']).digest)
 """
@@ -238,3 +241,24 @@ def test_any_name_becomes_a_folder_and_a_title(tmp_path: Path) -> None:
     info = read_submission_info(prepared.written_to(tmp_path))
     assert info is not None
     assert info.title.startswith('Größe "A" \N{ROCKET} lr=3e-4/')
+
+
+@pytest.mark.parametrize(
+    ("folder", "travels"),
+    [("project", True), ("elsewhere/lib/python3.11/site-packages", False), ("usr/lib/python3/dist-packages", False)],
+)
+def test_only_modules_outside_of_the_packages_of_any_python_travel(
+    tmp_path: Path, monkeypatch, folder: str, travels: bool
+) -> None:
+    """A .pth file and `venv --system-site-packages` bring packages of another Python."""
+    name = f"own_or_installed_{folder.count('/')}"
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    (place / f"{name}.py").write_text("def act(observation):\n    return 0\n")
+    monkeypatch.syspath_prepend(place)
+    module = importlib.import_module(name)
+    try:
+        assert (module in live_policy_pickle._own_modules()) is travels
+        assert (b"observation" in live_policy_pickle.pickled(module.act)) is travels  # the code names its argument
+    finally:
+        del sys.modules[name]

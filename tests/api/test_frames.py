@@ -161,6 +161,8 @@ def test_html_shows_the_first_and_last_rows_with_units() -> None:
     assert "4980 more rows" in html
     assert "<caption>Times</caption>" in html
     assert "script" not in html
+    assert "http" not in html
+    assert "#" not in html.partition("</style>")[0]  # no fixed colour
 
 
 def test_a_missing_library_names_the_extra(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

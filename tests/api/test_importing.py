@@ -105,12 +105,6 @@ def _flags_of_make(repository: Path) -> list[str]:
     return shlex.split(line.partition(":=")[2])
 
 
-def test_every_editable_installation_of_make_has_the_same_flags(repository: Path) -> None:
-    text = (repository / "Makefile").read_text(encoding="utf-8")
-    assert text.count("--editable") == 1
-    assert text.count("$(EDITABLE)") == 8
-
-
 def test_a_script_in_the_parent_of_a_checkout_finds_the_package(
     checkout: Path, repository: Path, tmp_path: Path
 ) -> None:

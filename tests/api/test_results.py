@@ -467,14 +467,6 @@ def test_names_of_strangers_are_escaped(tmp_path: Path) -> None:
     assert "\x1b" not in (tmp_path / "figure.svg").read_text()
 
 
-def test_html_needs_no_script_and_no_fixed_colour(shipped: Runs) -> None:
-    for shown in (shipped.table(), shipped[0].episodes(), shipped.scores().table()):
-        html = shown._repr_html_()
-        assert "<script" not in html
-        assert "http" not in html
-        assert "#" not in html.partition("</style>")[0]
-
-
 # --- figures and documentation ----------------------------------------------------------------------------------------
 
 

@@ -42,8 +42,12 @@ def content(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_metadata_are_valid_by_mlcroissant(write: Write) -> None:
-    dataset = opened(write_croissant(write(lengths=(3, 1, 4)), license="CC-BY-4.0", url="https://example.org/boxes"))
+def test_metadata_are_valid_by_mlcroissant_and_the_same_again(write: Write) -> None:
+    data = write(lengths=(3, 1, 4))
+    first = write_croissant(data, license="CC-BY-4.0", url="https://example.org/boxes").read_bytes()
+    path = write_croissant(data, license="CC-BY-4.0", url="https://example.org/boxes")
+    assert path.read_bytes() == first
+    dataset = opened(path)
     assert dataset.metadata.ctx.issues.warnings == set()
     assert " 3 episodes with 8 steps of the environment " in f" {dataset.metadata.description}"
 
@@ -93,12 +97,6 @@ def test_texts_of_strangers_stay_texts(write: Write) -> None:
     assert content(path)["description"].startswith("xy. 3 episodes with 8 steps")
     assert r"author = {A \{B\} $\backslash$C}" in content(path)["citeAs"]
     opened(path)
-
-
-def test_same_dataset_gives_the_same_bytes(write: Write) -> None:
-    data = write()
-    first = write_croissant(data).read_bytes()
-    assert write_croissant(data).read_bytes() == first
 
 
 def test_missing_package_is_explained(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
