@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import importlib
 import importlib.util
 import os
 import shutil
@@ -171,9 +172,12 @@ class Group:
     hint: str
 
 
-def _program(*names: str) -> Callable[[], str | None]:
+def _program(*choices: str) -> Callable[[], str | None]:
+    """Requires one program of each choice, such as ``"chromium|google-chrome"``."""
+
     def lacking() -> str | None:
-        return None if any(shutil.which(name) for name in names) else f"no {' or '.join(names)} on PATH"
+        missing = [choice for choice in choices if not any(map(shutil.which, choice.split("|")))]
+        return f"no {' and no '.join(missing).replace('|', ' or ')} on PATH" if missing else None
 
     return lacking
 
@@ -186,24 +190,14 @@ def _bubblewrap() -> str | None:
     return None if done.returncode == 0 else f"bwrap cannot make namespaces here: {done.stderr.strip()[-120:]}"
 
 
-def _docker() -> str | None:
-    """The tests bring an engine of their own; see tests/launch/docker_engine.py."""
-    from tests.launch import docker_engine
+def _missing(module: str) -> Callable[[], str | None]:
+    """Asks a helper module, whose tests bring an engine or a cluster of their own, what this machine is missing."""
 
-    return docker_engine.missing()
+    def lacking() -> str | None:
+        answer: str | None = importlib.import_module(module).missing()
+        return answer
 
-
-def _slurm() -> str | None:
-    """The tests bring a cluster of their own; see tests/launch/slurm_cluster.py."""
-    from tests.launch import slurm_cluster
-
-    return slurm_cluster.missing()
-
-
-def _ray() -> str | None:
-    from tests.launch import ray_cluster
-
-    return ray_cluster.missing()
+    return lacking
 
 
 def _module(*names: str) -> Callable[[], str | None]:
@@ -212,11 +206,6 @@ def _module(*names: str) -> Callable[[], str | None]:
         return f"no {' and no '.join(missing)}" if missing else None
 
     return lacking
-
-
-def _sb3() -> str | None:
-    missing = [name for name in ("torch", "stable_baselines3") if importlib.util.find_spec(name) is None]
-    return f"no {' and no '.join(missing)}" if missing else None
 
 
 def _ariane() -> str | None:
@@ -245,11 +234,6 @@ def _openenv() -> str | None:
     return None if openenv_python.found() else "no .venv-openenv with the package openenv"
 
 
-def _latex() -> str | None:
-    missing = [name for name in ("pdflatex", "pdftotext") if shutil.which(name) is None]
-    return f"no {' and no '.join(missing)} on PATH" if missing else None
-
-
 def _nvml() -> str | None:
     try:
         import pynvml
@@ -266,11 +250,17 @@ def _rapl() -> str | None:
 
 
 GROUPS: dict[str, Group] = {
-    "chromium": Group(_program("chromium", "chromium-browser", "google-chrome"), "`make system` as root on Debian"),
+    "chromium": Group(_program("chromium|chromium-browser|google-chrome"), "`make system` as root on Debian"),
     "bwrap": Group(_bubblewrap, "`make system` as root on Debian; user namespaces must be allowed"),
-    "docker": Group(_docker, "`apt-get install docker.io` as root on Debian; the tests start a daemon of their own"),
-    "slurm": Group(_slurm, "`apt-get install slurmctld slurmd munge` as root on Debian, `pip install submitit`"),
-    "ray": Group(_ray, "`pip install -e '.[ray]'`"),
+    "docker": Group(
+        _missing("tests.launch.docker_engine"),
+        "`apt-get install docker.io` as root on Debian",
+    ),
+    "slurm": Group(
+        _missing("tests.launch.slurm_cluster"),
+        "`apt-get install slurmctld slurmd munge`, `pip install submitit`",
+    ),
+    "ray": Group(_missing("tests.launch.ray_cluster"), "`pip install -e '.[ray]'`"),
     "tf_agents": Group(
         _module("tensorflow", "tf_agents"), "a Python of its own for TensorFlow, see docs/reference/adapters.md"
     ),
@@ -283,7 +273,10 @@ GROUPS: dict[str, Group] = {
     "ariane": Group(_ariane, "`python -m tests.golden.regenerate --fetch` where github.com can be reached"),
     "clips": Group(_clips, "`a2perf data fetch quadruped_locomotion` where the package index can be reached"),
     "openenv": Group(_openenv, "`make openenv`, or name a Python that has the package with A2PERF_OPENENV_PYTHON"),
-    "latex": Group(_latex, "`apt-get install texlive-latex-base texlive-latex-recommended poppler-utils` on Debian"),
+    "latex": Group(
+        _program("pdflatex", "pdftotext"),
+        "`apt-get install texlive-latex-recommended poppler-utils` on Debian",
+    ),
     "pybullet": Group(_module("pybullet"), "CPython 3.11 and `pip install -e '.[quadruped-locomotion]'`"),
     "mujoco": Group(_module("mujoco"), "`pip install -e '.[mujoco]'`"),
     "mtkahypar": Group(_module("mtkahypar"), "`make packages`"),

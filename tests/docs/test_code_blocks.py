@@ -158,28 +158,6 @@ def test_a_block_that_is_never_run_is_parsed(tmp_path: Path, kind: str, text: st
     assert [message in problem for problem in documents.check(page)] == [True]
 
 
-def test_hidden_setup_runs_and_blocks_with_a_reason_do_not(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "<!-- setup:\necho hidden > file\n-->\n```sh\ncat file\n```\n```text\nhidden\n```\n"
-        "<!-- not executed: needs Slurm -->\n```sh\nfalse\n```\n"
-    )
-    assert documents.run(page, tmp_path, {"PATH": "/usr/bin:/bin"}) == 3
-    assert [block.not_executed for block in documents.blocks_of(page)] == ["", "", "", "needs Slurm"]
-
-
-def test_files_are_written_and_blocks_see_each_others_files_but_no_secrets(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("A2PERF_STORE", "elsewhere")
-    page, work = tmp_path / "page.md", tmp_path / "work"
-    work.mkdir()
-    page.write_text(
-        "```toml\n# file: a/b.toml\nx = 1\n```\n"
-        "```sh\ncat a/b.toml; echo store=${A2PERF_STORE-none}; echo 3 of 4\n```\n"
-        "```text\nx = 1\nstore=none\n... of 4\n```\n"
-    )
-    assert documents.run(page, work, documents.installation(tmp_path)) == 3
-
-
 @pytest.mark.parametrize(
     ("block", "said"),
     [("```sh\nfalse\necho on\n```\n", "line 1"), ("```sh\necho 2; echo 1\n```\n```text\n1\n2\n```\n", "'2' was not")],
@@ -189,11 +167,3 @@ def test_failures_and_other_output_are_found(tmp_path: Path, block: str, said: s
     page.write_text(block)
     with pytest.raises(AssertionError, match=said):
         documents.run(page, tmp_path, {"PATH": "/usr/bin:/bin"})
-
-
-def test_a_block_waits_for_its_group(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("<!-- needs: latex -->\n```sh\necho one\n```\n<!-- needs: latex -->\n```text\none\n```\n")
-    variables = {"PATH": "/usr/bin:/bin"}
-    assert documents.run(page, tmp_path, variables) == 0
-    assert documents.run(page, tmp_path, variables, having=("latex",)) == 2

@@ -163,24 +163,6 @@ def test_a_dead_link_is_found_and_links_out_of_the_site_lose_their_target(tmp_pa
         staging.stage(tmp_path / "staged")
 
 
-def test_docstrings_are_read_by_name() -> None:
-    def documented() -> None:
-        """Does something.
-
-        Args:
-            first, second: two
-                of them.
-            third (int): one: with a colon.
-
-        Returns:
-            fourth: not a parameter.
-        """
-
-    said = markdown.described(documented)
-    assert said == {"first": "two of them.", "second": "two of them.", "third": "one: with a colon."}
-    assert markdown.cell("a|b <c> `x|y` d*e") == r"a\|b &lt;c> `x\|y` d\*e"
-
-
 # --- the whole site ---------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,6 @@ import pytest
 from a2perf.domains.web_navigation.primitives import GOLD
 from a2perf.domains.web_navigation.text import FIELD_NAMES, write_composed_instruction, write_instruction
 from a2perf.metrics import protocol as protocols
-from a2perf.submission.evaluator.folder_problems import problems
 from a2perf.submission.evaluator.seeds import spawn_seeds
 
 
@@ -117,7 +116,6 @@ def test_an_instruction_contains_every_value_of_the_profile_in_every_phrasing(re
 
 def test_it_runs_as_a_submission_on_a_text_task(repository: Path, tmp_path: Path) -> None:
     folder = repository / "examples" / "text_solver"
-    assert not problems(folder)
     done = subprocess.run(
         [
             sys.executable, "-c", "from a2perf.cli import launch_main; launch_main()",
