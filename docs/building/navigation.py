@@ -9,8 +9,8 @@ from pathlib import Path
 # Heading -> patterns of pages in order; those of a folder in the order of their names.
 CONTENTS = {
     "Tutorials": (
-        "tutorials/first_submission", "tutorials/python", "tutorials/beginners_guide",
-        "tutorials/train_infer_generalize", "tutorials/competition", "tutorials/*",
+        "tutorials/first_submission", "tutorials/python", "tutorials/train_infer_generalize", "tutorials/competition",
+        "tutorials/*",
     ),
     "Notebooks": (
         "notebooks/first_evaluation", "notebooks/comparing_two_algorithms", "notebooks/figure_and_table_for_a_paper",

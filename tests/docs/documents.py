@@ -29,7 +29,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import sysconfig
 import textwrap
 import tomllib
@@ -175,18 +174,6 @@ def run(page: Path, folder: Path, variables: Mapping[str, str], *, having: Colle
         else:
             _parse(block)
     return count
-
-
-def run_shell(page: Path, folder: Path, *, without: Collection[str] = ()) -> list[str]:
-    """Runs the shell blocks of a page in ``folder`` with this installation; returns what each printed.
-
-    Args:
-        without: variables of the environment that they do not see.
-    """
-    environment = {name: value for name, value in os.environ.items() if name not in without}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    shell = [block for block in blocks_of(page) if block.kind == "sh"]
-    return [_run(block, folder, environment, page.name) for block in shell]
 
 
 def _run(block: Block, folder: Path, variables: Mapping[str, str], page: str) -> str:

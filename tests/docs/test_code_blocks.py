@@ -31,8 +31,7 @@ ELSEWHERE = {
     "README": "its commands are those of the tutorials; `make demo` has a test",
     "docs/how_to/coming_from": "test_coming_from.py",
     "docs/how_to/train_with_openenv": "packages/serve/tests/test_openenv.py",
-    "docs/tutorials/beginners_guide": "test_guide.py",
-    "templates/submission/README": "needs the folder that it describes; the beginner's guide runs the same commands",
+    "templates/submission/README": "needs the folder that it describes; the first submission runs the same commands",
 }
 """Pages with blocks that are run elsewhere."""
 DATASETS = "docs/reference/datasets"

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
-from tests.docs import documents
 from tests.shipped import shipped_domains
-
-
-def test_commands_of_the_beginners_guide_lead_to_a_report(repository: Path, tmp_path: Path) -> None:
-    assert len(documents.run_shell(repository / "docs" / "tutorials" / "beginners_guide.md", tmp_path)) >= 6
-    manifests = [tmp_path / "runs" / "first" / mode / "manifest.json" for mode in ("train", "inference")]
-    assert [json.loads(path.read_text())["state"] for path in manifests] == ["finished", "finished"]
-    assert "<html" in (tmp_path / "runs" / "first" / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_files_that_the_landing_page_links_to_exist(repository: Path) -> None:

@@ -99,7 +99,7 @@ def test_source_archive_can_be_tested(built: Built) -> None:
     ):
         assert name in built.sdist_names
     assert "tests/packaging/test_distribution.py" in built.sdist_names
-    assert "docs/tutorials/beginners_guide.md" in built.sdist_names
+    assert "docs/tutorials/first_submission.md" in built.sdist_names
 
 
 def test_lock_is_pinned_by_hash_and_names_no_index(repository: Path) -> None:
