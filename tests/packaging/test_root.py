@@ -40,11 +40,3 @@ def test_the_root_holds_exactly_what_is_expected(tracked: list[str]) -> None:
 def test_no_file_is_large(repository: Path, tracked: list[str]) -> None:
     large = [name for name in tracked if (repository / name).stat().st_size > 2_000_000]
     assert large == []
-
-
-@pytest.mark.parametrize(
-    "name", ["build", "dist", "a2perf.egg-info", ".venv", ".venv-tf", ".venv-3.13", ".venv-extras", "runs", ".coverage"]
-)
-def test_what_is_built_is_ignored(repository: Path, tracked: list[str], name: str) -> None:
-    done = subprocess.run(["git", "check-ignore", "--quiet", f"{name}/x"], cwd=repository, check=False)
-    assert done.returncode == 0, f"{name} is not in .gitignore"
