@@ -32,17 +32,14 @@ def refuse_unknown(
 
     Args:
         kind: what a valid name is, ``"an option of reset"``.
-        hint: by default all valid names.
-        error: the type to raise.
 
     Raises:
         ConfigError: there is such a name; the message gives the nearest valid one.
     """
     for name in given:
         if name not in valid:
-            raise error(
-                f"{name!r} is not {kind}{did_you_mean(str(name), valid)}", hint=hint or f"valid: {', '.join(valid)}"
-            )
+            hint = hint or f"choose one of: {', '.join(valid)}"
+            raise error(f"{name!r} is not {kind}{did_you_mean(str(name), valid)}", hint=hint)
 
 
 def argument_names(method: Callable[..., Any]) -> tuple[str, ...]:

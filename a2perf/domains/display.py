@@ -60,7 +60,6 @@ class PictureWindow:
 
     Args:
         pause_s: time per picture, s.
-        size: in inches; by default that of Matplotlib.
 
     Raises:
         ConfigError: there is no display.

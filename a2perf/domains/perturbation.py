@@ -46,9 +46,6 @@ class SeededWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 def make_perturbed(env_id: str, env_kwargs: Mapping[str, Any], name: str) -> gymnasium.Env[Any, Any]:
     """Makes an environment with a perturbation.
 
-    Args:
-        env_id: a registered id or alias.
-
     Raises:
         ConfigError: unknown id or perturbation, or a wrong argument.
         MissingDependency: the domain's extra is not installed.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from a2perf.assets import Asset
 from a2perf.constants import BenchmarkDomain
@@ -28,6 +28,7 @@ DOMAINS_FOLDER = Path(__file__).parent
 DEFAULT_CONFIGS = DOMAINS_FOLDER.parent / "submission" / "configs"
 """Folder of the default gin files of every domain."""
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,6 @@ class Environment:
     Attributes:
         id: Gymnasium id with its version, ``"Name-Variant-v0"``.
         entry_point: ``"module:callable"`` that makes the environment; imported on first use.
-        kwargs: default keyword arguments of the entry point.
-        aliases: further ids that make the same environment.
         title: name for people, ``"Dog, pace"``.
         requires: importable modules that it needs beside those of its domain.
         install: how to get them, where the extra of the domain does not install them.
@@ -76,7 +75,6 @@ class Task:
     """One environment id plus the keyword arguments that make it a task of the benchmark.
 
     Attributes:
-        name: the name that ``--task`` takes.
         title: name for people, ``"Level 2, 10 websites"``; `task_title` falls back to the name.
         view_of: name of the task that this one shows in another form; ``""`` if it is a task itself. The arguments of
             both differ only in ``Domain.views``, so episodes and returns are the same, and results are ranked together.
@@ -95,7 +93,6 @@ class HeldOutTask:
     """A task that an organizer generates and keeps secret until all entries were evaluated on it.
 
     Attributes:
-        kwargs: keyword arguments of the environment; must fit into JSON.
         told: keyword arguments of the public task that the participant sees instead, with the same spaces.
     """
 
@@ -133,7 +130,6 @@ class Perturbation:
     The task stays solvable, the spaces stay the same, and an episode depends only on its seed and the actions.
 
     Attributes:
-        name: the name that ``--perturbations`` takes.
         wrapper: ``"module:function"``: takes a made environment, which it owns from then on, and returns the changed
             one. See ``perturbation.SeededWrapper``.
     """
@@ -171,16 +167,12 @@ class Domain:
 
     Attributes:
         name: the registered name and the name of its folder of gin files.
-        summary: one or two sentences.
-        generalization_tasks: names of the tasks that the generalization mode runs by default.
         assets: data files that are not shipped; fetched by name and checksum.
         data_commands: ``"module:group"`` of a click group shown under ``a2perf data``.
         carries: files outside the package that its environments read: path below the domain's folder ->
             ``"module:function"`` that finds the file. They are copied into isolated Python environments.
         held_out: ``"module:function"`` that generates tasks for a competition: called with their number and a seed, it
             returns ``HeldOutTask`` records; the same seed gives the same ones.
-        programs: system programs that it uses, for ``a2perf doctor``.
-        support: rows of the support matrix, for ``a2perf doctor``.
         demonstration: ``"module:function"`` that returns its part of ``a2perf demo``: called with the seconds that a
             training run may take, it returns ``DemonstrationRun`` records.
         variables: environment variables of the participant process, each with the keyword argument of the task that
@@ -230,14 +222,8 @@ class Domain:
         Raises:
             ConfigError: no such perturbation; the message lists those that exist.
         """
-        for known in self.perturbations:
-            if known.name == name:
-                return known
-        names = [known.name for known in self.perturbations]
-        raise ConfigError(
-            f"{name!r} is not a perturbation of {self.name}{did_you_mean(name, names)}",
-            hint=f"choose among: {', '.join(names)}" if names else f"{self.name} has no perturbations",
-        )
+        known = {perturbation.name: perturbation for perturbation in self.perturbations}
+        return _looked_up(known, name, f"a perturbation of {self.name}", None if known else "it has no perturbations")
 
     def task(self, name: str) -> Task:
         """Returns the task of that name.
@@ -245,14 +231,7 @@ class Domain:
         Raises:
             ConfigError: no such task; the message lists those that exist.
         """
-        for task in self.tasks:
-            if task.name == name:
-                return task
-        names = [task.name for task in self.tasks]
-        raise ConfigError(
-            f"{name!r} is not a task of {self.name}{did_you_mean(name, names)}",
-            hint=hint_for(name, f"choose one of: {', '.join(names)}"),
-        )
+        return _looked_up({task.name: task for task in self.tasks}, name, f"a task of {self.name}")
 
     def ranked_task(self, name: str) -> str:
         """Returns the name of the task that results of a task are ranked on; an unknown name is returned as it is."""
@@ -298,13 +277,7 @@ def get_domain(given: str | BenchmarkDomain) -> Domain:
         ConfigError: no such domain; the message lists those that exist.
     """
     name = given.value if isinstance(given, BenchmarkDomain) else str(given)
-    known = domains()
-    if name.lower() not in known:
-        raise ConfigError(
-            f"{name!r} is not a known domain{did_you_mean(name.lower(), known)}",
-            hint=hint_for(name.lower(), f"choose one of: {', '.join(known)}"),
-        )
-    return known[name.lower()]
+    return _looked_up(domains(), name.lower(), "a known domain")
 
 
 def gin_folders(domain: str) -> tuple[Path, Path]:
@@ -338,13 +311,7 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
     Raises:
         ConfigError: unknown id, with the nearest known one.
     """
-    table = all_environments()
-    if env_id not in table:
-        raise ConfigError(
-            f"{env_id!r} is not a known environment{did_you_mean(env_id, table)}",
-            hint=hint_for(env_id, "`a2perf envs list` shows every id"),
-        )
-    return table[env_id]
+    return _looked_up(all_environments(), env_id, "a known environment", "`a2perf envs list` shows every id")
 
 
 def find_task(name: str) -> tuple[Domain, Task]:
@@ -353,14 +320,18 @@ def find_task(name: str) -> tuple[Domain, Task]:
     Raises:
         ConfigError: no domain has a task of that name, with the nearest known one.
     """
-    known = [(domain, task) for domain in domains().values() for task in domain.tasks]
-    for domain, task in known:
-        if task.name == name:
-            return domain, task
-    raise ConfigError(
-        f"{name!r} is not a task of any domain{did_you_mean(name, [task.name for _, task in known])}",
-        hint=hint_for(name, "choose a task from `a2perf envs list`"),
-    )
+    # Backwards: of several tasks with one name that of the first domain counts.
+    every = [(domain, task) for domain in domains().values() for task in domain.tasks][::-1]
+    known = {task.name: (domain, task) for domain, task in every}
+    return _looked_up(known, name, "a task of any domain", "choose a task from `a2perf envs list`")
+
+
+def _looked_up(known: Mapping[str, T], name: str, what: str, hint: str | None = None) -> T:
+    """Returns what a name stands for; the hint of the error about an unknown one has all names by default."""
+    if name not in known:
+        hint = hint_for(name, hint or f"choose one of: {', '.join(known)}")
+        raise ConfigError(f"{name!r} is not {what}{did_you_mean(name, known)}", hint=hint)
+    return known[name]
 
 
 def stored_fingerprint(env_id: str) -> str | None:

@@ -24,7 +24,6 @@ def write_video(
     """Writes pictures as an MP4 file; they are consumed one at a time.
 
     Args:
-        path: of the file; its folder is made.
         pictures: RGB, shape (height, width, 3), all of one size.
         macro_block_size: sides become multiples of it; 1 keeps the size.
 

@@ -32,9 +32,6 @@ def prepare_keras() -> None:
 def tf_agents_module(name: str) -> ModuleType:
     """Imports a module of TF-Agents, and TensorFlow with it.
 
-    Args:
-        name: what follows ``tf_agents.``; ``"environments.wrappers"``.
-
     Raises:
         MissingDependency: TensorFlow, TF-Agents or something that they need is not installed.
         UserError: TensorFlow was imported before in a way that TF-Agents cannot work with.

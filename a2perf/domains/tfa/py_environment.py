@@ -37,9 +37,6 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
     Args:
         gym_env: the environment. It belongs to this object, which closes it.
         discount: that of every step but a terminal one, in [0, 1].
-        spec_dtype_map: dtypes by kind of space; see ``spaces.specs_of``.
-        auto_reset: whether ``step`` after the last step of an episode starts the next one and ignores the action.
-        render_kwargs: keyword arguments for the environment's ``render``, where it takes any.
 
     Raises:
         SpaceMismatch: a space that is not an array of fixed shape.
@@ -96,11 +93,7 @@ class GymnasiumEnvironment(py_environment.PyEnvironment):  # type: ignore[misc]
         return self._info
 
     def seed(self, seed: Any) -> Any:
-        """Seeds the next episode; those after it follow from its generator, as in Gymnasium.
-
-        Returns:
-            The seed.
-        """
+        """Seeds the next episode; those after it follow from its generator, as in Gymnasium."""
         self._seed = int(seed)
         return self._seed
 

@@ -33,9 +33,7 @@ class ArraySpec:
     """One array.
 
     Attributes:
-        shape: its shape.
         minimum: the smallest value, inclusive; of shape ``()`` or ``shape``. ``None`` when nothing is known.
-        maximum: the largest value, inclusive.
         name: path in the nest, ``"observation/mask"``.
     """
 
@@ -48,6 +46,7 @@ class ArraySpec:
 
 SpecNest: TypeAlias = "ArraySpec | tuple[SpecNest, ...] | dict[str, SpecNest]"
 DtypeMap: TypeAlias = Mapping[Any, DTypeLike]
+Converter: TypeAlias = Callable[[Any], Any]
 
 
 def specs_of(space: spaces.Space[Any], dtype_map: DtypeMap | None = None, name: str = "observation") -> SpecNest:
@@ -136,76 +135,36 @@ def map_specs(function: Callable[[ArraySpec], Any], nest: SpecNest) -> Any:
     return tuple(map_specs(function, child) for child in nest)
 
 
-def reader(nest: SpecNest) -> Callable[[Any], Any]:
+def reader(nest: SpecNest, name: str = "observation") -> Converter:
     """Returns a function that converts an observation to new arrays with the nest's shapes and dtypes.
 
-    Entries that the nest does not have are dropped. The function raises ``SpaceMismatch`` with the name of the array if
+    Entries that the nest does not have are dropped. The function raises ``SpaceMismatch`` with the name of the part if
     an entry is missing or has another shape.
     """
-    if isinstance(nest, ArraySpec):
-        return _array_reader(nest)
-    if isinstance(nest, dict):
-        children = {key: reader(child) for key, child in nest.items()}
-
-        def read_dict(value: Any) -> dict[str, Any]:
-            try:
-                return {key: read(value[key]) for key, read in children.items()}
-            except (KeyError, TypeError, IndexError) as error:
-                given = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
-                raise SpaceMismatch(f"an observation with {', '.join(children)} was expected, not {given}") from error
-
-        return read_dict
-    members = tuple(reader(child) for child in nest)
-
-    def read_tuple(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, tuple | list) or len(value) != len(members):
-            given = f"{len(value)} parts" if isinstance(value, tuple | list) else type(value).__name__
-            raise SpaceMismatch(f"an observation of {len(members)} parts was expected, not {given}")
-        return tuple(read(part) for read, part in zip(members, value, strict=True))
-
-    return read_tuple
-
-
-def _array_reader(spec: ArraySpec) -> Callable[[Any], NDArray[Any]]:
-    shape, dtype, name = spec.shape, spec.dtype, spec.name
+    if not isinstance(nest, ArraySpec):
+        return _part_by_part(reader, nest, name, exact=False)
+    shape, dtype = nest.shape, nest.dtype
 
     def read(value: Any) -> NDArray[Any]:
         try:
             array = np.array(value, dtype)  # a copy: an environment may write into its arrays again
         except (TypeError, ValueError) as error:
-            raise SpaceMismatch(f"{name} is not an array of {dtype}: {error}") from error
+            raise SpaceMismatch(f"{nest.name} is not an array of {dtype}: {error}") from error
         if array.shape != shape:
-            raise SpaceMismatch(f"{name} has the shape {array.shape}, not {shape}")
+            raise SpaceMismatch(f"{nest.name} has the shape {array.shape}, not {shape}")
         return array
 
     return read
 
 
-def action_writer(space: spaces.Space[Any], name: str = "action") -> Callable[[Any], Any]:
+def action_writer(space: spaces.Space[Any], name: str = "action") -> Converter:
     """Returns a function that converts a nest of arrays to an action of the space.
 
     It raises ``SpaceMismatch``, naming the part, for a wrong structure, shape or a fraction where a whole number is
     needed. The environment checks bounds.
     """
-    if isinstance(space, spaces.Dict):
-        parts = {key: action_writer(child, f"{name}/{key}") for key, child in space.spaces.items()}
-
-        def write_dict(value: Any) -> dict[str, Any]:
-            if not isinstance(value, Mapping) or set(value) != set(parts):
-                given = ", ".join(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
-                raise SpaceMismatch(f"{name} has the parts {', '.join(parts)}; given was {given}")
-            return {key: write(value[key]) for key, write in parts.items()}
-
-        return write_dict
-    if isinstance(space, spaces.Tuple):
-        members = tuple(action_writer(child, f"{name}/{index}") for index, child in enumerate(space.spaces))
-
-        def write_tuple(value: Any) -> tuple[Any, ...]:
-            if not isinstance(value, tuple | list) or len(value) != len(members):
-                raise SpaceMismatch(f"{name} has {len(members)} parts; given was {value!r:.100}")
-            return tuple(write(part) for write, part in zip(members, value, strict=True))
-
-        return write_tuple
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return _part_by_part(action_writer, space.spaces, name, exact=True)
     _bounds(space, name)
     dtype, shape, whole = np.dtype(space.dtype), tuple(space.shape or ()), isinstance(space, spaces.Discrete)
 
@@ -220,13 +179,35 @@ def action_writer(space: spaces.Space[Any], name: str = "action") -> Callable[[A
     return write
 
 
+def _part_by_part(make: Callable[[Any, str], Converter], parts: Any, name: str, *, exact: bool) -> Converter:
+    """Returns a function that converts a dict or a tuple; ``exact`` refuses entries that are not among the parts."""
+    if isinstance(parts, Mapping):
+        by_key = {key: make(part, f"{name}/{key}") for key, part in parts.items()}
+
+        def convert_dict(value: Any) -> dict[str, Any]:
+            keys = value.keys() if isinstance(value, Mapping) else set()
+            if by_key.keys() - keys or (exact and keys - by_key.keys()):
+                given = ", ".join(map(str, keys)) or type(value).__name__
+                raise SpaceMismatch(f"{name} has the parts {', '.join(by_key)}; given was {given}")
+            return {key: convert(value[key]) for key, convert in by_key.items()}
+
+        return convert_dict
+    members = [make(part, f"{name}/{index}") for index, part in enumerate(parts)]
+
+    def convert_tuple(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, tuple | list) or len(value) != len(members):
+            raise SpaceMismatch(f"{name} has {len(members)} parts; given was {value!r:.100}")
+        return tuple(convert(part) for convert, part in zip(members, value, strict=True))
+
+    return convert_tuple
+
+
 def differences(theirs: SpecNest, ours: SpecNest, *, bounds: bool, name: str = "") -> list[str]:
     """Returns the differences between the nests of a policy and an environment, one line each.
 
     Args:
         bounds: whether the limits have to agree as well: they do for actions, where they carry the meaning, and not
             for observations, where two tasks of one kind may differ in them.
-        name: name of the root, where the nests hold no array.
     """
     if isinstance(theirs, ArraySpec) and isinstance(ours, ArraySpec):
         return _array_differences(theirs, ours, bounds)

@@ -123,12 +123,7 @@ def load(
 
 
 def time_limit(env: Any, duration: int) -> Any:
-    """Wraps a TF-Agents environment in TF-Agents' own ``TimeLimit``, which leaves the discount of the last step alone.
-
-    Args:
-        env: the ``PyEnvironment``.
-        duration: steps after which an episode ends.
-    """
+    """Wraps an environment in TF-Agents' own ``TimeLimit``, which leaves the discount of the last step alone."""
     from a2perf.domains.tfa.legacy_keras import tf_agents_module
 
     return tf_agents_module("environments.wrappers").TimeLimit(env, duration)
@@ -250,8 +245,6 @@ def make_environment(env_id: str, env_kwargs: Mapping[str, Any], **of_gymnasium:
     """Makes a registered environment, or a vector environment of several copies, with errors that name the fix.
 
     Args:
-        env_id: a registered id or alias.
-        env_kwargs: arguments of the environment, or of each copy.
         **of_gymnasium: further arguments of ``gymnasium.make``; with ``num_envs``, of ``gymnasium.make_vec``.
 
     Raises:

@@ -87,9 +87,9 @@ def test_space_of_no_fixed_shape_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"image": np.zeros((2, 3))}, "choice, image, pair was expected, not image"),
+        ({"image": np.zeros((2, 3))}, "observation has the parts choice, image, pair; given was image"),
         (NESTED.sample() | {"image": np.zeros((3, 2))}, r"observation/image has the shape \(3, 2\), not \(2, 3\)"),
-        (NESTED.sample() | {"pair": (1,)}, "of 2 parts was expected, not 1 parts"),
+        (NESTED.sample() | {"pair": (1,)}, "observation/pair has 2 parts; given was "),
         (NESTED.sample() | {"choice": ["a", "b"]}, "observation/choice is not an array of int32"),
     ],
 )
