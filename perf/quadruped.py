@@ -180,7 +180,7 @@ domains.domains()
 from a2perf.domains import quadruped_locomotion
 domains.register_environments()
 start = used()
-from a2perf.domains.quadruped_locomotion import environment, native_loop
+from a2perf.domains.quadruped_locomotion import environment, native_backend
 imported = used()
 def make():
     env = gymnasium.make("QuadrupedLocomotion-SyntheticTrot-v0", mode="test")

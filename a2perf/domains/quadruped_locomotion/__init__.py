@@ -145,7 +145,7 @@ DOMAIN = Domain(
     ),
     generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
     assets=tuple(ASSETS.values()),
-    held_out="a2perf.domains.quadruped_locomotion.held_out:held_out_tasks",
+    held_out="a2perf.domains.quadruped_locomotion.gaits:held_out_tasks",
     support=(
         tested_here("quadruped_locomotion"),
         Support("Linux", "x86_64", NEWER, "quadruped_locomotion", "tested", _NO_WHEEL),

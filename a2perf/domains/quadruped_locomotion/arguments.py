@@ -75,13 +75,9 @@ def resolve_clips(motion_files: Sequence[str | Path] | str | Path | None, clip: 
         return (synthetic_clip(clip),)
     if clip in FAMILIES:
         return (synthetic_clip(FAMILIES[clip]),)
-    asset = ASSETS.get(f"motions/{clip}.txt")
-    if asset is None:
-        names = [*GAITS, *FAMILIES, *(name[8:-4] for name in ASSETS if name.startswith("motions/"))]
-        raise ConfigError(
-            f"there is no clip {clip!r}{did_you_mean(clip, names)}", hint=f"choose one of: {', '.join(names)}"
-        )
-    return (load_clip(assets.fetch(asset)),)
+    dogs = {Path(member).stem: asset for member, asset in ASSETS.items() if member.startswith("motions/")}
+    refuse_unknown([clip], [*GAITS, *FAMILIES, *dogs], "a clip")
+    return (load_clip(assets.fetch(dogs[clip])),)
 
 
 def checked_options(options: Mapping[str, Any] | None, clips: Sequence[MotionClip]) -> dict[str, Any]:

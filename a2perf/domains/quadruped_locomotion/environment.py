@@ -43,10 +43,7 @@ from a2perf.domains.quadruped_locomotion.robot import (
 )
 from a2perf.domains.quadruped_locomotion.rotations import heading
 from a2perf.domains.quadruped_locomotion.rules import CompatLocomotionRules, LocomotionRules, observation_bounds
-from a2perf.domains.quadruped_locomotion.sensors import (
-    DEFAULT_LATENCY,
-    fill_sensors,
-)
+from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, fill_sensors
 from a2perf.domains.quadruped_locomotion.task import (
     OUTCOME_ANGLE,
     OUTCOME_DISTANCE,
@@ -156,12 +153,8 @@ class QuadrupedLocomotionEnv(gymnasium.Env[NDArray[Any], NDArray[Any]], EzPickle
         """Starts an episode.
 
         Args:
-            seed: of the environment's generator.
             options: ``clip`` (name of one of the loaded clips), ``phase`` (start phase in [0, 1); no warm-up then),
                 ``randomize`` (a bool, or a mapping of dynamics parameters to values in [-1, 1]).
-
-        Returns:
-            The observation and ``info``.
 
         Raises:
             ConfigError: an option is unknown or out of its range.

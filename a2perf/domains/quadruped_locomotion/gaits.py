@@ -8,11 +8,13 @@ checked against the joint limits.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip, make_clip
 from a2perf.domains.quadruped_locomotion.robot import (
     DEFAULT_ORIENTATION,
@@ -23,7 +25,8 @@ from a2perf.domains.quadruped_locomotion.robot import (
     kinematic_tree,
 )
 from a2perf.domains.quadruped_locomotion.rotations import product, rotate
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.domains.registry import HeldOutTask
+from a2perf.errors import ConfigError
 
 FRAME_RATE = 60.0  # frames per second, about
 TOE_HEIGHT = 0.028  # m, centre of a standing toe: its radius minus the penetration of the soft contact
@@ -74,19 +77,13 @@ def named_gait(name: str) -> Gait:
     Raises:
         ConfigError: no such gait.
     """
-    if name not in GAITS:
-        raise ConfigError(
-            f"{name!r} is not a generated gait{did_you_mean(name, GAITS)}", hint=f"choose one of: {', '.join(GAITS)}"
-        )
+    refuse_unknown([name], tuple(GAITS), "a generated gait")
     return GAITS[name]
 
 
 @functools.cache
 def synthetic_clip(name: str) -> MotionClip:
     """Returns the clip of a named gait; generated once per process.
-
-    Args:
-        name: name of the gait, ``"synthetic_trot"``.
 
     Raises:
         ConfigError: no such gait.
@@ -96,12 +93,6 @@ def synthetic_clip(name: str) -> MotionClip:
 
 def generate_clip(gait: Gait) -> MotionClip:
     """Generates one cycle of a gait.
-
-    Args:
-        gait: its parameters.
-
-    Returns:
-        The clip of one cycle.
 
     Raises:
         ConfigError: a parameter is out of its range, or a foot cannot follow within the joint limits.
@@ -226,10 +217,7 @@ def leg_angles(leg: int, toe: FloatArray) -> FloatArray:
     bend = math.atan2(upper[1], upper[0]) - math.atan2(lower[1], lower[0])
     knee = bend - math.acos(cosine)
     tip = upper + np.array(
-        [
-            lower[0] * math.cos(knee) - lower[1] * math.sin(knee),
-            lower[0] * math.sin(knee) + lower[1] * math.cos(knee),
-        ]
+        [lower[0] * math.cos(knee) - lower[1] * math.sin(knee), lower[0] * math.sin(knee) + lower[1] * math.cos(knee)]
     )
     hip = math.atan2(z, down) - math.atan2(tip[1], tip[0])
     hip = (hip + math.pi) % (2.0 * math.pi) - math.pi
@@ -238,9 +226,6 @@ def leg_angles(leg: int, toe: FloatArray) -> FloatArray:
 
 def varied(gait: Gait, generator: np.random.Generator, name: str) -> Gait:
     """Draws a gait near another one that stays within the joint limits.
-
-    Args:
-        generator: draws speed, heading rate, cycle time, duty factor and heights.
 
     Raises:
         ConfigError: none of a hundred draws is possible.
@@ -270,8 +255,6 @@ def varied_clip(family: str, variant: int, held_out: bool, gait_seed: int) -> Mo
     """Returns one clip of a family of gaits with drawn parameters.
 
     Args:
-        family: name in ``FAMILIES``.
-        variant: 0 to ``VARIANTS`` - 1.
         held_out: of the half that only test mode shows.
         gait_seed: of the whole family; an organizer keeps it secret to hide the parameters of an evaluation.
     """
@@ -281,3 +264,17 @@ def varied_clip(family: str, variant: int, held_out: bool, gait_seed: int) -> Mo
     # PCG64 by name: NumPy may change the generator behind default_rng, and all gaits with it.
     generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
     return generate_clip(varied(base, generator, f"{family}_{variant}"))
+
+
+def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
+    """Generates tasks, cycling through the gaits; test mode draws other variants than training."""
+    random, gaits = np.random.default_rng(seed), itertools.cycle(("trot", "pace", "bound", "spin"))
+    return [
+        HeldOutTask(
+            name=f"held_out_{number}_{gait}",
+            env_id=f"QuadrupedLocomotion-Varied{gait.capitalize()}-v1",
+            kwargs={"mode": "test", "gait_seed": int(random.integers(2**31 - 1))},
+            told={"mode": "train"},
+        )
+        for number, gait in zip(range(1, count + 1), gaits, strict=False)
+    ]

@@ -51,11 +51,9 @@ def imitation_terms(
     """Writes the five unweighted reward terms, each in (0, 1].
 
     Args:
-        state: of the robot, layout of ``robot``, shape (37,).
         feet: centres of mass of its foot links as ``PhysicsBackend.read_feet`` gives them (one sub-step old), m, shape
             (8, 3).
         pose: reference pose, shape (19,).
-        velocity: reference velocity, shape (18,).
         reference_feet: centres of mass of the reference's foot links, m, shape (8, 3).
         terms: written, shape (5,), in the order of ``TERMS``.
 

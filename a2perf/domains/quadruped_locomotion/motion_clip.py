@@ -49,8 +49,7 @@ class ClipData(NamedTuple):
         wrap: whether the motion repeats (otherwise it is held at its ends).
         offset_position: whether each cycle starts where the last one ended.
         offset_rotation: whether each cycle starts at the heading where the last one ended.
-        delta_x: displacement per cycle, m.
-        delta_y: displacement per cycle, m.
+        delta_x, delta_y: displacement per cycle, m.
         delta_heading: heading change per cycle, rad.
     """
 
@@ -129,9 +128,6 @@ def load_clip(path: str | Path) -> MotionClip:
 def clip_from_content(content: Any, name: str) -> MotionClip:
     """Builds a clip from the decoded content of a clip file.
 
-    Args:
-        name: where it comes from, for messages.
-
     Raises:
         ConfigError: as ``load_clip``.
     """
@@ -182,7 +178,6 @@ def make_clip(
 
     Args:
         frames: shape (n, 19), n >= 2.
-        wrap: whether the motion repeats.
         offset: whether position and heading carry over from cycle to cycle.
     """
     frames = np.array(frames, dtype=np.float64)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend
 from a2perf.domains.quadruped_locomotion.robot import CHASSIS_GROUP, FOOT_LINKS, LEG_GROUP, LOWER_LEG_LINKS, FloatArray
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,9 @@ def checked(given: Mapping[str, Any]) -> dict[str, FloatArray]:
     Raises:
         ConfigError: an unknown name, a wrong number of values or a value outside [-1, 1].
     """
+    refuse_unknown(given, tuple(PARAMETERS), "a parameter of the dynamics for randomize")
     values: dict[str, FloatArray] = {}
     for name, value in given.items():
-        if name not in PARAMETERS:
-            raise ConfigError(
-                f"randomize: {name!r} is not a parameter of the dynamics{did_you_mean(str(name), PARAMETERS)}",
-                hint=f"choose among: {', '.join(PARAMETERS)}",
-            )
         draws = PARAMETERS[name].draws
         try:
             array = np.asarray(value, dtype=np.float64).reshape(-1)

@@ -58,13 +58,18 @@ def default_pose() -> FloatArray:
 
 
 @compiled
-def reference_pose(clip: ClipData, placement: ClipPlacement, warm_up: bool, time: float, pose: FloatArray) -> None:
-    """Writes the reference pose in the world at a motion time (s), shape (19,)."""
+def _clip_pose(clip: ClipData, placement: ClipPlacement, warm_up: bool, time: float, pose: FloatArray) -> None:
     if warm_up and time < 0.0:
         for column in range(POSE_SIZE):
             pose[column] = placement.standing[column]
     else:
         sample_pose(clip, time, pose)
+
+
+@compiled
+def reference_pose(clip: ClipData, placement: ClipPlacement, warm_up: bool, time: float, pose: FloatArray) -> None:
+    """Writes the reference pose in the world at a motion time (s), shape (19,)."""
+    _clip_pose(clip, placement, warm_up, time, pose)
     rotation = placement.rotation
     rx, ry, rz, rw = rotation[0], rotation[1], rotation[2], rotation[3]
     x, y, z = rotate(rx, ry, rz, rw, pose[0], pose[1], pose[2])
@@ -104,24 +109,14 @@ def advance(
 
     Args:
         placement: of the episode; its position is rewritten at the end of a cycle.
-        warm_up: whether the episode has a warm-up.
-        time: motion time, s.
-        previous_phase: phase after the step before.
         robot_position: base position, m, shape (3,).
         pose: written, the reference pose in the world, shape (19,).
         velocity: written, the reference velocity in the world, shape (18,).
-
-    Returns:
-        The phase at this time.
     """
     phase = clip_phase(clip, time)
     # Negative times of a repeating clip wrap to the end of a cycle, so the phase also falls where a warm-up ends.
     if phase < previous_phase:
-        if warm_up and time < 0.0:
-            for column in range(POSE_SIZE):
-                pose[column] = placement.standing[column]
-        else:
-            sample_pose(clip, time, pose)
+        _clip_pose(clip, placement, warm_up, time, pose)
         rotation = placement.rotation
         x, y, _ = rotate(rotation[0], rotation[1], rotation[2], rotation[3], pose[0], pose[1], pose[2])
         placement.position[0] = robot_position[0] - x
@@ -147,12 +142,10 @@ def target_frames(
     """Writes the poses that the robot should reach next, as seen from its own heading.
 
     Args:
-        warm_up: whether the episode has a warm-up.
         time: motion time, s.
         yaw: heading of the robot as its sensors see it, rad.
         root: current reference root position, m, shape (3,).
         steps: times ahead, s, shape (4,).
-        scratch: overwritten, shape (19,).
         out: written, shape (76,): four poses of 19.
     """
     sine, cosine = math.sin(-0.5 * yaw), math.cos(-0.5 * yaw)
@@ -189,12 +182,9 @@ def begin_reference(
     """Starts an episode: puts the clip under the robot, turned to where the robot faces.
 
     Args:
-        clip: the clip to follow.
         offset: motion time at the start, s; a warm-up shifts it back by ``WARM_UP_TIME``.
-        warm_up: whether to stand before the motion starts.
         position: of the robot's base, m, shape (3,).
         facing: heading of the robot's base, rad.
-        clock: written, shape (4,).
         pose: written, the reference pose, shape (19,).
         velocity: written, the reference velocity, shape (18,).
     """
@@ -233,11 +223,9 @@ class ReferenceMotion:
     """The clip of the current episode with its placement, time and phase; the arrays are shared with the task's step.
 
     Attributes:
-        clip: the clip that is followed.
         pose: reference pose in the world now, shape (19,).
         velocity: reference velocity in the world now, shape (18,).
         clock: motion time, phase, offset and start of the clip's time (s), see ``CLOCK_*``, shape (4,).
-        warm_up: whether the episode began with a warm-up.
     """
 
     def __init__(self, clip: MotionClip) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.display import require_display
 from a2perf.domains.quadruped_locomotion import PICTURES_HINT, robot
-from a2perf.domains.quadruped_locomotion.bullet_backend import import_pybullet, place
+from a2perf.domains.quadruped_locomotion.backends import import_pybullet, place
 from a2perf.domains.quadruped_locomotion.robot import FloatArray
 from a2perf.errors import MissingDependency
 
@@ -89,9 +89,6 @@ class Camera:
 
         Args:
             target: point in the middle of the picture, m, shape (3,).
-            distance: of the camera from the target, m.
-            yaw: of the camera, degrees.
-            pitch: of the camera, degrees.
         """
         bullet, client = self._bullet, self._client
         view = bullet.computeViewMatrixFromYawPitchRoll(

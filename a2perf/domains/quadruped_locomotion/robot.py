@@ -100,7 +100,6 @@ class KinematicTree(NamedTuple):
         motor: index of the motor that moves the joint, -1 for a fixed joint, shape (16,).
         inertial: centre of mass in the link's own URDF frame, m, shape (16, 3).
         mass: kg, chassis first, shape (17,).
-        feet: the foot links, shape (8,).
     """
 
     base_inertial: FloatArray

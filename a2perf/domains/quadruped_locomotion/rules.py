@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip
 from a2perf.domains.quadruped_locomotion.reference import TARGET_COUNT
-from a2perf.domains.quadruped_locomotion.robot import (
-    DEFAULT_JOINT_POSE,
-    JOINT_LOWER,
-    JOINT_UPPER,
-    FloatArray,
-)
+from a2perf.domains.quadruped_locomotion.robot import DEFAULT_JOINT_POSE, JOINT_LOWER, JOINT_UPPER, FloatArray
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, OBSERVATION_SIZE, TARGETS
 
 CURRICULUM_STEPS = 30e6

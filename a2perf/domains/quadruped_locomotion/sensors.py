@@ -162,8 +162,6 @@ def update_sensors(
 
     Args:
         action: last motor target before filtering, rad, shape (12,).
-        scratch: overwritten, shape (12,).
-        observation: updated, shape (160,).
     """
     _shift(observation, 0, 4)
     _shift(observation, 12, 12)

@@ -53,11 +53,8 @@ class ImitationTask(NamedTuple):
         velocity: reference velocity, shape (18,).
         reference_feet: centres of mass of the reference's foot links, m, shape (8, 3).
         frames: link frames of the reference, shape (17, 7).
-        terms: unweighted reward terms, shape (5,).
         outcome: reward, squared root distance (m^2), root angle (rad), whether the body touches the ground, shape (4,).
         target_times: times of the targets from now, s, shape (4,).
-        scratch: overwritten, shape (19,).
-        observation: shape (160,).
     """
 
     clip: ClipData
@@ -138,14 +135,7 @@ def after_physics(task: ImitationTask, latency: float, steps: int, warm_up: bool
         clock[CLOCK_START] = -elapsed
     clock[CLOCK_TIME] = elapsed + clock[CLOCK_OFFSET] + clock[CLOCK_START]
     clock[CLOCK_PHASE] = advance(
-        task.clip,
-        task.placement,
-        warm_up,
-        clock[CLOCK_TIME],
-        clock[CLOCK_PHASE],
-        task.state,
-        task.pose,
-        task.velocity,
+        task.clip, task.placement, warm_up, clock[CLOCK_TIME], clock[CLOCK_PHASE], task.state, task.pose, task.velocity
     )
     link_frames(task.tree, task.pose, task.pose[3:7], task.pose[7:19], task.frames)
     foot_positions(task.tree, task.frames, task.reference_feet)

@@ -30,8 +30,6 @@ class ThreadedVectorEnv(SyncVectorEnv):
 
     Args:
         threads: number of threads; by default one for each processor that this process may use, at most ``num_envs``.
-        autoreset_mode: when a member that ended is reset, as in Gymnasium.
-        make: makes one member; takes ``kwargs``.
 
     Raises:
         ConfigError: ``num_envs`` or ``threads`` is not positive.

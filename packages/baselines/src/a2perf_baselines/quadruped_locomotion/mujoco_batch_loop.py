@@ -19,7 +19,7 @@ from a2perf.domains.quadruped_locomotion.imitation import (
     MAX_ROOT_DISTANCE_SQUARED,
     relative_heading,
 )
-from a2perf.domains.quadruped_locomotion.mujoco_loop import Simulation, measure, run
+from a2perf.domains.quadruped_locomotion.mujoco_twin import Simulation, measure, run
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
 from a2perf.domains.quadruped_locomotion.reference import (
     CLOCK_PHASE,
