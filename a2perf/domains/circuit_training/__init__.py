@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from a2perf.assets import Asset, RepositoryFile
+from a2perf.assets import Asset, RepositoryFile, locate
 from a2perf.domains.host_support import with_wheels
-from a2perf.domains.registry import Domain, Environment, Perturbation, Task
+from a2perf.domains.registry import DemonstrationRun, Domain, Environment, HeldOutTask, Perturbation, Task
 
 if TYPE_CHECKING:
     from a2perf.domains.circuit_training.placement_cost import PlacementCost as PlacementCost
@@ -29,9 +29,7 @@ ARIANE: dict[str, Asset] = {
         name=f"circuit_training/ariane133_ng45/{file}",
         sha256=sha256,
         source=RepositoryFile(
-            project=_REPOSITORY,
-            commit=_COMMIT,
-            paths=(f"{_FOLDER}/{file}", f"{_FOLDER}/output_CT_Grouping/{file}"),
+            project=_REPOSITORY, commit=_COMMIT, paths=(f"{_FOLDER}/{file}", f"{_FOLDER}/output_CT_Grouping/{file}")
         ),
         licence="BSD-3-Clause; MacroPlacement of the TILOS AI Institute",
         summary=f"clustered NanGate45 Ariane-133: {'the netlist' if file.startswith('netlist') else 'its placement'}",
@@ -79,11 +77,7 @@ def _environment(variant: str, design: str, title: str, summary: str, steps: int
 
 _ENVIRONMENTS = (
     _environment(
-        "ToyMacro",
-        "toy_macro_stdcell",
-        "Toy circuit",
-        "place two macros between standard cells; learned in seconds",
-        2,
+        "ToyMacro", "toy_macro_stdcell", "Toy circuit", "place two macros between standard cells; learned in seconds", 2
     ),
     _environment(
         "Ariane",
@@ -135,13 +129,63 @@ DOMAIN = Domain(
     generalization_tasks=("toy_macro_stdcell", "ariane"),
     assets=tuple(ARIANE.values()),
     requires=("numba",),
-    held_out="a2perf.domains.circuit_training.held_out:held_out_tasks",
+    held_out="a2perf.domains.circuit_training:held_out_tasks",
     perturbations=_PERTURBATIONS,
     settable={"is_eval": (False,)},
     path_arguments=("netlist_file", "init_placement"),
     support=with_wheels("circuit_training"),
-    demonstration="a2perf.domains.circuit_training.demonstration:demonstration_runs",
+    demonstration="a2perf.domains.circuit_training:demonstration_runs",
 )
+
+_PLACERS = {"random": "minimal", "greedy": "greedy_placer"}
+_SIZE = ("Submission.num_inference_steps = 20", "Submission.num_inference_episodes = 2")
+
+
+def demonstration_runs(train_seconds: int) -> list[DemonstrationRun]:
+    """Returns a run of a random and one of a greedy placer."""
+    del train_seconds
+    task = "ariane" if all(locate(asset) is not None for asset in ARIANE.values()) else "ariane_twin"
+    return [
+        DemonstrationRun(
+            title=f"a {placer} placer on the circuit {task}",
+            folder=f"{task}_{placer}",
+            submission=submission,
+            gin_file=f"{task}/inference.gin",
+            bindings=_SIZE,
+            first_number_s=20.0,
+        )
+        for placer, submission in _PLACERS.items()
+    ]
+
+
+_HELD_OUT_SIZES = (20, 40, 60, 100)  # hard macros; the designs cycle through them
+_UTILIZATION = (0.5, 0.7)
+_RENT_EXPONENT = (0.5, 0.7)
+_MAX_SEED = 2**31 - 1
+
+
+def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
+    """Generates tasks of increasing size."""
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    tasks = []
+    for number in range(count):
+        macros = _HELD_OUT_SIZES[number % len(_HELD_OUT_SIZES)]
+        tasks.append(
+            HeldOutTask(
+                name=f"held_out_{number + 1}_macros_{macros}",
+                env_id="CircuitTraining-Generated-v0",
+                kwargs={
+                    "num_macros": macros,
+                    "seed": int(random.integers(_MAX_SEED)),
+                    "utilization": round(float(random.uniform(*_UTILIZATION)), 3),
+                    "rent_exponent": round(float(random.uniform(*_RENT_EXPONENT)), 3),
+                },
+                told={"num_macros": macros, "seed": 0},
+            )
+        )
+    return tasks
 
 
 def __getattr__(name: str) -> Any:

@@ -230,16 +230,7 @@ class Congestion:
     def _route(self, changed: list[int] | None, columns: int, rows: int, cell_width: float, cell_height: float) -> None:
         """Brings the usage by nets up to date."""
         placement, netlist = self._placement, self._placement.netlist
-        where = (
-            placement.x,
-            placement.y,
-            placement.placed,
-            cell_width,
-            cell_height,
-            columns,
-            rows,
-            self._cells,
-        )
+        where = (placement.x, placement.y, placement.placed, cell_width, cell_height, columns, rows, self._cells)
         arrays = (netlist.net_start, netlist.net_pins, netlist.weight, self._cells)
         nets = None if changed is None or not self._incremental else self._nets_of_nodes.at(changed)
         # A moved net is routed twice, once to subtract its old route; for many nets routing all of them is faster.

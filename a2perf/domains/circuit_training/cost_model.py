@@ -49,10 +49,8 @@ def cost_info_function(
     """Returns the cost of a placement, and its parts as ``info``.
 
     Args:
-        plc: the engine with the placement.
         done: whether all macros are placed; the cost is 0 before that.
         infeasible_state: the episode ended with macros left; costs nothing here.
-        weights: of the parts; gin's by default.
 
     Returns:
         1.0 wirelength + 0.5 congestion + 1.0 density by default, and the parts (-1.0 where not evaluated).
@@ -111,7 +109,6 @@ def create_placement_cost(
         init_placement: gives canvas, grid and start positions; empty for none, with a default canvas and grid where the
             netlist names none either.
         plc_wrapper_main: path of the closed engine that the earlier environment needed; ignored.
-        settings: gin's by default.
 
     Raises:
         NetlistError, PlacementFileError, PlacementError: a file is broken or does not fit the netlist.

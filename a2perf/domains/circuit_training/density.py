@@ -29,7 +29,6 @@ def _mean_of_largest(rest: Floats, missing: int, bins: NDArray[np.int64]) -> flo
     """Sorts values into bins, adds up the full ones and continues inside the bin that contains the limit.
 
     Args:
-        rest: the values; overwritten.
         bins: scratch, shape (bins + 1,).
     """
     count, size = missing, rest.size
@@ -151,7 +150,6 @@ class Density:
         """Returns the density of each cell, row by row from below; a live array.
 
         Args:
-            canvas: width and height, um.
             blockages: low x, low y, high x, high y (um) and rate of each, shape (n, 5).
         """
         placement = self._placement

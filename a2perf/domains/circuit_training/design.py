@@ -23,7 +23,6 @@ class NetlistNode(NamedTuple):
 
     Attributes:
         name: unique; soft macros start with ``Grp_``.
-        kind: ``MACRO``, ``MACRO_PIN``, ``STDCELL`` or ``PORT``.
         drives: names of the nodes at the other end of its net.
     """
 
@@ -38,9 +37,6 @@ class Design:
     """A netlist with its canvas, grid and initial placement.
 
     Attributes:
-        name: the block's name.
-        canvas: width and height, um.
-        nodes: in file order.
         digits: significant digits of positions and of the canvas in the files.
         settings: further lines for the head of the placement file, such as the routes.
     """

@@ -85,12 +85,7 @@ class DesignPlan:
     """The plan of a design before nets are drawn; lengths in um.
 
     Attributes:
-        canvas: width and height.
-        grid: columns and rows of the placement grid.
         macro_sizes, cluster_sizes: width and height of each hard macro, and of each cluster or standard cell.
-        ports: position of each port, shape (ports, 2).
-        port_sides: side of each port.
-        macro_pins: pins of each macro, inputs and outputs.
         port_nets, macro_nets, cluster_nets: fan-out of each net that ports, macros and clusters drive.
         weighted_share: share of the cluster nets with one sink that stand for several.
     """
@@ -121,7 +116,9 @@ def plan_of(spec: DesignSpec, generator: np.random.Generator) -> DesignPlan:
     else:
         clusters = spec.num_clusters or min(6 * spec.num_macros, MOST_CLUSTERS)
     aspect = float(np.exp(generator.uniform(-0.1, 0.1)))
-    side = _side_that_fits(math.sqrt((macro_area + soft_area) / spec.utilization), macros)
+    side = math.sqrt((macro_area + soft_area) / spec.utilization)
+    while in_rows(macros, (side * 0.95, side * 0.95)) is None:
+        side *= 1.02
     canvas = (round(side * math.sqrt(aspect), 3), round(side / math.sqrt(aspect), 3))
     # three cells per macro side: macros of several shapes must fit side by side on the grid
     columns = int(np.clip(round(5.0 * math.sqrt(spec.num_macros)), 22, 128))
@@ -164,13 +161,6 @@ def _macro_sizes(count: int, generator: np.random.Generator) -> NDArray[np.float
     shares = generator.dirichlet(np.full(kinds, 1.5))
     sizes: NDArray[np.float64] = shapes[generator.choice(kinds, size=count, p=shares)]
     return sizes
-
-
-def _side_that_fits(side: float, macros: NDArray[np.float64]) -> float:
-    """Returns the smallest side, at least the given one, of a square that fits the macros in rows."""
-    while in_rows(macros, (side * 0.95, side * 0.95)) is None:
-        side *= 1.02
-    return side
 
 
 def in_rows(macros: NDArray[np.float64], canvas: tuple[float, float]) -> NDArray[np.float64] | None:

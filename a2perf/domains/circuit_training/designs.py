@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from a2perf import assets
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.circuit_training import ARIANE, generator
 from a2perf.domains.circuit_training.design import NETLIST_NAME, PLACEMENT_NAME, Design
 from a2perf.domains.circuit_training.design_plan import VERSION, DesignSpec
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.errors import AssetUnavailable, did_you_mean
+from a2perf.errors import AssetUnavailable
 
 NAMES = ("toy_macro_stdcell", "ariane", "ariane_twin", "generated")
 SPEC_FIELDS = tuple(field.name for field in dataclasses.fields(DesignSpec))
@@ -23,7 +24,6 @@ def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
     """Returns the netlist and the initial placement of a design.
 
     Args:
-        design: one of ``NAMES``.
         spec: fields of `DesignSpec`, for ``"generated"`` only.
 
     Raises:
@@ -31,11 +31,8 @@ def design_files(design: str, spec: Mapping[str, Any]) -> tuple[Path, Path]:
         ConfigError: a value of the specification is out of its range.
         AssetUnavailable: Ariane is not on this host and could not be fetched; the message names the ways to get it.
     """
-    if design not in NAMES:
-        raise ArgumentError(
-            f"{design!r} is not a design{did_you_mean(design, NAMES)}",
-            hint=f"choose one of {', '.join(NAMES)}, or give netlist_file and init_placement",
-        )
+    files_hint = f"choose one of {', '.join(NAMES)}, or give netlist_file and init_placement"
+    refuse_unknown([design], NAMES, "a design", hint=files_hint, error=ArgumentError)
     if spec and design != "generated":
         raise ArgumentError(
             f"{', '.join(spec)}: {design} is a fixed design",
@@ -59,7 +56,6 @@ def folder_files(folder: Path, init_placement: str | Path = "") -> tuple[Path, P
 
     Args:
         folder: a folder with ``netlist.pb.txt`` (or ``.gz``) and ``initial.plc``.
-        init_placement: another placement than the folder's.
 
     Raises:
         ArgumentError: a file is missing.
@@ -69,8 +65,7 @@ def folder_files(folder: Path, init_placement: str | Path = "") -> tuple[Path, P
     if netlist is None or not placement.is_file():
         missing = NETLIST_NAME if netlist is None else placement.name
         raise ArgumentError(
-            f"{folder} has no {missing}",
-            hint="name a folder that `a2perf data netlist` of a2perf-placement wrote",
+            f"{folder} has no {missing}", hint="name a folder that `a2perf data netlist` of a2perf-placement wrote"
         )
     return netlist, placement
 

@@ -34,7 +34,6 @@ class EngineNodes(EngineAccessors):
     """The part of the engine that knows nodes and moves them.
 
     Attributes:
-        netlist: the netlist.
         state: positions, orientations, what is placed and fixed; not to be written to from outside.
     """
 

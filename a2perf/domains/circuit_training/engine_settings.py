@@ -26,6 +26,16 @@ def _count(name: str, value: int, low: int, high: int) -> int:
     return int(number)
 
 
+def _pair(names: str, values: tuple[float, float], low: float, high: float = math.inf) -> tuple[float, float]:
+    """Checks two numbers; ``names`` has a comma between theirs."""
+    first, second = names.split(", ")
+    return _number(first, values[0], low, high), _number(second, values[1], low, high)
+
+
+def _grid(columns: int, rows: int) -> tuple[int, int]:
+    return _count("the number of columns", columns, 1, MAX_GRID), _count("the number of rows", rows, 1, MAX_GRID)
+
+
 class EngineAccessors:
     """Getters and setters under the names of the earlier client; a setter returns True, or raises."""
 
@@ -50,11 +60,7 @@ class EngineAccessors:
         """What congestion depends on besides the placement."""
         if self._rules is None:
             self._rules = RoutingRules(
-                self._canvas,
-                self._congestion_grid,
-                self._routes_per_micron,
-                self._macro_allocation,
-                self._smooth_range,
+                self._canvas, self._congestion_grid, self._routes_per_micron, self._macro_allocation, self._smooth_range
             )
         return self._rules
 
@@ -68,10 +74,7 @@ class EngineAccessors:
         Raises:
             PlacementError: a side is not in 0.001 ... 1e7.
         """
-        self._canvas = (
-            _number("the canvas's width", width, MIN_SIDE, MAX_SIDE),
-            _number("the canvas's height", height, MIN_SIDE, MAX_SIDE),
-        )
+        self._canvas = _pair("the canvas's width, the canvas's height", (width, height), MIN_SIDE, MAX_SIDE)
         self._rules = None
         return True
 
@@ -85,10 +88,7 @@ class EngineAccessors:
         Raises:
             PlacementError: a number is not in 1 ... 1000.
         """
-        self._grid = (
-            _count("the number of columns", columns, 1, MAX_GRID),
-            _count("the number of rows", rows, 1, MAX_GRID),
-        )
+        self._grid = _grid(columns, rows)
         return True
 
     def get_congestion_grid_num_columns_rows(self) -> tuple[int, int]:
@@ -103,10 +103,7 @@ class EngineAccessors:
         Raises:
             PlacementError: a number is not in 1 ... 1000.
         """
-        self._congestion_grid = (
-            _count("the number of columns", columns, 1, MAX_GRID),
-            _count("the number of rows", rows, 1, MAX_GRID),
-        )
+        self._congestion_grid = _grid(columns, rows)
         self._rules = None
         return True
 
@@ -118,11 +115,8 @@ class EngineAccessors:
 
     def set_routes_per_micron(self, horizontal: float, vertical: float) -> bool:
         """Sets the tracks per um; both must be positive."""
-        tiny = 1e-9
-        self._routes_per_micron = (
-            _number("horizontal routes per micron", horizontal, tiny),
-            _number("vertical routes per micron", vertical, tiny),
-        )
+        names = "horizontal routes per micron, vertical routes per micron"
+        self._routes_per_micron = _pair(names, (horizontal, vertical), 1e-9)
         self._rules = None
         return True
 
@@ -132,10 +126,8 @@ class EngineAccessors:
 
     def set_macro_routing_allocation(self, horizontal: float, vertical: float) -> bool:
         """Sets the tracks per um that hard macros take."""
-        self._macro_allocation = (
-            _number("the horizontal allocation", horizontal, 0.0),
-            _number("the vertical allocation", vertical, 0.0),
-        )
+        names = "the horizontal allocation, the vertical allocation"
+        self._macro_allocation = _pair(names, (horizontal, vertical), 0.0)
         self._rules = None
         return True
 

@@ -24,11 +24,7 @@ from a2perf.domains.circuit_training import cost_model, starting_point
 from a2perf.domains.circuit_training.action_space import CellSpace
 from a2perf.domains.circuit_training.arguments import check_arguments, refuse_unknown_specification, resolve_files
 from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
-from a2perf.domains.circuit_training.observation import (
-    Observation,
-    ObservationConfig,
-    ObservationExtractor,
-)
+from a2perf.domains.circuit_training.observation import Observation, ObservationConfig, ObservationExtractor
 from a2perf.domains.circuit_training.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf.domains.circuit_training.rules import PlacementRules, node_order
@@ -167,10 +163,6 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
 
         Args:
             seed: of the generator; a random node order is drawn from it.
-            options: ignored.
-
-        Returns:
-            The observation and ``info``.
 
         Raises:
             EpisodeOverError: the environment is closed.

@@ -43,7 +43,6 @@ class _Edges:
     Attributes:
         slot_node: the node (a pin where fixed) of each slot; movable nodes first.
         drivers, start, sinks: nets with edges: driver's slot, first edge, sinks' slots.
-        at_port: whether an end of it is a port.
     """
 
     def __init__(self, placement: Placement, movable: NDArray[np.int64]) -> None:
@@ -103,7 +102,6 @@ def place_by_forces(
     """Moves the movable nodes; all of them are placed afterwards.
 
     Args:
-        canvas: width and height, um.
         use_current_location: start from where placed nodes are instead of from the canvas's centre.
         skip_fixed: keep fixed nodes in place instead of refusing them.
 

@@ -261,15 +261,9 @@ def run_phase(
         max_move: um that the node with the largest force moves along an axis.
         attract: strength of the pull along nets; 0 switches it off.
         repel: strength of the push between macros; 0 switches it off.
-        movable: number of movable nodes; they have the first slots.
         position: centres of nodes and positions of fixed pins by slot, um, shape (slots, 2); updated.
-        half: half sizes by slot, um, shape (slots, 2).
-        drivers: slot of each net's driver.
         edges_start: where its edges start, shape (nets + 1,).
-        sinks: slot of each edge's sink.
         springs: stiffness, slack in x and slack in y of each edge, shape (edges, 3).
-        macro_slots: slots of all macros in index order.
-        canvas: width and height, um, shape (2,).
         columns: of the placement grid; cells are visited in its order, which the result depends on.
         start: of each cell in ``order``, of movable and of fixed macros.
         order: movable and fixed macros, sorted by cell.

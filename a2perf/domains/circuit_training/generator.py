@@ -118,10 +118,6 @@ class _Builder:
                 return f"M{node}/in[{used}]"
             leaf = (leaf + 1) % self.leaves
             node = int(self.leaf_node[leaf])
-        return self.cluster_name(node)
-
-    def cluster_name(self, node: int) -> str:
-        """Returns the name of the node that receives at a cluster or standard cell."""
         return f"C{node - self.macros}" if self.flat else f"Grp_{node - self.macros + 1}/Pinput"
 
     def sink_names(self, leaves: list[int]) -> list[str]:

@@ -46,17 +46,12 @@ def macro_mask(
     """Writes 1 for each cell where the macro may be centred, 0 for the others.
 
     Args:
-        width: of the macro as it lies, um.
-        height: of the macro as it lies, um.
+        width, height: of the macro as it lies, um.
         is_hard: hard macros keep the spacing and stay off blockages.
-        spacing_x: wanted horizontal distance between hard macros, um; half of it also to the canvas's edge.
-        spacing_y: wanted vertical distance, um.
+        spacing_x, spacing_y: wanted distances between hard macros, um; half of it also to the canvas's edge.
         density: of each cell, shape (rows * columns,).
-        x: centre of each node, um.
-        y: centre of each node, um.
-        box_width: of each node as it lies, um.
-        box_height: of each node as it lies, um.
-        placed: 1 for each node that is placed.
+        x, y: centre of each node, um.
+        box_width, box_height: of each node as it lies, um.
         blockages: shape (n, 5): low x, low y, high x, high y (um), rate.
         mask: result, shape (rows * columns,).
     """

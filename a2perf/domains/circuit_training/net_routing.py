@@ -147,7 +147,6 @@ def route(
 
     Args:
         sign: 1 to add the routes, -1 to take them out.
-        net_start: where each net starts in ``net_pins``.
         net_pins: the nets' pins, the driver first.
         cells: packed cell of each node, from `find_cells`.
         horizontal: usage differences along columns, shape (rows, columns + 1).

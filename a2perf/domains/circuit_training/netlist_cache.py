@@ -51,7 +51,6 @@ def cached_arrays(key: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> d
 
     Args:
         key: hash of everything that they depend on, from `digest`.
-        make: computes them; may not hold objects.
     """
     path = cache_dir() / "circuit_training" / f"{key}.npz"
     found = _read(path)

@@ -153,11 +153,7 @@ def _name_near(text: bytes, at: int) -> str:
 
 
 def _at(path: Path, position: int, what: str) -> NetlistError:
-    return NetlistError(f"{path}, line {_line_of(path, position)}: {what}", hint=_FIX)
-
-
-def _line_of(path: Path, position: int) -> int:
-    """Returns the line number of a byte position; the file is read again, since only errors need it."""
+    """Returns an error at a byte position; the file is read again for its line."""
     line = 1
     with open_netlist(path) as stream:
         while position > 0:
@@ -166,7 +162,7 @@ def _line_of(path: Path, position: int) -> int:
                 break
             line += piece.count(b"\n")
             position -= len(piece)
-    return line
+    return NetlistError(f"{path}, line {line}: {what}", hint=_FIX)
 
 
 class _Linker:

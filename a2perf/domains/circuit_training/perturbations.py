@@ -37,14 +37,9 @@ class Similarity(NamedTuple):
     matrix: tuple[tuple[int, int], tuple[int, int]]
     scale: float = 1.0
 
-    @property
-    def exchanges_axes(self) -> bool:
-        """Whether horizontal becomes vertical."""
-        return self.matrix[0][0] == 0
-
     def pair(self, along_x: Any, along_y: Any) -> tuple[Any, Any]:
         """Returns what belongs to the axes x and y (widths and heights, columns and rows) in the image."""
-        return (along_y, along_x) if self.exchanges_axes else (along_x, along_y)
+        return (along_y, along_x) if self.matrix[0][0] == 0 else (along_x, along_y)
 
     def vectors(self, vectors: Floats) -> Floats:
         """Returns the images of vectors, shape (n, 2)."""

@@ -50,21 +50,14 @@ class PlacementCost(EngineNodes):
 
     Args:
         netlist_file: path (or several, separated by commas), or a netlist that is loaded already.
-        macro_macro_x_spacing: wanted horizontal distance between hard macros, um.
-        macro_macro_y_spacing: wanted vertical distance, um.
-
-    Attributes:
-        nets_of_nodes: the nets at each node.
+        macro_macro_x_spacing, macro_macro_y_spacing: wanted distances between hard macros, um.
 
     Raises:
         NetlistError: the file is missing or is not a netlist.
     """
 
     def __init__(
-        self,
-        netlist_file: str | Path | Netlist,
-        macro_macro_x_spacing: float = 0.0,
-        macro_macro_y_spacing: float = 0.0,
+        self, netlist_file: str | Path | Netlist, macro_macro_x_spacing: float = 0.0, macro_macro_y_spacing: float = 0.0
     ) -> None:
         super().__init__(netlist_file if isinstance(netlist_file, Netlist) else load_netlist(netlist_file))
         self._spacing = (float(macro_macro_x_spacing), float(macro_macro_y_spacing))
@@ -282,16 +275,9 @@ class PlacementCost(EngineNodes):
 
         Args:
             use_current_loc: start from where nodes are instead of from the canvas's centre.
-            move_stdcells: move soft macros and standard cells.
-            move_macros: move hard macros.
-            log_scale_conns: must be False; what it did is not known.
-            use_sizes: must be False; what it did is not known.
+            log_scale_conns, use_sizes: must be False; what they did is not known.
             io_factor: factor on the pull of nets at ports.
-            num_steps: steps of each phase.
             max_move_distance: largest shift along an axis in a step of each phase, um.
-            attract_factor: pull of each phase.
-            repel_factor: push of each phase.
-            skip_fixed: ignore fixed nodes instead of refusing them.
 
         Raises:
             PlacementError: a node to be moved is fixed, or the lists do not fit together.
@@ -373,9 +359,7 @@ def exact_placement(plc: PlacementCost) -> str:
     """Returns the text of a placement file with every digit of the positions, and without its path and date."""
     comments = header_comments(plc, "", "")
     return format_placement(
-        (line for line in comments if not line.startswith(("Source input", "This file", "Date"))),
-        _rows(plc),
-        digits=17,
+        (line for line in comments if not line.startswith(("Source input", "This file", "Date"))), _rows(plc), digits=17
     )
 
 

@@ -30,11 +30,7 @@ _MOST_NETS = 4000
 
 
 class PlacementPicture:
-    """Draws placements.
-
-    Args:
-        overlays: some of ``OVERLAYS``.
-    """
+    """Draws placements."""
 
     def __init__(self, overlays: Sequence[str] = (), size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
         self._overlays, self._size = tuple(overlays), size

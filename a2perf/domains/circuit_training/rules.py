@@ -75,10 +75,6 @@ class PlacementRules:
 def node_order(plc: PlacementCost, order: str, generator: np.random.Generator, rules: PlacementRules) -> list[int]:
     """Returns all macros that are not fixed, in the order of placing: hard ones first.
 
-    Args:
-        order: one of ``NODE_ORDERS``.
-        generator: for random orders.
-
     Raises:
         ArgumentError: no such order.
     """

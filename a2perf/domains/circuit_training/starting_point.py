@@ -39,19 +39,12 @@ class SparseAdjacency(NamedTuple):
 
 
 def place_soft_macros(plc: PlacementCost, *, use_current_loc: bool = False) -> None:
-    """Places soft macros and standard cells by forces and keeps hard macros in place.
-
-    Args:
-        use_current_loc: start where the nodes are instead of at the centre.
-    """
+    """Places soft macros and standard cells by forces and keeps hard macros in place."""
     _run(plc, _SOFT_ONLY, move_macros=False, use_current_loc=use_current_loc)
 
 
 def place_everything(plc: PlacementCost, *, fixed_macros_stay: bool = True) -> None:
     """Places all nodes but ports by forces, from the centre; overlaps remain.
-
-    Args:
-        fixed_macros_stay: keep fixed macros in place; otherwise the engine refuses them.
 
     Raises:
         PlacementError: a macro is fixed and does not stay.
@@ -66,9 +59,6 @@ def starting_point(plc: PlacementCost, *, fixed_macros_stay: bool) -> tuple[NDAr
 
     The engine is in the same state whether the result was in the cache or not: a policy may read positions of standard
     cells from it.
-
-    Args:
-        fixed_macros_stay: leave fixed hard macros out of the run; otherwise the engine refuses them.
     """
 
     def make() -> dict[str, NDArray[np.float64]]:

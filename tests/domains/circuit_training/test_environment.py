@@ -34,7 +34,7 @@ def toy(**kwargs):
 
 @pytest.mark.parametrize("name", GOLDEN_NETLISTS)
 @pytest.mark.parametrize("compat", [True, False])
-def test_episodes_are_the_recorded_ones(golden_netlists, name, compat):
+def test_episodes_and_fixed_features_are_the_recorded_ones(golden_netlists, name, compat):
     case, arrays = recorded.cases("circuit_env")["netlists"][name], recorded.arrays("circuit_env")
     env = CircuitEnv(golden_netlists / case["netlist"], golden_netlists / case["init_placement"], compat=compat)
     assert [env.grid_cols, env.grid_rows] == case["grid_cols_rows"]
@@ -62,12 +62,8 @@ def test_episodes_are_the_recorded_ones(golden_netlists, name, compat):
             last = arrays[f"{key}/obs_locations_{axis}_last"]
             assert np.array_equal(observation[f"locations_{axis}"][:macros], last)
         assert np.array_equal(observation["is_node_placed"], arrays[f"{key}/obs_is_node_placed_last"])
-
-
-@pytest.mark.parametrize("name", GOLDEN_NETLISTS)
-def test_fixed_features_are_the_recorded_ones(golden_netlists, name):
-    case, arrays = recorded.cases("circuit_env")["netlists"][name], recorded.arrays("circuit_env")
-    env = CircuitEnv(golden_netlists / case["netlist"], golden_netlists / case["init_placement"], compat=True)
+    if not compat:
+        return
     features = env.get_static_obs()
     wanted = {key.rpartition("/")[2]: arrays[key] for key in arrays if key.startswith(f"{name}/static/")}
     assert set(wanted) == set(features)
@@ -154,32 +150,33 @@ def crowded(tmp_path_factory):
     return design.write(tmp_path_factory.mktemp("crowded"))
 
 
-def middle(env):
-    return env.translate_to_padded_canvas(12)
-
-
-def test_no_feasible_cell_ends_the_episode_with_its_last_observation(crowded):
-    env = CircuitEnv(*crowded)
+@pytest.mark.parametrize("partial", [False, True])
+def test_no_feasible_cell_ends_the_episode_with_its_last_observation(crowded, tmp_path, partial):
+    target = tmp_path / "out.plc"
+    env = CircuitEnv(*crowded, is_eval=True, output_plc_file=target, save_partial_placement=partial)
     env.reset()
-    observation, reward, terminated, truncated, info = env.step(middle(env))
+    middle = env.translate_to_padded_canvas(12)
+    observation, reward, terminated, truncated, info = env.step(middle)
     assert (reward, terminated, truncated) == (-1.0, True, False)
     assert set(info) == INFO_KEYS
     assert not observation["mask"].any()
     assert observation["is_node_placed"][:2].tolist() == [1, 0]
     with pytest.raises(EpisodeOverError):
-        env.step(middle(env))
+        env.step(middle)
+    assert target.is_file() == partial
 
 
 def test_with_compat_no_feasible_cell_starts_the_next_episode(crowded):
     env = CircuitEnv(*crowded, compat=True)
     first, info = env.reset()
     assert info == {}
-    observation, reward, terminated, truncated, info = env.step(middle(env))
+    middle = env.translate_to_padded_canvas(12)
+    observation, reward, terminated, truncated, info = env.step(middle)
     assert (reward, terminated, truncated) == (-1.0, True, True)
     assert "total_episode_runtime" not in info
     for key, value in first.items():
         assert np.array_equal(observation[key], value), key
-    env.step(middle(env))  # in the next episode
+    env.step(middle)  # in the next episode
 
 
 # --- Orders, fixed macros, legacy interface
@@ -406,18 +403,6 @@ def test_environments_in_threads_give_the_episodes_of_one_after_the_other():
         assert list(pool.map(episodes, range(3))) == alone
 
 
-def test_vector_environments_are_made_by_gymnasium():
-    envs = gymnasium.make_vec("CircuitTraining-ToyMacro-v0", num_envs=2, vectorization_mode="sync")
-    observations, infos = envs.reset(seed=0)
-    assert observations["mask"].shape == (2, 128 * 128)
-    assert infos["action_mask"].shape == (2, 128 * 128)
-    actions = observations["mask"].argmax(axis=1)
-    observations, _, terminated, *_ = envs.step(actions)
-    assert not terminated.any()
-    assert observations["current_node"].tolist() == [[0], [0]]
-    envs.close()
-
-
 def test_a_heat_map_shows_where_fake_nets_draw_a_macro():
     env = toy()
     env.plc.add_fake_net(1.0, [0, 1])
@@ -429,15 +414,6 @@ def test_a_heat_map_shows_where_fake_nets_draw_a_macro():
     assert heat.argmax() == action
     assert heat.max() == pytest.approx(1.0, abs=1e-6)
     assert env.observation_space.contains(observation)
-
-
-def test_partial_placements_are_written_on_request(crowded, tmp_path):
-    for wanted in (False, True):
-        target = tmp_path / str(wanted) / "out.plc"
-        env = CircuitEnv(*crowded, is_eval=True, output_plc_file=target, save_partial_placement=wanted)
-        env.reset()
-        env.step(middle(env))
-        assert target.is_file() == wanted
 
 
 def test_the_engine_is_in_the_same_state_with_a_cold_and_a_warm_cache(tmp_path, monkeypatch):

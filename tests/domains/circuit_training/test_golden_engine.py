@@ -66,18 +66,8 @@ def test_all_recorded_force_directed_runs_to_1e_9(golden_netlists):
     assert len(cases["cases"]) == 42
     for case in cases["cases"]:
         plc = set_up(golden_netlists, case)
-        plc.optimize_stdcells(
-            False,
-            True,
-            case["move_macros"],
-            False,
-            False,
-            case["io_factor"],
-            case["num_steps"],
-            case["max_move_distance"],
-            case["attract"],
-            case["repel"],
-        )
+        schedule = (case[name] for name in ("num_steps", "max_move_distance", "attract", "repel"))
+        plc.optimize_stdcells(False, True, case["move_macros"], False, False, case["io_factor"], *schedule)
         where = [plc.get_node_location(node) for node in range(plc.num_nodes())]
         np.testing.assert_allclose(where, arrays[case["id"]], rtol=0, atol=1e-9, err_msg=case["id"])
         costs = plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()

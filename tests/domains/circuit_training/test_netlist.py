@@ -40,12 +40,10 @@ def test_nodes_and_nets_of_a_small_design(write_netlist):
     # the repeated sink counts once and the macro not at all
     nets = [netlist.net_pins[a:b].tolist() for a, b in zip(netlist.net_start, netlist.net_start[1:], strict=False)]
     assert nets == [[1, 3, 2], [2, 3], [3, 1]]
-
-
-def test_numbers_are_rounded_to_single_precision(write_netlist):
-    netlist = read_netlist(write_netlist(DESIGN))
-    assert netlist.x_offset[1] == np.float64(np.float32(0.3))
-    assert netlist.x_offset[1] != 0.3
+    assert netlist.x_offset[1] == np.float64(np.float32(0.3)) != 0.3  # in single precision
+    assert netlist.names.find("Grp_1") == 4
+    with pytest.raises(NetlistError, match="did you mean 'Grp_1'"):
+        netlist.names.find("Grp_2")
 
 
 def test_field_names_in_capitals_give_the_same_netlist(write_netlist):
@@ -90,11 +88,7 @@ def test_gzip_comma_lists_and_pieces_give_the_same_netlist(write_netlist, tmp_pa
 
 BAD = {
     "truncated": (DESIGN[: DESIGN.index("STDCELL".lower())], "ends in the middle of a node", "q"),
-    "unknown sink": (
-        DESIGN.replace('"q"\n  a', '"nowhere"\n  a'),
-        "drives 'nowhere', which is not a node",
-        "M/p",
-    ),
+    "unknown sink": (DESIGN.replace('"q"\n  a', '"nowhere"\n  a'), "drives 'nowhere', which is not a node", "M/p"),
     "no macro": (DESIGN.replace('key: "macro_name"', 'key: "other"'), "macro pin without macro_name", "M/p"),
     "unknown macro": (DESIGN.replace('placeholder: "M"', 'placeholder: "N"'), "macro that does not exist", "M/p"),
     "pin of a port": (DESIGN.replace('placeholder: "M"', 'placeholder: "P"'), "a node that is not a macro", "M/p"),
@@ -143,34 +137,20 @@ def test_a_missing_file_and_damaged_gzip_are_user_errors(tmp_path):
         read_netlist(damaged)
 
 
-def test_the_second_load_reads_columns_and_not_text(write_netlist, monkeypatch):
-    path = write_netlist(random_netlist(4))
-    first = load_netlist(path)
-    monkeypatch.setattr(netlist_cache, "read_netlist", lambda path: pytest.fail("the text was read again"))
-    same(first, load_netlist(path))
-
-
-def test_a_changed_text_is_read_anew_and_a_damaged_entry_replaced(write_netlist):
+def test_the_cache_holds_columns_of_the_text_as_it_is_now(write_netlist, monkeypatch, tmp_path):
     path = write_netlist(random_netlist(5))
     first = load_netlist(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(netlist_cache, "read_netlist", lambda path: pytest.fail("the text was read again"))
+        same(first, load_netlist(path))
     for entry in (cache_dir() / "circuit_training").glob("*.npz"):
         entry.write_bytes(entry.read_bytes()[:100])
-    same(first, load_netlist(path))
+    same(first, load_netlist(path))  # instead of the damaged entries
     path.write_text(random_netlist(6))
     assert load_netlist(path).width[5] != first.width[5]
-
-
-def test_an_unwritable_cache_costs_nothing_but_time(write_netlist, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "file"))
-    assert load_netlist(write_netlist(DESIGN)).num_nodes == 5
-
-
-def test_names_are_found_and_a_near_miss_is_offered(write_netlist):
-    names = read_netlist(write_netlist(DESIGN)).names
-    assert names.find("Grp_1") == 4
-    with pytest.raises(NetlistError, match="did you mean 'Grp_1'"):
-        names.find("Grp_2")
+    assert load_netlist(path).num_nodes == first.num_nodes  # where the cache cannot be written
 
 
 def test_importing_the_engine_compiles_nothing():

@@ -15,24 +15,9 @@ from a2perf.domains.circuit_training.plc_file import read_header, read_placement
 from a2perf.errors import UserError
 from tests.domains.circuit_training.conftest import DESIGN, random_netlist
 
-PIECES = [
-    b"node {",
-    b"}",
-    b"{",
-    b'"',
-    b"\\",
-    b"attr",
-    b"value",
-    b"f:",
-    b"nan",
-    b"1e400",
-    b"-",
-    b"#",
-    b"\n",
-    b"\x00",
-    b"\xff\xfe",
-]
-PIECES += [b"input:", b'name: "M"', b"placeholder:", b"<", b">", b":", b"9" * 40, b"__metadata__", b"'", b"1 2 3 N 0\n"]
+PIECES = [b"node {", b"}", b"{", b'"', b"\\", b"attr", b"value", b"f:", b"nan", b"1e400", b"-", b"#", b"\n", b"\x00"]
+PIECES += [b"\xff\xfe", b"input:", b'name: "M"', b"placeholder:", b"<", b">", b":", b"9" * 40, b"__metadata__", b"'"]
+PIECES += [b"1 2 3 N 0\n"]
 
 
 def damaged(text: bytes, rng: random.Random) -> bytes:

@@ -45,6 +45,9 @@ def test_questions_about_nodes(small):
     assert small.get_node_location("M") == (-1.0, -1.0)
     assert small.get_grid_cell_of_node("M") == -1
     assert small.get_macro_bloat_width("M") == small.get_macro_bloat_height("M") == 0.0
+    assert small.has_area_constraint("M") is small.has_area_constraint() is False
+    with pytest.raises(PlacementError):
+        small.has_area_constraint(99)
 
 
 def test_cells_are_numbered_by_row_from_below(small):
@@ -76,11 +79,6 @@ def test_fixed_nodes_refuse_moves_and_survive_unplacing_all(small):
     assert not small.is_node_placed("M/p")
 
 
-def test_ports_with_a_side_go_to_its_edge(small):
-    small.update_node_coords("P", 50, 30)  # LEFT
-    assert small.get_node_location("P") == (0.001, 30.0)
-
-
 @pytest.mark.parametrize(
     ("x", "y", "side", "edge"),
     [
@@ -99,6 +97,8 @@ def test_ports_without_a_side_get_that_of_their_sector(write_netlist, x, y, side
     assert plc.get_node_mask("P").sum() == 4
     plc.snap_ports_to_edges()
     assert plc.get_node_location("P") == pytest.approx(edge, rel=1e-12), side
+    plc.update_node_coords("P", 60, 30)
+    assert plc.get_node_location("P") == {"TOP": (60, 79.999), "BOTTOM": (60, 0.001)}.get(side, (edge[0], 30))
 
 
 def test_the_boundary_check_refuses_macros_that_stick_out(small):
@@ -125,9 +125,6 @@ def test_turning_exchanges_the_sides_of_the_box_but_not_the_reported_size(small)
         assert small.get_macro_orientation("M") == orientation
         pin = np.subtract(small.get_node_location("M/p"), (x, y))
         np.testing.assert_allclose(pin, offset, atol=1e-6, err_msg=orientation)
-
-
-def test_soft_macros_become_square(small):
     small.make_soft_macros_square()
     assert small.get_node_width_height("Grp_1") == pytest.approx((math.sqrt(12), math.sqrt(12)), rel=1e-15)
     assert small.get_node_width_height("M") == (30.0, 40.0)
@@ -152,17 +149,11 @@ def test_fake_nets_count_nowhere_but_in_their_own_cost(small):
     assert small.get_fake_net_cost() == pytest.approx(((x - 5) + (y - 6)) / 180)  # one weight divides out
     assert small.get_fake_nets() == [(2.0, (0, 2))]
     assert small.get_cost() == before
-
-
-def test_a_fake_net_with_an_unplaced_node_adds_no_length(small):
-    small.add_fake_net(2.0, ["M", "q"])
+    small.unplace_node("M")  # a net with an unplaced node adds no length
     assert small.get_fake_net_cost() == 0.0
     small.add_fake_net(1.0, ["q", 3])
     (qx, qy), (px, py) = small.get_node_location("q"), small.get_node_location(3)
-    length = abs(qx - px) + abs(qy - py)
-    assert small.get_fake_net_cost() == pytest.approx(length / (3 * 180))
-    small.add_fake_net(4.0, ["q", 3, "M"])  # M is not placed
-    assert small.get_fake_net_cost() == pytest.approx(length / (7 * 180))
+    assert small.get_fake_net_cost() == pytest.approx((abs(qx - px) + abs(qy - py)) / (3 * 180))
 
 
 @pytest.mark.parametrize(("weight", "reference"), [(0.3, 0.086666), (0.1, 0.03472)])
@@ -176,16 +167,7 @@ def test_the_weight_of_a_fake_net_divides_out_as_in_the_reference(small, weight,
     assert small.get_fake_net_cost() == pytest.approx(reference, rel=1e-9)
 
 
-def test_cleared_blockages_are_gone(small):
-    density = small.get_grid_cells_density().copy()
-    small.create_blockage(0, 0, 10, 8, 0.25)
-    assert small.get_grid_cells_density()[0] == pytest.approx(density[0] + 0.25)
-    assert small.clear_blockages()
-    assert small.get_blockages() == []
-    np.testing.assert_array_equal(small.get_grid_cells_density(), density)
-
-
-def test_blockages_raise_density_and_keep_hard_macros_off(small):
+def test_blockages_raise_density_and_keep_hard_macros_off_until_they_are_cleared(small):
     small.create_blockage(0, 0, 10, 8, 0.25)
     assert small.get_blockages() == [(0.0, 0.0, 10.0, 8.0, 0.25)]
     assert small.get_grid_cells_density()[0] == pytest.approx(0.25 + 2 / 80)  # and the standard cell
@@ -193,17 +175,13 @@ def test_blockages_raise_density_and_keep_hard_macros_off(small):
     mask = small.get_node_mask("M").reshape(80, 100)
     assert mask[20, 15] == 0
     assert mask[28, 15] == 1
+    assert small.clear_blockages()
+    assert small.get_blockages() == []
+    assert small.get_grid_cells_density().max() == pytest.approx(1.0)  # of the standard cell
+    assert small.get_node_mask("M").reshape(80, 100)[20, 15] == 1
 
 
 def test_disconnected_nets_cost_nothing(small):
-    small.place_node("M", 44)
-    assert small.get_wirelength() > 0
-    small.disconnect_nets()
-    assert small.get_wirelength() == small.get_cost() == 0.0
-    assert small.get_fan_outs_of_node("M/p") == []
-
-
-def test_only_the_nets_of_named_drivers_are_disconnected(small):
     small.place_node("M", 44)
     lengths = small.get_wirelength()
     small.disconnect_nets(["M/p"])
@@ -211,12 +189,8 @@ def test_only_the_nets_of_named_drivers_are_disconnected(small):
     assert 0 < small.get_wirelength() < lengths
     with pytest.raises(NetlistError, match="no node is called 'nosuch'"):
         small.disconnect_nets(["nosuch"])
-
-
-def test_no_node_has_an_area_constraint(small):
-    assert small.has_area_constraint("M") is small.has_area_constraint() is False
-    with pytest.raises(PlacementError):
-        small.has_area_constraint(99)
+    small.disconnect_nets()
+    assert small.get_wirelength() == small.get_cost() == 0.0
 
 
 def test_adjacency_counts_whole_weights_and_ports_as_one(small):

@@ -40,6 +40,11 @@ def test_writing_and_reading_again_changes_nothing(engine, tmp_path):
     assert read_placement(first) == read_placement(second)
     plc.restore_placement(second)
     np.testing.assert_array_equal(before, (plc.state.x, plc.state.y))
+    plc.unplace_node("M2")
+    plc.save_placement(second)
+    assert {row.node for row in read_placement(first)} - {row.node for row in read_placement(second)} == {
+        plc.get_node_index("M2")
+    }
 
 
 def test_the_header_names_sizes_costs_and_counts(engine, tmp_path):
@@ -77,13 +82,6 @@ def test_the_header_names_sizes_costs_and_counts(engine, tmp_path):
     assert header.blockages == ((0.0, 0.0, 10.0, 20.0, 0.5),)
     x, y = plc.get_node_location(0)
     assert next(line for line in lines if not line.startswith("#")) == f"0 {x:g} {y:g} - 0"
-
-
-def test_unplaced_nodes_are_left_out(engine, tmp_path):
-    plc = engine(3)
-    plc.unplace_node("M2")
-    plc.save_placement(tmp_path / "saved.plc")
-    assert plc.get_node_index("M2") not in {row.node for row in read_placement(tmp_path / "saved.plc")}
 
 
 def test_the_last_size_wins_and_the_first_blockages(write_netlist, tmp_path):
@@ -139,12 +137,9 @@ def test_a_broken_placement_is_refused_and_nothing_changes(small, tmp_path, line
     np.testing.assert_array_equal(before, (small.state.x, small.state.placed))
 
 
-def test_without_the_boundary_check_a_macro_may_stick_out(small, tmp_path):
+def test_a_macro_may_stick_out_without_the_boundary_check_and_a_file_must_exist(small, tmp_path):
     small.set_canvas_boundary_check(False)
     small.restore_placement(written(tmp_path, "0 90 40 N 0\n"))
     assert small.get_node_location("M") == (90.0, 40.0)
-
-
-def test_a_missing_placement_is_a_user_error(small, tmp_path):
     with pytest.raises(PlacementFileError, match="no such placement file"):
         small.restore_placement(tmp_path / "none.plc")

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from a2perf import assets
-from a2perf.domains.circuit_training import ARIANE
+from a2perf.domains.circuit_training import ARIANE, held_out_tasks
 from a2perf.domains.circuit_training.designs import folder_files
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.held_out import held_out_tasks
 from a2perf.domains.competition_profile import CompetitionProfile, ProfileSetting
 from a2perf.domains.registry import HeldOutTask
 from a2perf.errors import did_you_mean
