@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 
 from a2perf.domains.host_support import Program, with_wheels
-from a2perf.domains.registry import Domain, Environment, Perturbation, Task
+from a2perf.domains.registry import DemonstrationRun, Domain, Environment, Perturbation, Task
 
 LEVELS = (1, 2, 3)
 _DIFFICULTY = {1: "easy", 2: "medium", 3: "hard"}
@@ -130,8 +130,28 @@ DOMAIN = Domain(
     variables={"NUM_WEBSITES": "num_websites"},
     programs=(CHROMIUM, CHROMEDRIVER),
     support=with_wheels("web_navigation"),
-    demonstration="a2perf.domains.web_navigation.demonstration:demonstration_runs",
+    demonstration="a2perf.domains.web_navigation:demonstration_runs",
     data_commands={"websites": "a2perf.domains.web_navigation.commands:websites"},
     perturbations=_PERTURBATIONS,
     views={"observation": "arrays"},
 )
+
+_DEMONSTRATED = "difficulty_level_2_num_websites_5"
+_READERS = {"random": "minimal", "scripted": "web_solver"}
+_SIZE = ("Submission.num_inference_steps = 50", "Submission.num_inference_episodes = 20")
+
+
+def demonstration_runs(train_seconds: int) -> list[DemonstrationRun]:
+    """Returns a run of a random and one of a scripted reader: the quickest part of ``a2perf demo``."""
+    del train_seconds
+    return [
+        DemonstrationRun(
+            title=f"a {reader} reader on the websites of {_DEMONSTRATED}",
+            folder=f"websites_{reader}",
+            submission=submission,
+            gin_file=f"{_DEMONSTRATED}/inference.gin",
+            bindings=_SIZE,
+            first_number_s=5.0,
+        )
+        for reader, submission in _READERS.items()
+    ]

@@ -18,7 +18,7 @@ from a2perf.domains.web_navigation.observation import Sizes
 from a2perf.domains.web_navigation.primitives import GOLD
 from a2perf.domains.web_navigation.vocabulary import VOCABULARIES, DistributedVocabulary, read_vocabulary
 from a2perf.domains.web_navigation.website import Site, WebsiteDesign, checked_design
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.errors import ConfigError
 
 BACKENDS = ("model", "chromium")
 _RESET_OPTIONS = ("design", "profile")
@@ -65,11 +65,7 @@ def checked_sizes(
 
 
 def choose_designs(
-    num_websites: int | None,
-    difficulty: int | None,
-    designs: Any,
-    data_dir: str | Path | None,
-    seed: int,
+    num_websites: int | None, difficulty: int | None, designs: Any, data_dir: str | Path | None, seed: int
 ) -> tuple[WebsiteDesign, ...]:
     """Draws the websites of an environment.
 
@@ -128,13 +124,9 @@ def checked_profile(given: Mapping[str, Any], site: Site) -> dict[str, str | boo
     Raises:
         ConfigError: a key is not of the site, or its control cannot take the value.
     """
+    refuse_unknown(given, site.fields, "a profile key of this site")
     checked: dict[str, str | bool] = {}
     for key, value in given.items():
-        if key not in site.fields:
-            raise ConfigError(
-                f"{key!r} is not a profile key of this site{did_you_mean(str(key), site.fields)}",
-                hint=f"its keys: {', '.join(site.fields) or 'none'}",
-            )
         control = site.nodes[site.controls[site.fields.index(key)][0][0]]
         fixed = control.type in ("checkbox", "radio") or bool(control.options)
         if fixed and not any(type(value) is type(gold) and value == gold for gold in GOLD[key]):

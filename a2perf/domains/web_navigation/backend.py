@@ -21,11 +21,9 @@ class PageRow(NamedTuple):
     """One listed element of the current page.
 
     Attributes:
-        node: its position in the document order of the site.
         tag: lower-case tag; inputs carry their type (``"input_text"``).
         value: checked state, typed string or selected option; None for everything else.
         text: text of a leaf; None if it contains elements.
-        placeholder: None for none.
     """
 
     node: int
@@ -63,7 +61,6 @@ class ActionOutcome(NamedTuple):
     Attributes:
         changed: the listed elements differ (see ``rows_changed``).
         matched: number of fields that are visited and equal to the gold value.
-        end: whether the page ended the episode.
     """
 
     changed: bool

@@ -104,7 +104,6 @@ class Browser:
 
     Args:
         pages: name -> text of the pages that tabs show; they are written beside the controller.
-        flags: command-line flags of Chromium besides ``FLAGS``.
 
     Attributes:
         folder: profile and temporary files; removed at the end.
@@ -336,11 +335,7 @@ _shared_lock = threading.RLock()
 
 
 def shared_browser(pages: Callable[[], dict[str, str]], flags: frozenset[str] = frozenset()) -> Browser:
-    """Returns the browser of this process with these flags, started when there is none or the last one was lost.
-
-    Args:
-        pages: makes the pages that tabs show, see ``Browser``.
-    """
+    """Returns the browser of this process with these flags, started when there is none or the last one was lost."""
     with _shared_lock:
         browser = _shared.get(flags)
         if browser is None or browser.lost:

@@ -114,7 +114,6 @@ def main(control: int, folder: str, parent: int, argv: list[str]) -> None:
 
     Args:
         control: descriptor; its end of file is the signal to end.
-        parent: process id of the Python process that uses the browser.
     """
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)

@@ -37,8 +37,7 @@ def find_programs() -> BrowserPrograms:
         )
     if importlib.util.find_spec("selenium") is None:
         raise MissingDependency(
-            "backend='chromium' needs the Python package selenium",
-            hint=f"{install_hint('web-navigation')}; or {model}",
+            "backend='chromium' needs the Python package selenium", hint=f"{install_hint('web-navigation')}; or {model}"
         )
     return BrowserPrograms(chromium, chromedriver)
 

@@ -12,11 +12,12 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.web_navigation.backend import ActionOutcome, BackendLost, End, PageRow, Value, rows_changed
 from a2perf.domains.web_navigation.browser import FLAGS, Browser, release, shared_browser
 from a2perf.domains.web_navigation.browser_programs import find_programs, sandbox_is_refused
 from a2perf.domains.web_navigation.html import body_of, empty_page
-from a2perf.errors import ConfigError, did_you_mean
+from a2perf.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,12 +39,7 @@ def _further_flags(browser_args: Mapping[str, Any] | None) -> frozenset[str]:
     Raises:
         ConfigError: an unknown key, or flags that are not strings beginning with ``--``.
     """
-    for key in browser_args or {}:
-        if key not in _BROWSER_ARGS:
-            raise ConfigError(
-                f"{key!r} is not a browser argument{did_you_mean(str(key), _BROWSER_ARGS)}",
-                hint=f"browser_args takes: {', '.join(_BROWSER_ARGS)}",
-            )
+    refuse_unknown(browser_args or (), _BROWSER_ARGS, "a browser argument")
     flags = (browser_args or {}).get("chrome_options") or ()
     if isinstance(flags, str) or not isinstance(flags, Collection):
         raise ConfigError(f"chrome_options is {flags!r}", hint="give a list of flags")
@@ -99,21 +95,17 @@ class ChromiumBackend:
         assert self._shown is not None
         site, profile, texts = self._shown
         if self.browser is None or self.browser.lost:
-            self._open()
-        assert self.browser is not None
+            if self._release is not None:
+                self._release()
+            browser = shared_browser(lambda: {_PAGE: empty_page()}, self._flags)
+            self._tab = browser.open_tab(_PAGE)
+            self.browser = browser
+            self._release = weakref.finalize(self, release, browser, self._tab)
+            self._release.atexit = False  # then the browser ends as a whole
         self.browser.collect()
         # A reset of the page forgets what it has sent, too.
         self._last.clear()
         self._evaluate("reset", *body_of(site), dict(profile), dict(texts))
-
-    def _open(self) -> None:
-        if self._release is not None:
-            self._release()
-        browser = shared_browser(lambda: {_PAGE: empty_page()}, self._flags)
-        tab = browser.open_tab(_PAGE)
-        self.browser, self._tab = browser, tab
-        self._release = weakref.finalize(self, release, browser, tab)
-        self._release.atexit = False  # then the browser ends as a whole
 
     def _evaluate(self, function: str, *arguments: Any) -> tuple[int, int]:
         assert self.browser is not None

@@ -17,12 +17,7 @@ import numpy as np
 from gymnasium.utils import EzPickle
 
 from a2perf.domains.arguments import argument_names, completed_by_gin, integer_of_at_least, one_of, refuse_unknown
-from a2perf.domains.web_navigation.arguments import (
-    WITHOUT_EFFECT,
-    checked_options,
-    checked_profile,
-    choose_designs,
-)
+from a2perf.domains.web_navigation.arguments import WITHOUT_EFFECT, checked_options, checked_profile, choose_designs
 from a2perf.domains.web_navigation.backend import End, Value
 from a2perf.domains.web_navigation.environment import ARGUMENTS, WebNavigationEnv
 from a2perf.domains.web_navigation.episode import WebEpisode
@@ -44,13 +39,7 @@ Subtask = tuple[Site, Mapping[str, str]]
 
 
 class ComposedEpisode(WebEpisode):
-    """An episode on several websites, one after the other.
-
-    Attributes:
-        subtasks: the websites in the order of the visits.
-        solved: number of correct submissions.
-        advanced: the last step opened a website.
-    """
+    """An episode on several websites, one after the other."""
 
     subtasks: tuple[Subtask, ...] = ()
     solved = 0
@@ -67,15 +56,7 @@ class ComposedEpisode(WebEpisode):
         return min(self.solved, len(self.subtasks) - 1), len(self.subtasks)
 
     def act(self, row: int, value: Value) -> tuple[float, bool, bool]:
-        """Acts on a row of the page; a correct submission opens the next website.
-
-        Args:
-            row: of an element; any other number stands for an invalid action.
-            value: for the element.
-
-        Returns:
-            Reward, terminated, truncated.
-        """
+        """Acts on a row of the page; a correct submission opens the next website."""
         self.advanced = False
         reward, terminated, truncated = super().act(row, value)
         if self.end is not End.SOLVED:
@@ -195,8 +176,6 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         """Draws an episode and starts it.
 
         Args:
-            episode: one of ``new_episode``.
-            random: draws what the options leave open.
             options: ``designs`` (a design, or the number of one of the environment's, per sub-task) and ``profile``
                 (gold values of some keys).
 

@@ -35,8 +35,7 @@ from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode
 from a2perf.domains.web_navigation.interfaces import OBSERVATIONS, interface_of
 from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new_frame
 from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.reward import REASON, Reward
-from a2perf.domains.web_navigation.rules import CompatWebRules, WebRules
+from a2perf.domains.web_navigation.reward import REASON, CompatWebRules, Reward, WebRules
 from a2perf.domains.web_navigation.site_tables import preload
 from a2perf.domains.web_navigation.solver import check_solvable, solve, text_solution
 from a2perf.domains.web_navigation.text import TextView, write_instruction
@@ -175,7 +174,12 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
 
         self._np_random, self._np_random_seed = seeding.np_random(int(seed))
 
-        self._backend = self._make_backend(backend, browser_args)
+        if backend == "model":
+            self._backend = PageModel(self.sizes.elements, conceptual=self.conceptual)
+        else:
+            from a2perf.domains.web_navigation.chromium import ChromiumBackend
+
+            self._backend = ChromiumBackend(browser_args)
         self._frame = new_frame(self.sizes, self.encoder.padding)
         self._episode = self.new_episode(self._backend, self._frame)
         self.observation = observation
@@ -196,7 +200,6 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         """Starts an episode.
 
         Args:
-            seed: of the environment's generator.
             options: ``design`` (a design, or the number of one of the environment's) and ``profile`` (gold values of
                 some of the site's keys).
 
@@ -307,11 +310,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         return self._episode.site
 
     def text_view(self, *, full: bool = False) -> TextView:
-        """Returns the text of the episode, whatever the environment observes.
-
-        Args:
-            full: list every element with its tag, classes and box.
-        """
+        """Returns the text of the episode, whatever the environment observes."""
         return TextView(self._episode, full=full)
 
     def solution(self) -> list[Any]:
@@ -369,11 +368,6 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
     ) -> None:
         """Draws an episode and starts it.
 
-        Args:
-            episode: one of ``new_episode``.
-            random: draws what the options leave open.
-            options: as of ``reset``.
-
         Raises:
             ConfigError: a gold value of the options does not fit the site.
         """
@@ -411,13 +405,6 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         if self._backend is None:
             raise EpisodeOverError("the environment is closed", hint="make a new one with gymnasium.make")
         return self._backend
-
-    def _make_backend(self, backend: str, browser_args: Mapping[str, Any] | None) -> Backend:
-        if backend == "model":
-            return PageModel(self.sizes.elements, conceptual=self.conceptual)
-        from a2perf.domains.web_navigation.chromium import ChromiumBackend
-
-        return ChromiumBackend(browser_args)
 
     def _show(self) -> None:
         """Shows the page in a window."""

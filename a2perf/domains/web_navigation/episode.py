@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from a2perf.domains.web_navigation.backend import ActionOutcome, Backend, End, Value
 from a2perf.domains.web_navigation.observation import NEW, Encoder, Frame, Sizes, encode, profile_rows
 from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.reward import RAW, Reward, potential
-from a2perf.domains.web_navigation.rules import WebRules
+from a2perf.domains.web_navigation.reward import RAW, Reward, WebRules, potential
 from a2perf.domains.web_navigation.website import Site
 
 _RUNNING = End.RUNNING
@@ -20,17 +19,8 @@ _RUNNING = End.RUNNING
 class WebEpisode:
     """An episode and the arrays that show it.
 
-    Args:
-        rules: those of version 0 or the older ones.
-        step_limit: steps until the episode is cut off.
-        conceptual: actions name an element only.
-
     Attributes:
-        site: the site that is shown; None before the first start.
-        end: whether and how the episode ended.
-        running: an episode was started and is not over.
         has_new: the arrays may mark elements as new.
-        step_limit: steps until the episode is cut off.
     """
 
     def __init__(
@@ -87,11 +77,7 @@ class WebEpisode:
         texts: Mapping[str, str],
         rows: list[tuple[str, Value]] | None = None,
     ) -> None:
-        """Begins an episode and writes its first observation.
-
-        Args:
-            rows: the profile as observed; by default sorted by key.
-        """
+        """Begins an episode and writes its first observation."""
         # Stays so if the browser is lost in the reset.
         self.running = False
         self.gold = profile
@@ -196,11 +182,7 @@ class WebEpisode:
 
 
 class ActionMasks:
-    """Masks of valid actions, each made once.
-
-    Args:
-        conceptual: actions name an element only.
-    """
+    """Masks of valid actions, each made once."""
 
     def __init__(self, sizes: Sizes, conceptual: bool) -> None:
         self._sizes = sizes

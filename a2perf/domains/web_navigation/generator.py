@@ -41,8 +41,6 @@ class LevelRecipe:
 
     Attributes:
         success: least and largest share of episodes that the random agent solves.
-        fields: least and largest number of fields of a candidate.
-        pages: least and largest number of pages of a candidate.
         passive: least and largest number of other parts of a candidate.
     """
 
@@ -92,14 +90,7 @@ def random_success(site: Site, random: np.random.Generator, episodes: int) -> fl
 
 
 def draw_candidate(level: int, seed: int, candidate: int) -> Measured | None:
-    """Draws a candidate and measures it; None if it does not belong to the level.
-
-    Args:
-        level: 1 to 3.
-
-    Returns:
-        The website with its measured difficulty, or None.
-    """
+    """Draws a candidate and measures it; None if it does not belong to the level."""
     rule = LEVEL_RULES[level]
     random = np.random.default_rng([seed, level, candidate])
     design = _draw_design(rule, random)
@@ -125,9 +116,6 @@ def training_designs(level: int, seed: int, count: int) -> list[WebsiteDesign]:
 
     That takes a thousandth of the time of ``generate``, and some of them are harder than their level. The stream of
     random numbers is another one than that of ``generate``, whatever the seed; a design may come out of both.
-
-    Args:
-        level: 1 to 3.
     """
     rule, found = LEVEL_RULES[level], dict[WebsiteDesign, None]()
     # The last number must not be 0: NumPy pads seeds with zeros, and this one would be that of a candidate.
@@ -172,8 +160,6 @@ def generate(
     """Yields the designs of a level, those of the journal first.
 
     Args:
-        level: 1 to 3.
-        journal: file that remembers every kept design; an interrupted run continues from it.
         measure: maps (level, seed, candidate) to measured candidates in order, in other processes perhaps.
     """
     kept = [] if journal is None else [_from_entry(entry) for entry in journal.entries()][:count]
@@ -213,11 +199,7 @@ COMPOSED_WEBSITES = 10
 
 
 def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
-    """Generates tasks, cycling through the levels.
-
-    Args:
-        seed: seed of the designs, not negative.
-    """
+    """Generates tasks, cycling through the levels."""
     tasks = []
     for number in range(count):
         level = LEVELS[number % len(LEVELS)]

@@ -20,11 +20,7 @@ _NO_ROW = -1
 
 
 class ArrayInterface:
-    """Observations are arrays, actions are numbers.
-
-    Args:
-        conceptual: actions name an element only.
-    """
+    """Observations are arrays, actions are numbers."""
 
     def __init__(self, episode: WebEpisode, sizes: Sizes, conceptual: bool, words: int) -> None:
         self.observation_space: gymnasium.Space[Any] = observation_space(sizes, words, episode.step_limit)
@@ -51,12 +47,7 @@ class ArrayInterface:
 
 
 class TextInterface:
-    """Observations are texts (``instruction`` and ``page``) and perhaps a picture (``screenshot``), actions are texts.
-
-    Args:
-        sizes: of the arrays; elements beyond them are not listed.
-        full: list every element with its tag, classes and box.
-    """
+    """Observations are ``instruction`` and ``page`` as texts, perhaps with a ``screenshot``; actions are texts."""
 
     def __init__(self, episode: WebEpisode, sizes: Sizes, *, full: bool = False, picture: bool = False) -> None:
         shape = (WINDOW[1], WINDOW[0], 3)

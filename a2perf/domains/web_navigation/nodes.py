@@ -42,16 +42,13 @@ class PageNode:
     Attributes:
         w: width, px; None is the parent's width in the flow, the width of the text elsewhere.
         h: height, px; None is the sum of the visible children, in the flow only.
-        x: left edge in the parent's box, px, outside the flow.
-        y: top edge in the parent's box, px, outside the flow.
+        x, y: left and upper edge in the parent's box, px, outside the flow.
         flow: a block in the normal flow, else absolutely positioned.
-        hidden: not displayed at first.
         options: of a select; the first one is preselected.
         slot: name of a text that is drawn again for each episode.
         preconditions: ids that must be visited before a next or submit button works.
         index: position in document order over the whole site.
         page: number of its page, -1 for the shell.
-        parent: index of the parent, -1 for the body.
         target: page of a next button, node of a toggler, 0 for a working submit button; -1 for no effect.
     """
 

@@ -103,11 +103,7 @@ class Encoder:
 
 
 class Frame:
-    """The arrays of one environment, rewritten in place.
-
-    Args:
-        arrays: one array for each key of ``array_specs``.
-    """
+    """The arrays of one environment, rewritten in place."""
 
     __slots__ = (
         "_profile",
@@ -186,7 +182,6 @@ def encode(frame: Frame, rows: Sequence[PageRow], previous: frozenset[int] | Non
     """Writes the rows of a page.
 
     Args:
-        frame: where to.
         rows: all listed elements; what does not fit is dropped.
         previous: the nodes of the previous observation, None for none.
     """

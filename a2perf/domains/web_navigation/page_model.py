@@ -104,20 +104,19 @@ class PageModel:
             if role is _LABEL:
                 changed |= self._click_label(tables.control_of[node])
             elif role is _TOGGLE:
-                self._toggle(tables.targets[node])
+                self.open_menus = tuple(sorted({*self.open_menus} ^ {tables.targets[node]}))
+                self.view = tables.view(view.key[0], self.open_menus)
                 changed = True
             elif role is _END:
                 return ActionOutcome(changed, self.matched, End.LINK)
             elif role is not _CLICK and tables.targets[node] >= 0 and self._allowed(node):
                 if role is _SUBMIT:
-                    return ActionOutcome(changed, self.matched, End.SOLVED if self.is_solved() else End.WRONG)
+                    # Every field must have its gold value, touched or not.
+                    solved = all(self._field_matches(field, touched=False) for field in range(len(self.gold)))
+                    return ActionOutcome(changed, self.matched, End.SOLVED if solved else End.WRONG)
                 self.view = tables.view(tables.targets[node], self.open_menus)
                 changed = True
         return _running(changed, self.matched)
-
-    def is_solved(self) -> bool:
-        """Whether every field has its gold value, touched or not."""
-        return all(self._field_matches(field, touched=False) for field in range(len(self.gold)))
 
     def _touch(self, node: int) -> None:
         self.dirty[node] = self.touched[node] = None
@@ -188,11 +187,6 @@ class PageModel:
             changed |= self._flip(control)
             self._match(self._tables.field_of[control])
         return changed
-
-    def _toggle(self, menu: int) -> None:
-        menus = set(self.open_menus) ^ {menu}
-        self.open_menus = tuple(sorted(menus))
-        self.view = self._tables.view(self.view.key[0], self.open_menus)
 
     def _allowed(self, node: int) -> bool:
         """Returns whether all preconditions of a button were visited."""

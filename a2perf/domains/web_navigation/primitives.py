@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from a2perf.domains.web_navigation import banners, forms
+from a2perf.domains.web_navigation import parts
 from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.errors import ConfigError, did_you_mean
 
@@ -56,24 +56,24 @@ _RADIO_FIELDS = (
     ("flighttype", "flighttype", "", ("Oneway", "Roundtrip")),
 )
 _PASSIVE_TOP = (
-    ("navbar", "navbar", banners.navbar),
-    ("carousel", "carousel", banners.carousel),
-    ("dealmedia", "dealmedia", banners.dealmedia),
-    ("deck", "deck", banners.deck),
-    ("cart", "cart", banners.cart),
-    ("header", "header", banners.header("Shipping Information")),
-    ("header_login", "header", banners.header("Login")),
-    ("header_select_items", "header", banners.header("Select items")),
-    ("footer1", "footer", banners.footer),
+    ("navbar", "navbar", parts.navbar),
+    ("carousel", "carousel", parts.carousel),
+    ("dealmedia", "dealmedia", parts.dealmedia),
+    ("deck", "deck", parts.deck),
+    ("cart", "cart", parts.cart),
+    ("header", "header", parts.header("Shipping Information")),
+    ("header_login", "header", parts.header("Login")),
+    ("header_select_items", "header", parts.header("Select items")),
+    ("footer1", "footer", parts.footer),
 )
 _PASSIVE_FORM = (
-    ("inpgroup1", "inputgroup", forms.search_box),
-    ("forgotusername", "forgotusername", forms.forgotten_link("forgotusername", "Forgot user name.")),
-    ("forgotpassowrd", "forgotpassword", forms.forgotten_link("forgotpassword", "Forgot password.")),
-    ("next_login_page", "next", forms.page_button("next", "Login", NodeRole.NEXT)),
-    ("next_login", "next", forms.page_button("next", "Login and Checkout", NodeRole.NEXT)),
-    ("next_checkout", "next", forms.page_button("next", "Checkout", NodeRole.NEXT)),
-    ("submit", "submit", forms.page_button("submit", "Place Order", NodeRole.SUBMIT)),
+    ("inpgroup1", "inputgroup", parts.search_box),
+    ("forgotusername", "forgotusername", parts.forgotten_link("forgotusername", "Forgot user name.")),
+    ("forgotpassowrd", "forgotpassword", parts.forgotten_link("forgotpassword", "Forgot password.")),
+    ("next_login_page", "next", parts.page_button("next", "Login", NodeRole.NEXT)),
+    ("next_login", "next", parts.page_button("next", "Login and Checkout", NodeRole.NEXT)),
+    ("next_checkout", "next", parts.page_button("next", "Checkout", NodeRole.NEXT)),
+    ("submit", "submit", parts.page_button("submit", "Place Order", NodeRole.SUBMIT)),
 )
 NO_PRIMITIVE = "#none#"
 
@@ -85,16 +85,16 @@ def _nothing(page: int) -> PageNode:
 def _catalogue() -> dict[str, Primitive]:
     entries = [
         *(
-            Primitive(name, concept, forms.text_input(concept, label, placeholder, kind), True, gold)
+            Primitive(name, concept, parts.text_input(concept, label, placeholder, kind), True, gold)
             for name, concept, label, placeholder, kind, gold in _TEXT_FIELDS
         ),
-        Primitive("rememberme", "rememberme", forms.checkbox("rememberme", "Remember me"), True, (True, False)),
+        Primitive("rememberme", "rememberme", parts.checkbox("rememberme", "Remember me"), True, (True, False)),
         Primitive(
-            "stayloggedin", "stayloggedin", forms.checkbox("stayloggedin", "Stay logged in"), True, (True, False)
+            "stayloggedin", "stayloggedin", parts.checkbox("stayloggedin", "Stay logged in"), True, (True, False)
         ),
-        Primitive("state", "state", forms.selection("state", ("CA", "NY")), True, ("CA", "NY")),
+        Primitive("state", "state", parts.selection("state", ("CA", "NY")), True, ("CA", "NY")),
         *(
-            Primitive(name, concept, forms.radios(concept, heading, choices), True, choices)
+            Primitive(name, concept, parts.radios(concept, heading, choices), True, choices)
             for name, concept, heading, choices in _RADIO_FIELDS
         ),
         *(Primitive(name, concept, build) for name, concept, build in _PASSIVE_TOP),
@@ -112,7 +112,7 @@ GOLD: dict[str, tuple[str | bool, ...]] = {entry.concept: entry.gold for entry i
 
 def default_button(page: int, *, last: bool) -> PageNode:
     """Returns the default button of a page without one."""
-    return forms.page_button("submit" if last else "next", "Click", NodeRole.SUBMIT if last else NodeRole.NEXT)(page)
+    return parts.page_button("submit" if last else "next", "Click", NodeRole.SUBMIT if last else NodeRole.NEXT)(page)
 
 
 def primitive(given: str | int) -> Primitive:

@@ -1,4 +1,7 @@
-"""The reward of a step: the page's reward at the end, progress of the form, and the cost of steps."""
+"""The reward of a step: the page's reward at the end, progress of the form, and the cost of steps.
+
+``CompatWebRules`` holds what the earlier implementation did otherwise.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,6 @@ class Reward:
         """Returns the reward of a step.
 
         Args:
-            end: whether and how the page ended.
             gain: potential after the step less that before it.
         """
         raw = RAW[end]
@@ -57,3 +59,43 @@ class Reward:
         if not changed:
             reward -= self.cyclic_action_penalty
         return reward - self.timestep_penalty
+
+
+class WebRules:
+    """The rules of version 0."""
+
+    compat = False
+    # the observation of the last step shows the page after the action
+    stale_last_observation = False
+
+    def invalid_reward(self, before: float, own: float) -> float:
+        """Reward of an action on no element.
+
+        Args:
+            before: reward of the step before, 0 after a reset.
+        """
+        return own
+
+    def end_flags(self, ended: bool, limit_reached: bool) -> tuple[bool, bool]:
+        """Returns (terminated, truncated)."""
+        return ended, limit_reached and not ended
+
+
+class CompatWebRules(WebRules):
+    """``compat=True``: restores the behaviours of the earlier implementation that version 0 fixes.
+
+    Of several elements with one id only the first works; the card type cannot be chosen; placeholders and selected
+    options are not observed; rewards of invalid actions add up; the step limit terminates; the last observation of an
+    episode that the page ended is that of the step before.
+    """
+
+    compat = True
+    stale_last_observation = True
+
+    def invalid_reward(self, before: float, own: float) -> float:
+        """The reward of the step before is not cleared."""
+        return before + own
+
+    def end_flags(self, ended: bool, limit_reached: bool) -> tuple[bool, bool]:
+        """The step limit terminates, too."""
+        return ended or limit_reached, limit_reached

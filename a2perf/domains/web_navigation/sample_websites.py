@@ -6,6 +6,7 @@ Each function returns the primitives of each page; ``as_design`` makes a design 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gin
@@ -51,59 +52,40 @@ def _home(difficulty: int) -> list[str]:
     return [*names, "next_login_page"]
 
 
-def _form(steps: Sequence[Sequence[str]], difficulty: int, button: str) -> list[str]:
+def _form(steps: Sequence[Sequence[str]], button: str, difficulty: int) -> list[str]:
     return [*(["navbar"] if difficulty > 0 else []), *_up_to(steps, difficulty), button]
 
 
-def _website(name: str, summary: str, pages: Callable[[int], Pages]) -> Callable[..., Pages]:
+def _booking(steps: Sequence[Sequence[str]], difficulty: int) -> list[str]:
+    return ["navbar", *_up_to(steps, difficulty), "footer1", "submit"]
+
+
+def _website(name: str, summary: str, *pages: Callable[[int], list[str]]) -> Callable[..., Pages]:
     def create(difficulty: int = 0) -> Pages:
-        return pages(difficulty)
+        return {number: page(difficulty) for number, page in enumerate(pages)}
 
     create.__name__, create.__module__ = name, __name__
-    create.__doc__ = f"{summary}\n\nArgs:\n    difficulty: 0 to 3; each level adds fields.\n"
+    create.__doc__ = f"Creates {summary}.\n\nArgs:\n    difficulty: 0 to 3; each level adds fields.\n"
     configured: Callable[..., Pages] = gin.configurable(name, module=_MODULE)(create)
     return configured
 
 
-create_login_pages = _website(
-    "create_login_pages",
-    "Creates one page with a login form.",
-    lambda difficulty: {0: _form(_LOGIN, difficulty, "submit")},
-)
-create_address_pages = _website(
-    "create_address_pages",
-    "Creates one page with an address form.",
-    lambda difficulty: {0: _form(_ADDRESS, difficulty, "submit")},
-)
+_login, _address = partial(_form, _LOGIN, "submit"), partial(_form, _ADDRESS, "submit")
+create_login_pages = _website("create_login_pages", "one page with a login form", _login)
+create_address_pages = _website("create_address_pages", "one page with an address form", _address)
 create_home_page_and_login = _website(
-    "create_home_page_and_login",
-    "Creates a home page, followed by a login form.",
-    lambda difficulty: {0: _home(difficulty), 1: _form(_LOGIN, difficulty, "submit")},
+    "create_home_page_and_login", "a home page, followed by a login form", _home, _login
 )
 create_home_page_and_address = _website(
-    "create_home_page_and_address",
-    "Creates a home page, followed by an address form.",
-    lambda difficulty: {0: _home(difficulty), 1: _form(_ADDRESS, difficulty, "submit")},
+    "create_home_page_and_address", "a home page, followed by an address form", _home, _address
 )
 create_shopping_website = _website(
     "create_shopping_website",
-    "Creates a home page, followed by a login form and an address form.",
-    lambda difficulty: {
-        0: _home(difficulty),
-        1: _form(_LOGIN, difficulty, "next_login"),
-        2: _form(_ADDRESS, difficulty, "submit"),
-    },
+    "a home page, followed by a login form and an address form",
+    *(_home, partial(_form, _LOGIN, "next_login"), _address),
 )
-create_flight_website = _website(
-    "create_flight_website",
-    "Creates one page that books a flight.",
-    lambda difficulty: {0: ["navbar", *_up_to(_FLIGHT, difficulty), "footer1", "submit"]},
-)
-create_payment_website = _website(
-    "create_payment_website",
-    "Creates one page with a payment form.",
-    lambda difficulty: {0: ["navbar", *_up_to(_PAYMENT, difficulty), "footer1", "submit"]},
-)
+create_flight_website = _website("create_flight_website", "one page that books a flight", partial(_booking, _FLIGHT))
+create_payment_website = _website("create_payment_website", "one page with a payment form", partial(_booking, _PAYMENT))
 
 
 @gin.configurable("create_global_website", module=_MODULE)

@@ -13,15 +13,7 @@ from numpy.typing import NDArray
 from a2perf.domains.web_navigation.backend import Value
 from a2perf.domains.web_navigation.layout import Box, listed_boxes
 from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
-from a2perf.domains.web_navigation.observation import (
-    ATTRIBUTES,
-    BOX,
-    FEATURES,
-    IS_DIV,
-    Encoder,
-    FloatArray,
-    IntArray,
-)
+from a2perf.domains.web_navigation.observation import ATTRIBUTES, BOX, FEATURES, IS_DIV, Encoder, FloatArray, IntArray
 from a2perf.domains.web_navigation.vocabulary import NO_CLASS, SHOWN, VISITED
 from a2perf.domains.web_navigation.website import Site
 

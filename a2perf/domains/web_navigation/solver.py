@@ -87,10 +87,6 @@ def text_solution(
 ) -> list[str]:
     """Returns the text actions of a perfect episode on one website.
 
-    Args:
-        sizes: of the arrays; elements beyond them are not listed.
-        rows: the profile as observed; by default sorted by key.
-
     Raises:
         ConfigError: the site has no solution.
     """

@@ -166,11 +166,9 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self.single_action_space: Any = template.action_space
         self.observation_space = batch_space(template.observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        processors = usable_processors()
-        chosen = min(processors, self.num_envs // _MEMBERS_PER_WORKER) if workers is None else workers
-        self.workers = min(
-            integer_of_at_least(1, "workers", max(chosen, 1) if workers is None else chosen), self.num_envs
-        )
+        if workers is None:
+            workers = max(min(usable_processors(), self.num_envs // _MEMBERS_PER_WORKER), 1)
+        self.workers = min(integer_of_at_least(1, "workers", workers), self.num_envs)
         self._arrays = _shared_arrays(template, self.num_envs)
         self._observations = {key: self._arrays[key] for key in array_specs(template.sizes)}
         bounds = np.linspace(0, self.num_envs, self.workers + 1).astype(int).tolist()

@@ -78,7 +78,6 @@ class DistributedVocabulary:
     Args:
         lock: held while words are added.
         words: mapping that holds the table; built-in words are added if it is empty.
-        max_vocabulary_size: at most so many words.
 
     Raises:
         ConfigError: the size is too small for the built-in words.
@@ -142,10 +141,10 @@ class DistributedVocabulary:
         return len(self._words)
 
     def get_global_vocabulary(self) -> dict[str, int]:
-        """Returns a copy of the table."""
+        """Returns a copy of the table, for ``restore``."""
         return dict(self._words)
 
-    get_vocabulary = get_global_vocabulary
+    get_vocabulary = save = get_global_vocabulary
 
     @property
     def local_vocab(self) -> dict[str, int]:
@@ -153,10 +152,6 @@ class DistributedVocabulary:
         return self.get_global_vocabulary()
 
     global_vocab = local_vocab
-
-    def save(self) -> dict[str, int]:
-        """Returns a copy of the table, for ``restore``."""
-        return self.get_global_vocabulary()
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Takes over the numbers of a saved table; words that are missing in it stay.
@@ -204,8 +199,6 @@ class LockedMultiprocessingVocabulary(DistributedVocabulary):
 
     Args:
         shared_lock: lock of a ``multiprocessing.Manager``; one is started where none is given.
-        shared_dict: dictionary of the same manager.
-        max_vocabulary_size: at most so many words.
     """
 
     def __init__(
@@ -224,12 +217,7 @@ class LockedMultiprocessingVocabulary(DistributedVocabulary):
 
 
 class Vocabulary(DistributedVocabulary):
-    """A user's view of a shared table.
-
-    Args:
-        global_node: the shared table.
-        max_vocabulary_size: at most so many words.
-    """
+    """A user's view of a shared table."""
 
     def __init__(self, global_node: DistributedVocabulary, max_vocabulary_size: int = MAX_VOCABULARY_SIZE) -> None:
         super().__init__(global_node.lock, global_node._words, max_vocabulary_size)
@@ -252,9 +240,8 @@ def create_locked_vocab(
         multiprocessing: share the table among processes instead of threads.
         max_vocabulary_size: number of words; further words share one index.
     """
-    if multiprocessing:
-        return LockedMultiprocessingVocabulary(max_vocabulary_size=max_vocabulary_size)
-    return LockedThreadedVocabulary(max_vocabulary_size=max_vocabulary_size)
+    kind = LockedMultiprocessingVocabulary if multiprocessing else LockedThreadedVocabulary
+    return kind(max_vocabulary_size=max_vocabulary_size)
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:

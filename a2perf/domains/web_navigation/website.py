@@ -13,16 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from a2perf.domains.arguments import refuse_unknown
 from a2perf.domains.web_navigation.nodes import PAGE_MIN_HEIGHT, PAGE_WIDTH, NodeRole, PageNode
-from a2perf.domains.web_navigation.primitives import (
-    CATALOGUE,
-    GOLD,
-    NO_PRIMITIVE,
-    default_button,
-    fields_of,
-    primitive,
-)
-from a2perf.domains.web_navigation.rules import weaken
+from a2perf.domains.web_navigation.primitives import CATALOGUE, GOLD, NO_PRIMITIVE, default_button, fields_of, primitive
 from a2perf.errors import ConfigError, did_you_mean
 
 MAX_PRICE = 50  # dollars, of a thing in the cart
@@ -78,13 +71,8 @@ def checked_design(given: Any) -> WebsiteDesign:
     if not isinstance(given, Mapping):
         raise ConfigError(f"a design must be a mapping, got {type(given).__name__}", hint=f"keys: {', '.join(_KEYS)}")
     known = {alias: key for key, aliases in _KEYS.items() for alias in aliases}
-    values: dict[str, Any] = {}
-    for key, value in given.items():
-        if key not in known:
-            raise ConfigError(
-                f"{key!r} is not a key of a design{did_you_mean(str(key), known)}", hint=f"keys: {', '.join(known)}"
-            )
-        values[known[key]] = value
+    refuse_unknown(given, tuple(known), "a key of a design")
+    values: dict[str, Any] = {known[key]: value for key, value in given.items()}
     for key in ("action", "action_page"):
         if not isinstance(values.get(key), Sequence) or isinstance(values.get(key), str):
             raise ConfigError(f"{key} of a design is {values.get(key)!r}", hint="give a list")
@@ -135,9 +123,7 @@ class Site:
     """The tree of a design, numbered in document order.
 
     Attributes:
-        nodes: all nodes in document order.
         page_nodes: index of the root of each page.
-        fields: profile keys, sorted.
         controls: for each field the indices of its controls: inputs and selects alone, radio buttons by group.
         slots: index of the node of each text that is drawn per episode.
         compat: built by the older rules; selected options and placeholders are not observed.
@@ -209,7 +195,7 @@ def assembled_site(
         elif node.role is NodeRole.SUBMIT:
             node.target = 0 if node.page + 1 == design.pages else -1
     if compat:
-        weaken(nodes)
+        _weaken(nodes)
     _set_preconditions(design, nodes)
     fields = design.fields
     return Site(
@@ -253,6 +239,21 @@ def _number(node: PageNode, parent: int, page: int, nodes: list[PageNode]) -> No
     nodes.append(node)
     for child in node.children:
         _number(child, node.index, page, nodes)
+
+
+def _weaken(nodes: Sequence[PageNode]) -> None:
+    """Takes from the nodes of a site what never worked.
+
+    Of several elements with one id only the first can be acted on, and a radio group is found by the part of its key
+    before the first underscore, so ``credit_card_type`` never is.
+    """
+    seen: set[str] = set()
+    for node in nodes:
+        if node.id in seen and node.role is not NodeRole.NONE:
+            node.role = NodeRole.NONE
+        elif node.role is NodeRole.RADIO and "_" in node.field:
+            node.role = NodeRole.CLICK
+        seen.add(node.id)
 
 
 def _set_preconditions(design: WebsiteDesign, nodes: Sequence[PageNode]) -> None:

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.observation import Sizes, observation_space
-from a2perf.domains.web_navigation.vocabulary import tokenize
 from tests.domains.web_navigation.sample_sites import LOGIN, row_of
 
 
@@ -116,10 +114,3 @@ def test_long_pages_are_cut_and_other_sizes_hold():
     assert env.observation_space.contains(observation)
     assert observation["dom_elements_mask"].sum() == len(env.elements) == 70
     assert info["action_mask"].sum() == 2 * 70
-
-
-def test_the_space_follows_the_sizes():
-    space = observation_space(Sizes(10, 2, 3, 3), 100, 7)
-    assert space["dom_elements"].shape == (10, 5, 3)
-    assert space["time_step"].high[0] == 7
-    assert tokenize("A.b") == ["a", "b"]

@@ -10,11 +10,7 @@ from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.website import checked_design
 
-SITE = {
-    "number_of_pages": 2,
-    "action": ["navbar", "city", "cabin", "cart"],
-    "action_page": [0, 0, 1, 1],
-}
+SITE = {"number_of_pages": 2, "action": ["navbar", "city", "cabin", "cart"], "action_page": [0, 0, 1, 1]}
 
 
 def _picture(backend: str) -> NDArray[np.float64]:

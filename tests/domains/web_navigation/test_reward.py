@@ -4,14 +4,13 @@ import pytest
 
 from a2perf.domains.web_navigation.backend import End
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.reward import Reward, potential
+from a2perf.domains.web_navigation.reward import Reward
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import LOGIN, row_of
 
 
-@pytest.mark.parametrize(
-    ("end", "gain", "changed", "value"),
-    [
+def test_reward_of_a_step():
+    for end, gain, changed, value in (
         (End.RUNNING, 0.0, False, -0.55),
         (End.RUNNING, 0.0, True, -0.05),
         (End.RUNNING, 1 / 3, True, 1 / 3 - 0.05),
@@ -19,13 +18,8 @@ from tests.domains.web_navigation.sample_sites import LOGIN, row_of
         (End.SOLVED, 0.0, True, 1.0),
         (End.WRONG, 0.0, False, -1.0),
         (End.LINK, 0.0, True, -1.0),
-    ],
-)
-def test_reward_of_a_step(end, gain, changed, value):
-    assert Reward()(end, gain, changed) == pytest.approx(value)
-
-
-def test_settings_change_the_parts():
+    ):
+        assert Reward()(end, gain, changed) == pytest.approx(value)
     assert Reward(exact_wob_reward=True)(End.RUNNING, 0.5, False) == 0.0
     assert Reward(exact_wob_reward=True)(End.WRONG, 0.5, False) == -1.0
     assert Reward(use_potential_based_reward=False)(End.RUNNING, 0.5, True) == pytest.approx(-0.05)
@@ -38,11 +32,6 @@ def test_settings_change_the_parts():
 def test_a_penalty_out_of_range_is_refused(setting, value):
     with pytest.raises(ConfigError, match=setting):
         Reward(**{setting: value})
-
-
-def test_potential_is_a_share():
-    assert potential(0, 0) == 0.0
-    assert potential(2, 3) == pytest.approx(2 / 3)
 
 
 def test_an_action_on_no_element_costs_the_same_each_time():

@@ -14,29 +14,17 @@ from a2perf.errors import ConfigError
 KINDS = (v.LockedThreadedVocabulary, v.UnlockedVocabulary)
 
 
-@pytest.mark.parametrize(
-    ("given", "tokens"),
-    [
-        ("john@email.com", ["john", "@", "email", "com"]),
-        ("form-control", ["form", "-", "control"]),
-        ("NO_CLASS", ["no_class"]),
-        (False, ["false"]),
-        (None, []),
-        ("", []),
-        ("None", []),
-        ("10/02/2020", ["10", "/", "02", "/", "2020"]),
-        ("San Francisco Airport (SFO)", ["san", "francisco", "airport", "(", "sfo", ")"]),
-    ],
-)
-def test_tokens_of_a_text(given, tokens):
-    assert v.tokenize(given) == tokens
-
-
-def test_padding_is_0_and_out_of_vocabulary_1():
-    words = v.UnlockedVocabulary()
-    assert (words["NULL"], words["OOV"]) == (0, 1)
-    assert "visited" in words
-    assert len(words) == len(v.built_in_words())
+def test_tokens_of_a_text():
+    for given, tokens in (
+        ("john@email.com", "john @ email com"),
+        ("form-control", "form - control"),
+        ("NO_CLASS", "no_class"),
+        (False, "false"),
+        ("10/02/2020", "10 / 02 / 2020"),
+        ("San Francisco Airport (SFO)", "san francisco airport ( sfo )"),
+    ):
+        assert v.tokenize(given) == tokens.split()
+    assert v.tokenize(None) == v.tokenize("") == v.tokenize("None") == []
 
 
 def test_numbers_do_not_depend_on_the_hash_seed():
@@ -52,12 +40,18 @@ def test_numbers_do_not_depend_on_the_hash_seed():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_new_words_get_consecutive_numbers(kind):
+def test_new_words_get_consecutive_numbers_behind_the_built_in_ones(kind):
     words = kind()
+    assert (words["NULL"], words["OOV"]) == (0, 1)
     start = len(words)
+    assert start == len(v.built_in_words())
     words.add_to_vocabulary(["alpha", "beta", "alpha", "john"])
     assert (words["alpha"], words["beta"], len(words)) == (start, start + 1, start + 2)
     assert words.lookup("gamma") == start + 2
+    copy = pickle.loads(pickle.dumps(words))
+    assert copy.save() == words.save()
+    copy.add_to_vocabulary(["delta"])
+    assert "delta" not in words
 
 
 def test_a_full_table_raises_and_looks_up_as_unknown():
@@ -67,16 +61,6 @@ def test_a_full_table_raises_and_looks_up_as_unknown():
     assert words.lookup("alpha") == words["OOV"]
     with pytest.raises(ConfigError, match="max_vocabulary_size is 50"):
         v.UnlockedVocabulary(max_vocabulary_size=50)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_pickled_table_keeps_its_words(kind):
-    words = kind()
-    words.add_to_vocabulary(["alpha"])
-    copy = pickle.loads(pickle.dumps(words))
-    assert copy.save() == words.save()
-    copy.add_to_vocabulary(["beta"])
-    assert "beta" not in words
 
 
 def test_threads_that_share_a_table_agree():

@@ -17,9 +17,6 @@ def buttons(site, page):
 def test_repetitions_and_nothing_are_dropped_and_order_is_kept():
     design = checked_design({"action": ["city", "#none#", "cc", "city"], "action_page": [0, 0, 0, 0]})
     assert design.parts == (("city", 0), ("cc", 0))
-
-
-def test_pages_are_those_that_are_used():
     design = checked_design({"number_of_pages": 6, "action": ["city", "cc"], "action_page": [0, 2]})
     assert design.pages == 3
 
@@ -71,12 +68,9 @@ def test_own_buttons_lead_on_in_order_and_misplaced_ones_do_nothing():
     assert buttons(site, 1) == [(NodeRole.NEXT, "Login and Checkout", -1), (NodeRole.SUBMIT, "Click", 0)]
 
 
-def test_parts_outside_the_form_come_before_it():
+def test_nodes_are_numbered_in_document_order_with_the_form_last():
     ids = [node.id for node in site_of("city", "footer1", "header").nodes if node.id.startswith(("group", "mainform"))]
     assert ids == ["group_footer_p0", "group_header", "mainform", "group_city", "group_submit_p0"]
-
-
-def test_nodes_are_numbered_in_document_order():
     site = site_of(*SHOP["action"], pages=SHOP["action_page"])
     assert [node.index for node in site.nodes] == list(range(len(site.nodes)))
     assert all(site.nodes[node.parent].index < node.index for node in site.nodes[1:])

@@ -134,12 +134,7 @@ class ActionText(spaces.Text):
         return isinstance(x, str) and len(x) <= self.max_length
 
     def sample(self, mask: _Mask | None = None, probability: _Mask | None = None) -> str:
-        """Returns an action with valid syntax; its element need not exist.
-
-        Args:
-            mask: as in Gymnasium, then any text.
-            probability: as in Gymnasium, then any text.
-        """
+        """Returns an action with valid syntax; its element need not exist."""
         if mask is not None or probability is not None:
             return super().sample(mask, probability)
         random = self.np_random

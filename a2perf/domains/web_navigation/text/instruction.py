@@ -55,12 +55,7 @@ PHRASINGS = len(_FORMS)
 
 
 def phrasing_of(seed: int, episode: int) -> int:
-    """Returns the number of the phrasing of an episode.
-
-    Args:
-        seed: of the environment's generator.
-        episode: number of episodes since that seed was given.
-    """
+    """Returns the number of the phrasing of an episode."""
     return zlib.crc32(f"{seed}:{episode}".encode())
 
 
@@ -83,11 +78,6 @@ def write_composed_instruction(
 
     Args:
         profiles: gold values per website, in the order of the visits.
-        phrasing: selects the wording; any integer.
-        reversed_order: name the last website first.
-
-    Returns:
-        One line of ASCII.
     """
     ordinals = (*_ORDINALS, *(f"{number}th" for number in range(len(_ORDINALS) + 1, len(profiles) + 1)))
     tasks = [

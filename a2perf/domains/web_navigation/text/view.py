@@ -63,11 +63,7 @@ _MARKS = tuple(
 
 
 class _PageLines:
-    """The lines of a page with certain menus open.
-
-    Args:
-        text: text of a listed element by its number, as ``PageRow.text``.
-    """
+    """The lines of a page with certain menus open."""
 
     def __init__(
         self,
@@ -150,7 +146,6 @@ class TextView:
 
     Args:
         episode: a started episode, or one that is started before the first use.
-        full: list every element with tag, classes and box, instead of the short view.
     """
 
     def __init__(self, episode: WebEpisode, *, full: bool = False) -> None:
@@ -162,9 +157,6 @@ class TextView:
 
         Args:
             error: of the last action; becomes the second line.
-
-        Returns:
-            Lines of ASCII without a line feed at the end.
         """
         site = self._site
         number, new = self._shown_page()
@@ -308,7 +300,7 @@ class TextView:
         found = []
         for number, start, kind, options in self._lines().lines:
             row = rows[number]
-            marks = _visited(row) | row.tampered << 1 | row.focused << 2 | (number in fresh) << 3
+            marks = (VISITED in row.classes.split()) | row.tampered << 1 | row.focused << 2 | (number in fresh) << 3
             stated = _stated(kind, row.text if kind == _SLOT else row.value)
             found.append(start + stated + options + _MARKS[marks])
         return found
@@ -325,10 +317,6 @@ def _stated(kind: int, value: Value) -> str:
     if kind == _CHECKED:
         return " on" if value else " off"
     return f" {_json(value)}" if kind == _SLOT else ""
-
-
-def _visited(row: PageRow) -> bool:
-    return row.classes.endswith(VISITED) and VISITED in row.classes.split()
 
 
 def _given(action: TextAction) -> str:
