@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.force_kernels import run_phase, scratch
+from a2perf.domains.circuit_training.force_kernels import Edges, run_phase, scratch
 from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_PORT
 from a2perf.domains.circuit_training.placement import Placement, PlacementError
 
@@ -144,23 +144,9 @@ def place_by_forces(
             springs[:, 0] = np.where(edges.at_port, stiffness * io_factor, stiffness)
             springs[:, 1:] = reach * min(1.0, FULL_SLACK_UP_TO / attract)
         run_phase(
-            steps,
-            max_move,
-            attract,
-            repel,
-            len(movable),
-            position,
-            half,
-            edges.drivers,
-            edges.start,
-            edges.sinks,
-            springs,
-            macro_slots,
-            np.array(canvas),
-            grid[0],
-            grid[1],
-            *memory,
-        )
+            steps, max_move, attract, repel, len(movable), position, half,
+            Edges(edges.drivers, edges.start, edges.sinks, springs), macro_slots, np.array(canvas), *grid, memory,
+        )  # fmt: skip
     placement.x[movable] = position[: len(movable), 0]
     placement.y[movable] = position[: len(movable), 1]
     placement.placed[movable] = 1

@@ -6,6 +6,8 @@ additions and of the factors in products therefore determines the result and mus
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,11 +25,41 @@ SMALLEST_SHARE = 0.1  # of the step's largest shift that a moving node moves at 
 SMALLEST_FORCE = 1.0
 
 
+class Edges(NamedTuple):
+    """The nets as edges between slots; those of one driver lie behind each other."""
+
+    drivers: Slots
+    start: EdgeNumbers  # where the edges of each driver start, and the end
+    sinks: Slots
+    springs: Floats  # stiffness, slack in x and slack in y, shape (edges, 3)
+
+
+class Grid(NamedTuple):
+    """The cells that macros are sorted into, row by row."""
+
+    cell_width: float
+    cell_height: float
+    columns: int
+    rows: int
+
+
+class Scratch(NamedTuple):
+    """Memory of a phase. The first axis of all but the first two is movable and fixed macros: they are searched apart
+    because movable ones are mostly soft and small, so their contacts lie within fewer cells.
+    """
+
+    force: Floats
+    cells: Ints  # of each macro
+    touching: Ints
+    start: Ints  # of each cell in ``order``, one place on
+    order: Ints  # macros, sorted by cell
+    boxes: Floats  # centre and half size of each macro in ``order``
+    largest_half: Floats  # along both axes
+
+
 @compiled_part
-def _attract(
-    position: Floats, force: Floats, drivers: Slots, edges_start: EdgeNumbers, sinks: Slots, springs: Floats
-) -> None:
-    """Adds the pull of every edge; ``springs`` holds its stiffness and its slack along both axes."""
+def _attract(position: Floats, force: Floats, edges: Edges) -> None:
+    drivers, edges_start, sinks, springs = edges
     for i in range(drivers.size):
         u = drivers[i]
         x, y = position[u, 0], position[u, 1]
@@ -54,38 +86,24 @@ def _cell(position: float, size: float, count: int) -> int:
 
 @compiled_part
 def _sort_into_cells(
-    macro_slots: Slots,
-    movable: int,
-    moving: bool,
-    position: Floats,
-    half: Floats,
-    cell_width: float,
-    cell_height: float,
-    columns: int,
-    rows: int,
-    cells: Ints,
-    start: Ints,
-    order: Ints,
-    boxes: Floats,
+    macro_slots: Slots, movable: int, kind: int, position: Floats, half: Floats, grid: Grid, scratch: Scratch
 ) -> None:
-    """Sorts the movable or the other macros by row, column and index.
-
-    ``order`` gets their positions in ``macro_slots``, ``boxes`` centre and half size of each.
-    """
+    """Sorts the movable (``kind`` 0) or the fixed macros (1) by row, column and index."""
+    cells, start, order, boxes = scratch.cells, scratch.start[kind], scratch.order[kind], scratch.boxes[kind]
     for cell in range(start.size):
         start[cell] = 0
     for m in range(macro_slots.size):
         slot = macro_slots[m]
-        if (slot < movable) == moving:
-            row, column = _cell(position[slot, 1], cell_height, rows), _cell(position[slot, 0], cell_width, columns)
-            cells[m] = row * columns + column
+        if (slot < movable) == (kind == 0):
+            row = _cell(position[slot, 1], grid.cell_height, grid.rows)
+            cells[m] = row * grid.columns + _cell(position[slot, 0], grid.cell_width, grid.columns)
             start[cells[m] + 1] += 1
-    for cell in range(columns * rows + 1):
+    for cell in range(grid.columns * grid.rows + 1):
         start[cell + 1] += start[cell]
     # Backwards: this leaves `start` at the first entry of each cell, and macros of a cell in ascending order.
     for m in range(macro_slots.size - 1, -1, -1):
         slot = macro_slots[m]
-        if (slot < movable) == moving:
+        if (slot < movable) == (kind == 0):
             cell = cells[m] + 1
             start[cell] -= 1
             at = start[cell]
@@ -96,24 +114,12 @@ def _sort_into_cells(
 
 @compiled_part
 def _find_contacts(
-    x: float,
-    y: float,
-    half_x: float,
-    half_y: float,
-    after: int,
-    cell_width: float,
-    cell_height: float,
-    columns: int,
-    rows: int,
-    start: Ints,
-    order: Ints,
-    boxes: Floats,
-    largest_half: Floats,
-    touching: Ints,
-    count: int,
+    x: float, y: float, half_x: float, half_y: float, after: int, kind: int, grid: Grid, scratch: Scratch, count: int
 ) -> int:
     """Adds the sorted macros behind ``after`` that overlap a box to ``touching``; returns their number."""
-    reach_x, reach_y = half_x + largest_half[0], half_y + largest_half[1]
+    cell_width, cell_height, columns, rows = grid
+    touching, start, order, boxes = scratch.touching, scratch.start[kind], scratch.order[kind], scratch.boxes[kind]
+    reach_x, reach_y = half_x + scratch.largest_half[kind, 0], half_y + scratch.largest_half[kind, 1]
     first_column, last_column = _cell(x - reach_x, cell_width, columns), _cell(x + reach_x, cell_width, columns)
     first_row, last_row = _cell(y - reach_y, cell_height, rows), _cell(y + reach_y, cell_height, rows)
     for row in range(first_row, last_row + 1):
@@ -129,42 +135,18 @@ def _find_contacts(
 
 @compiled_part
 def _repel(
-    repel: float,
-    macro_slots: Slots,
-    movable: int,
-    position: Floats,
-    half: Floats,
-    force: Floats,
-    cell_width: float,
-    cell_height: float,
-    columns: int,
-    rows: int,
-    cells: Ints,
-    start: Ints,
-    order: Ints,
-    boxes: Floats,
-    largest_half: Floats,
-    touching: Ints,
+    repel: float, macro_slots: Slots, movable: int, position: Floats, half: Floats, grid: Grid, scratch: Scratch
 ) -> None:
-    """Adds the push between overlapping macros; slots below ``movable`` are those of movable nodes.
-
-    Rows 0 and 1 of ``start``, ``order``, ``boxes`` and ``largest_half`` are those of movable and of fixed macros. They
-    are searched apart because movable ones are mostly soft and small: their contacts lie within fewer cells.
-    """
+    """Adds the push between overlapping macros; slots below ``movable`` are those of movable nodes."""
+    force, cells, touching = scratch.force, scratch.cells, scratch.touching
     for m in range(macro_slots.size):
         i = macro_slots[m]
         if i >= movable:
             continue
         x, y, half_x, half_y = position[i, 0], position[i, 1], half[i, 0], half[i, 1]
         # behind m: each pair of movable macros once
-        moving = _find_contacts(
-            x, y, half_x, half_y, m, cell_width, cell_height, columns, rows,
-            start[0], order[0], boxes[0], largest_half[0], touching, 0,
-        )  # fmt: skip
-        count = _find_contacts(
-            x, y, half_x, half_y, -1, cell_width, cell_height, columns, rows,
-            start[1], order[1], boxes[1], largest_half[1], touching, moving,
-        )  # fmt: skip
+        moving = _find_contacts(x, y, half_x, half_y, m, 0, grid, scratch, 0)
+        count = _find_contacts(x, y, half_x, half_y, -1, 1, grid, scratch, moving)
         own_x, own_y = force[i, 0], force[i, 1]
         first, second = 0, moving
         for _ in range(count):
@@ -216,17 +198,17 @@ def _move(position: Floats, force: Floats, half: Floats, movable: int, max_move:
                     position[node, axis] = moved
 
 
-def scratch(slots: int, macros: int, cells: int) -> tuple[Floats, Ints, Ints, Ints, Ints, Floats, Floats]:
+def scratch(slots: int, macros: int, cells: int) -> Scratch:
     """Returns the memory that `run_phase` works in."""
-    return (
-        np.empty((slots, 2)),
-        np.empty(macros, dtype=np.int64),
+    return Scratch(
+        force=np.empty((slots, 2)),
+        cells=np.empty(macros, dtype=np.int64),
+        touching=np.empty(macros + 1, dtype=np.int64),
         # Two more than cells: counts are stored one place on, and _repel reads the end of the last cell.
-        np.empty((2, cells + 2), dtype=np.int64),
-        np.empty((2, macros), dtype=np.int64),
-        np.empty(macros + 1, dtype=np.int64),
-        np.empty((2, macros, 4)),
-        np.empty((2, 2)),
+        start=np.empty((2, cells + 2), dtype=np.int64),
+        order=np.empty((2, macros), dtype=np.int64),
+        boxes=np.empty((2, macros, 4)),
+        largest_half=np.empty((2, 2)),
     )
 
 
@@ -239,38 +221,24 @@ def run_phase(
     movable: int,
     position: Floats,
     half: Floats,
-    drivers: Slots,
-    edges_start: EdgeNumbers,
-    sinks: Slots,
-    springs: Floats,
+    edges: Edges,
     macro_slots: Slots,
     canvas: Floats,
     columns: int,
     rows: int,
-    force: Floats,
-    cells: Ints,
-    start: Ints,
-    order: Ints,
-    touching: Ints,
-    boxes: Floats,
-    largest_half: Floats,
+    scratch: Scratch,
 ) -> None:
-    """Runs the steps of one phase; the last seven arguments are scratch, from `scratch`.
+    """Runs the steps of one phase.
 
     Args:
         max_move: um that the node with the largest force moves along an axis.
         attract: strength of the pull along nets; 0 switches it off.
         repel: strength of the push between macros; 0 switches it off.
         position: centres of nodes and positions of fixed pins by slot, um, shape (slots, 2); updated.
-        edges_start: where its edges start, shape (nets + 1,).
-        springs: stiffness, slack in x and slack in y of each edge, shape (edges, 3).
         columns: of the placement grid; cells are visited in its order, which the result depends on.
-        start: of each cell in ``order``, of movable and of fixed macros.
-        order: movable and fixed macros, sorted by cell.
-        boxes: centre and half size of each macro in ``order``.
-        largest_half: of movable and of fixed macros, along both axes.
     """
-    cell_width, cell_height = canvas[0] / columns, canvas[1] / rows
+    grid = Grid(canvas[0] / columns, canvas[1] / rows, columns, rows)
+    force, largest_half = scratch.force, scratch.largest_half
     # A macro searches as far as its own half size plus this one, so it misses no contact with a larger macro.
     largest_half[:] = 0.0
     for m in range(macro_slots.size):
@@ -278,22 +246,13 @@ def run_phase(
         for axis in range(2):
             largest_half[kind, axis] = max(largest_half[kind, axis], half[macro_slots[m], axis])
     if repel != 0.0:
-        _sort_into_cells(
-            macro_slots, movable, False, position, half, cell_width, cell_height, columns, rows, cells,
-            start[1], order[1], boxes[1],
-        )  # fmt: skip
+        _sort_into_cells(macro_slots, movable, 1, position, half, grid, scratch)
     for _ in range(steps):
         for slot in range(position.shape[0]):
             force[slot, 0] = force[slot, 1] = 0.0
         if attract != 0.0:
-            _attract(position, force, drivers, edges_start, sinks, springs)
+            _attract(position, force, edges)
         if repel != 0.0:
-            _sort_into_cells(
-                macro_slots, movable, True, position, half, cell_width, cell_height, columns, rows, cells,
-                start[0], order[0], boxes[0],
-            )  # fmt: skip
-            _repel(
-                repel, macro_slots, movable, position, half, force, cell_width, cell_height, columns, rows, cells,
-                start, order, boxes, largest_half, touching,
-            )  # fmt: skip
+            _sort_into_cells(macro_slots, movable, 0, position, half, grid, scratch)
+            _repel(repel, macro_slots, movable, position, half, grid, scratch)
         _move(position, force, half, movable, max_move, canvas)

@@ -101,37 +101,18 @@ def macro_mask(
         else:
             low_x, low_y = blockages[i - hard.size, 0], blockages[i - hard.size, 1]
             high_x, high_y = blockages[i - hard.size, 2], blockages[i - hard.size, 3]
-        _forbid(
-            low_x,
-            low_y,
-            high_x,
-            high_y,
-            is_macro,
-            half_width,
-            half_height,
-            halo_x if is_macro else 0.0,
-            halo_y if is_macro else 0.0,
-            cell_width,
-            cell_height,
-            columns,
-            rows,
-            mask,
-        )
+        halo = (halo_x, halo_y) if is_macro else (0.0, 0.0)
+        box, half, cell_size = (low_x, low_y, high_x, high_y), (half_width, half_height), (cell_width, cell_height)
+        _forbid(box, is_macro, half, halo, cell_size, columns, rows, mask)
 
 
 @compiled_part
 def _forbid(
-    low_x: float,
-    low_y: float,
-    high_x: float,
-    high_y: float,
+    box: tuple[float, float, float, float],
     is_macro: bool,
-    half_width: float,
-    half_height: float,
-    halo_x: float,
-    halo_y: float,
-    cell_width: float,
-    cell_height: float,
+    half: tuple[float, float],
+    halo: tuple[float, float],
+    cell_size: tuple[float, float],
     columns: int,
     rows: int,
     mask: NDArray[np.int32],
@@ -140,6 +121,10 @@ def _forbid(
 
     For the box of another macro, only those where the macro without its halo touches one of that box's cells.
     """
+    low_x, low_y, high_x, high_y = box
+    half_width, half_height = half
+    halo_x, halo_y = halo
+    cell_width, cell_height = cell_size
     other_first_column, other_last_column = _span(low_x, high_x, cell_width, columns)
     other_first_row, other_last_row = _span(low_y, high_y, cell_height, rows)
     # Too wide by a cell on each side: rounding must not lose one, and the comparisons in the loops decide.
