@@ -24,43 +24,27 @@ BACKENDS = ("model", "chromium")
 _RESET_OPTIONS = ("design", "profile")
 # arguments of the earlier implementation that do nothing any more
 WITHOUT_EFFECT = (
-    "base_url",
-    "subdomain",
-    "mode",
-    "verbose",
-    "verbose_prob",
-    "raw_state",
-    "use_only_profile_key",
-    "step_limit_reward",
-    "gminiwob_required_complexity",
-    "gminiwob_unrequired_complexity",
-)
+    "base_url", "subdomain", "mode", "verbose", "verbose_prob", "raw_state", "use_only_profile_key",
+    "step_limit_reward", "gminiwob_required_complexity", "gminiwob_unrequired_complexity",
+)  # fmt: skip
+# in the order of the fields of ``Sizes``
+_SIZES = (
+    "number_of_dom_elements", "number_of_fields", "dom_attribute_sequence_length", "profile_length",
+    "number_of_action_types",
+)  # fmt: skip
 
 
-def checked_sizes(
-    elements: int, fields: int, words: int, profile_words: int, action_types: int, keyboard_action_size: int
-) -> Sizes:
-    """Returns the sizes of the arrays.
+def checked_sizes(given: Mapping[str, Any]) -> Sizes:
+    """Returns the sizes of the arrays, from arguments by name.
 
     Raises:
         ConfigError: one is not positive, or the keyboard does not fit the profile.
     """
-    sizes = Sizes(
-        integer_of_at_least(1, "number_of_dom_elements", elements),
-        integer_of_at_least(1, "number_of_fields", fields),
-        integer_of_at_least(1, "dom_attribute_sequence_length", words),
-        integer_of_at_least(1, "profile_length", profile_words),
-        integer_of_at_least(1, "number_of_action_types", action_types),
-    )
-    if keyboard_action_size != fields:
-        raise ConfigError(
-            f"keyboard_action_size is {keyboard_action_size} and number_of_fields is {fields}",
-            hint="give equal numbers",
-        )
-    if words != profile_words:
-        raise ConfigError(
-            f"dom_attribute_sequence_length is {words} and profile_length is {profile_words}", hint="give equal numbers"
-        )
+    sizes = Sizes(*(integer_of_at_least(1, name, given[name]) for name in _SIZES))
+    equal = ("keyboard_action_size", "number_of_fields"), ("dom_attribute_sequence_length", "profile_length")
+    for one, other in equal:
+        if given[one] != given[other]:
+            raise ConfigError(f"{one} is {given[one]} and {other} is {given[other]}", hint="give equal numbers")
     return sizes
 
 

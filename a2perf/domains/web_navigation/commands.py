@@ -52,12 +52,9 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
                 measured[level].append(one)
                 bar.update(1)
         about = {
-            "level": level,
-            "seed": seed,
-            "episodes": generator.EPISODES,
-            "success": [one.success for one in measured[level]],
-            "length": [one.length for one in measured[level]],
-        }
+            "level": level, "seed": seed, "episodes": generator.EPISODES,
+            "success": [one.success for one in measured[level]], "length": [one.length for one in measured[level]],
+        }  # fmt: skip
         write_atomic(out / f"designs_{level:02d}.json.gz", sets.pack([one.design for one in measured[level]], about))
     _report(measured)
 
@@ -86,22 +83,8 @@ def _report(measured: Mapping[int, Sequence[Measured]]) -> None:
     """Prints the measured difficulty per level: percentiles of success and length, medians of fields and pages."""
     import numpy as np
 
-    rows = [
-        [
-            "level",
-            "designs",
-            "success min",
-            "5%",
-            "median",
-            "95%",
-            "max",
-            "steps min",
-            "median",
-            "max",
-            "fields",
-            "pages",
-        ]
-    ]
+    head = "level,designs,success min,5%,median,95%,max,steps min,median,max,fields,pages"
+    rows = [head.split(",")]
     for level, designs in sorted(measured.items()):
         success = np.percentile([one.success for one in designs], [0, 5, 50, 95, 100])
         length = np.percentile([one.length for one in designs], [0, 50, 100])

@@ -209,12 +209,8 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
         return write_composed_instruction(profiles, phrasing, reversed_order=self.order == "reversed")
 
     def _progress(self) -> dict[str, Any]:
-        chain = self._chain
-        return {
-            "subtasks": self.subtasks,
-            "subtask": min(chain.solved, self.subtasks - 1),
-            "subtasks_solved": chain.solved,
-        }
+        subtask, subtasks = self._chain.place
+        return {"subtasks": subtasks, "subtask": subtask, "subtasks_solved": self._chain.solved}
 
     @property
     def _chain(self) -> ComposedEpisode:

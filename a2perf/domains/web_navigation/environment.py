@@ -151,14 +151,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
             require_display()
         self.render_mode = render_mode
         self.rules: WebRules = CompatWebRules() if compat else WebRules()
-        self.sizes: Sizes = checked_sizes(
-            number_of_dom_elements,
-            number_of_fields,
-            dom_attribute_sequence_length,
-            profile_length,
-            number_of_action_types,
-            keyboard_action_size,
-        )
+        self.sizes: Sizes = checked_sizes(given)
         self.step_limit = integer_of_at_least(1, "step_limit", step_limit)
         self.reward = Reward(
             cyclic_action_penalty, timestep_penalty, exact_wob_reward, final_reward_bias, use_potential_based_reward
