@@ -158,20 +158,15 @@ def test_use_before_reset_and_after_close(make):
     for use in (lambda: env.step(REST), env.render):
         with pytest.raises(UserError, match="before the first reset"):
             use()
-    env.reset(seed=0)
+    other = make()
+    for one in (env, other):
+        one.reset(seed=0)
     env.close()
     env.close()
     for use in (lambda: env.step(REST), env.render, env.reset):
         with pytest.raises(UserError, match="is closed"):
             use()
-
-
-def test_closing_one_environment_leaves_another_alone(make):
-    first, second = make(), make()
-    first.reset(seed=0)
-    second.reset(seed=0)
-    first.close()
-    assert second.step(REST)[1] > 0.0
+    assert other.step(REST)[1] > 0.0  # in PyBullet closing one leaves the other alone
 
 
 def test_file_that_is_no_policy(tmp_path):

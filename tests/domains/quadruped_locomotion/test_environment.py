@@ -65,18 +65,6 @@ def test_warm_up_stands_then_puts_the_motion_under_the_robot(make):
     assert env.reference_pose[2] != pytest.approx(0.48)
 
 
-def test_a_seed_repeats_its_episode_bit_for_bit_whatever_went_before(either, dog_clip):
-    env = either(motion_files=[dog_clip("pace")], mode="train")
-    first = episode(env, 3, 40)
-    for other in range(4, 9):
-        episode(env, other, 60)
-    again = episode(env, 3, 40)
-    fresh = episode(either(motion_files=[dog_clip("pace")], mode="train"), 3, 40)
-    for run in (again, fresh):
-        assert np.array_equal(first[0], run[0])
-        assert np.array_equal(first[1], run[1])
-
-
 @pytest.mark.parametrize(("compat", "flags"), [(False, (False, True)), (True, (True, False))])
 def test_time_outs_truncate_and_were_terminations(make, compat, flags):
     env = make(mode="train", compat=compat)

@@ -71,7 +71,7 @@ def fresh_checks():
     forget()
 
 
-def test_another_pybullet_version_falls_back_with_one_notice(make, monkeypatch, fresh_checks, caplog):
+def test_another_pybullet_version_falls_back_with_one_notice_or_is_an_error(make, monkeypatch, fresh_checks, caplog):
     monkeypatch.setattr(c_api, "SUPPORTED_VERSION", "9.9.9")
     with caplog.at_level(logging.WARNING):
         env, _ = make(), make()
@@ -81,19 +81,16 @@ def test_another_pybullet_version_falls_back_with_one_notice(make, monkeypatch, 
     env.reset(seed=0)
     assert env.step(np.zeros(12))[1] > 0.0
 
+    with pytest.raises(MissingDependency, match=r"9\.9\.9") as error:
+        make(physics_loop="native")
+    assert "physics_loop='python'" in str(error.value)
+
 
 def test_a_known_step_that_comes_out_different_falls_back(make, monkeypatch, fresh_checks, caplog):
     monkeypatch.setattr(native_backend, "KNOWN_STEP", tuple(value + 1e-6 for value in KNOWN_STEP))
     with caplog.at_level(logging.WARNING):
         make()
     assert any("known step" in record.getMessage() for record in caplog.records)
-
-
-def test_asking_for_the_native_loop_where_it_cannot_run_is_an_error(make, monkeypatch, fresh_checks):
-    monkeypatch.setattr(c_api, "SUPPORTED_VERSION", "9.9.9")
-    with pytest.raises(MissingDependency, match=r"9\.9\.9") as error:
-        make(physics_loop="native")
-    assert "physics_loop='python'" in str(error.value)
 
 
 def test_a_missing_symbol_is_found_before_any_call(monkeypatch):
