@@ -9,7 +9,7 @@ from a2perf.domains import domain_title, domains, environment_title, task_summar
 from a2perf.domains.registry import all_environments
 
 
-def test_every_task_has_a_title_of_its_domain_and_a_description():
+def test_every_task_and_environment_has_a_title_and_a_description():
     for domain in domains().values():
         titles = [task_title(domain.name, task.name) for task in domain.tasks]
         assert len(set(titles)) == len(titles), domain.name
@@ -18,13 +18,9 @@ def test_every_task_has_a_title_of_its_domain_and_a_description():
             assert "_" not in title
             assert len(title) <= 24
             assert task_summary(domain.name, task.name)
-
-
-def test_every_environment_has_a_title_also_by_its_alias():
-    for name, (domain, environment) in all_environments().items():
+    for name, (domain, environment) in all_environments().items():  # also by its alias
+        assert environment_title(name) == task_title(domain.name, name) == environment.title
         assert environment.title
-        assert environment_title(name) == environment.title
-        assert task_title(domain.name, name) == environment.title
         assert environment.summary
 
 

@@ -13,6 +13,7 @@ from a2perf.domains import register_environments
 from a2perf.domains.web_navigation.browser import COLLECT_EVERY
 from a2perf.domains.web_navigation.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
+from a2perf.domains.web_navigation.solver import solve
 from a2perf.domains.web_navigation.website import build_site, checked_design
 from tests.domains.web_navigation.sample_sites import row_of
 
@@ -72,6 +73,18 @@ def test_a_picture_shows_what_was_typed_and_nothing_else_changes(show: Show) -> 
     assert differs[top : top + height, left : left + width].sum() > 200
     differs[top : top + height, left : left + width] = False
     assert not differs.any()
+
+
+def test_pictures_of_both_backends_show_the_same_site_half_filled_in() -> None:
+    design = checked_design({"action": ["navbar", "city", "cabin", "cart"], "action_page": [0, 0, 1, 1]})
+    dark = []  # colours and corners may differ; where something dark stands may not
+    for backend in ("model", "chromium"):
+        with WebNavigationEnv(designs=[design], num_websites=1, backend=backend, render_mode="rgb_array") as env:
+            env.reset(seed=0)
+            env.step(solve(env.site, env.profile)[0])
+            dark.append(np.asarray(env.render()).mean(axis=2) < 140)
+    assert dark[0].shape == dark[1].shape == (667, 375)
+    assert (dark[0] & dark[1]).sum() > 0.7 * max(dark[0].sum(), dark[1].sum())
 
 
 def test_scrolling_moves_no_element(show: Show) -> None:

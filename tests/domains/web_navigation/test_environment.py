@@ -40,26 +40,16 @@ def test_platform_makes_it_through_create_domain(monkeypatch):
     assert len(create_domain("WebNavigation-v0", difficulty=1).unwrapped.designs) == 3
 
 
-def test_the_seed_chooses_the_websites():
+def test_the_seed_chooses_the_websites_and_without_another_one_the_episodes():
     def chosen(seed):
-        return WebNavigationEnv(num_websites=10, difficulty=2, seed=seed).designs
+        env = WebNavigationEnv(num_websites=10, difficulty=2, seed=seed)
+        return env.designs, [env.reset() and env.profile for _ in range(6)]
 
-    assert chosen(1) == chosen(1)
-    assert chosen(1) != chosen(2)
-    assert len(set(chosen(1))) == 10
-
-
-def test_without_a_seed_episodes_follow_that_of_the_constructor():
-    def first(seed):
-        env = WebNavigationEnv(num_websites=2, designs=[LOGIN, SHOP], seed=seed)
-        profiles = []
-        for _ in range(6):
-            env.reset()
-            profiles.append(env.profile)
-        return profiles
-
-    assert first(3) == first(3)
-    assert first(3) != first(4)
+    first, again, other = chosen(1), chosen(1), chosen(2)
+    assert first == again
+    assert first[0] != other[0]
+    assert first[1] != other[1]
+    assert len(set(first[0])) == 10
 
 
 def test_a_reset_fixes_design_and_gold_values(env):
@@ -72,13 +62,9 @@ def test_a_reset_fixes_design_and_gold_values(env):
     assert reward == pytest.approx(0.95)
 
 
-def test_words_of_a_user_get_numbers_behind_the_built_in_ones(env):
+def test_words_of_a_user_come_behind_the_built_in_ones_and_a_loaded_table_is_used(env):
     observation, _ = env.reset(options={"design": 0, "profile": {"username": "zanzibar"}})
-    assert observation["profile_value"][2, 0] == len(built_in_words())
-    assert env.state["word_to_id"]["zanzibar"] == len(built_in_words())
-
-
-def test_a_loaded_table_of_words_is_used(env):
+    assert observation["profile_value"][2, 0] == env.state["word_to_id"]["zanzibar"] == len(built_in_words())
     before, _ = env.reset(seed=1)
     table = {word: number + 100 for word, number in env.state["word_to_id"].items()}
     env.load({"word_to_id": table})
@@ -87,15 +73,12 @@ def test_a_loaded_table_of_words_is_used(env):
     assert np.array_equal(after["profile_value"], before["profile_value"] + 100)
 
 
-def test_environments_share_a_given_table():
+def test_environments_share_a_given_table_and_take_over_the_newest_one_of_the_run(tmp_path, monkeypatch):
     words = LockedThreadedVocabulary()
     one, other = (WebNavigationEnv(num_websites=1, designs=[LOGIN], global_vocabulary=words) for _ in range(2))
     one.reset(options={"profile": {"username": "zanzibar"}})
     other.reset(options={"profile": {"username": "quokka zanzibar"}})
     assert words["quokka"] == words["zanzibar"] + 1
-
-
-def test_the_newest_table_of_the_run_is_taken_over(tmp_path, monkeypatch):
     (tmp_path / "vocabulary").mkdir()
     for name, number in (("1.json", 800), ("2.json", 900)):
         (tmp_path / "vocabulary" / name).write_text(json.dumps({"zanzibar": number}))
@@ -107,7 +90,7 @@ def test_the_newest_table_of_the_run_is_taken_over(tmp_path, monkeypatch):
         WebNavigationEnv(num_websites=1, designs=[LOGIN])
 
 
-def test_an_ended_episode_takes_no_step(env):
+def test_an_ended_episode_and_a_closed_environment_take_no_step(env):
     with pytest.raises(EpisodeOverError, match="before reset"):
         env.step(0)
     env.reset(options={"design": 0})
@@ -117,9 +100,6 @@ def test_an_ended_episode_takes_no_step(env):
     assert not env.is_task_completed
     with pytest.raises(EpisodeOverError, match="after the end"):
         env.step(0)
-
-
-def test_a_closed_environment_says_so(env):
     env.reset(seed=0)
     env.close()
     env.close()
@@ -129,21 +109,19 @@ def test_a_closed_environment_says_so(env):
         env.step(0)
 
 
-def test_conceptual_actions_touch_elements():
-    env = WebNavigationEnv(num_websites=1, designs=[SHOP], use_conceptual=True)
-    env.reset(seed=0)
-    assert env.step(row_of(env.elements, "actionable_username"))[1] == pytest.approx(1 / 6 - 0.05)
+def test_conceptual_actions_touch_elements_and_legacy_flags_give_the_older_tuples():
+    env = WebNavigationEnv(
+        num_websites=1, designs=[SHOP], use_conceptual=True, use_legacy_reset=True, use_legacy_step=True
+    )
+    assert set(env.reset(seed=0)) == set(env.observation_space.spaces)
+    _, reward, done, _ = env.step(row_of(env.elements, "actionable_username"))
+    assert (reward, done) == (pytest.approx(1 / 6 - 0.05), False)
     assert env.step(2500)[1] == pytest.approx(-0.55)
 
 
-def test_legacy_flags_give_the_older_tuples():
-    env = WebNavigationEnv(num_websites=1, designs=[LOGIN], use_legacy_reset=True, use_legacy_step=True)
-    assert set(env.reset(seed=0)) == set(env.observation_space.spaces)
-    assert len(env.step(0)) == 4
-
-
 def test_pictures_show_what_is_typed():
-    env = WebNavigationEnv(num_websites=1, designs=[SHOP], render_mode="rgb_array")
+    old = {"base_url": "file:///x", "verbose": True, "mode": "test"}  # arguments without effect
+    env = WebNavigationEnv(num_websites=1, designs=[SHOP], render_mode="rgb_array", **old)
     with pytest.raises(EpisodeOverError, match="before the first reset"):
         env.render()
     env.reset(seed=0)
@@ -193,10 +171,6 @@ def test_a_wrong_argument_is_refused_with_its_value(arguments, message, monkeypa
     monkeypatch.delenv("NUM_WEBSITES", raising=False)
     with pytest.raises(ConfigError, match=message):
         WebNavigationEnv(**arguments)
-
-
-def test_old_arguments_without_effect_pass():
-    WebNavigationEnv(num_websites=1, designs=[LOGIN], base_url="file:///x", verbose=True, mode="test")
 
 
 @pytest.mark.parametrize(
