@@ -74,15 +74,8 @@ def imitation_terms(
     sine, cosine = math.sin(angle), math.cos(angle)
     feet_error = 0.0
     for foot in range(feet.shape[0]):
-        rx, ry, _ = rotate(
-            0.0,
-            0.0,
-            reference_sine,
-            reference_cosine,
-            reference_feet[foot, 0] - pose[0],
-            reference_feet[foot, 1] - pose[1],
-            0.0,
-        )
+        dx, dy = reference_feet[foot, 0] - pose[0], reference_feet[foot, 1] - pose[1]
+        rx, ry, _ = rotate(0.0, 0.0, reference_sine, reference_cosine, dx, dy, 0.0)
         x, y, _ = rotate(0.0, 0.0, sine, cosine, feet[foot, 0] - state[0], feet[foot, 1] - state[1], 0.0)
         dz = reference_feet[foot, 2] - feet[foot, 2]
         feet_error += (rx - x) * (rx - x) + (ry - y) * (ry - y) + END_EFFECTOR_HEIGHT_WEIGHT * dz * dz

@@ -287,17 +287,9 @@ def finish(
     touch = 1.0 if failed else 0.0
     points, radii, frames = simulation.body_points, simulation.body_radii, task.frames
     for row in range(points.shape[0]):
-        frame = int(points[row, 0])
-        _, _, z = rotate(
-            frames[frame, 3],
-            frames[frame, 4],
-            frames[frame, 5],
-            frames[frame, 6],
-            points[row, 1],
-            points[row, 2],
-            points[row, 3],
-        )
-        if frames[frame, 2] + z - radii[row] < TOUCH_MARGIN:
+        frame, point = frames[int(points[row, 0])], points[row]
+        _, _, z = rotate(frame[3], frame[4], frame[5], frame[6], point[1], point[2], point[3])
+        if frame[2] + z - radii[row] < TOUCH_MARGIN:
             touch = 1.0
     after_physics(task, latency, steps, warm_up)
     task.outcome[OUTCOME_TOUCH] = touch

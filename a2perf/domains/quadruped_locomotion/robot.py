@@ -186,15 +186,8 @@ def foot_positions(tree: KinematicTree, frames: FloatArray, feet: FloatArray) ->
     inertial = tree.inertial
     for row in range(tree.feet.shape[0]):
         link = tree.feet[row]
-        dx, dy, dz = rotate(
-            frames[link + 1, 3],
-            frames[link + 1, 4],
-            frames[link + 1, 5],
-            frames[link + 1, 6],
-            inertial[link, 0],
-            inertial[link, 1],
-            inertial[link, 2],
-        )
-        feet[row, 0] = frames[link + 1, 0] + dx
-        feet[row, 1] = frames[link + 1, 1] + dy
-        feet[row, 2] = frames[link + 1, 2] + dz
+        frame, centre = frames[link + 1], inertial[link]
+        dx, dy, dz = rotate(frame[3], frame[4], frame[5], frame[6], centre[0], centre[1], centre[2])
+        feet[row, 0] = frame[0] + dx
+        feet[row, 1] = frame[1] + dy
+        feet[row, 2] = frame[2] + dz
