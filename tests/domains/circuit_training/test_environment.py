@@ -5,7 +5,6 @@ import gzip
 import pickle
 
 import gin
-import gymnasium
 import numpy as np
 import pytest
 
@@ -378,19 +377,6 @@ def test_gin_sets_weights_sizes_and_arguments():
         assert rewards[-1] == -(infos[-1]["wirelength"] + infos[-1]["density"])
     finally:
         gin.clear_config()
-
-
-def test_samples_of_the_action_space_are_feasible():
-    env = toy()
-    env.action_space.seed(3)
-    observation, _ = env.reset(seed=0)
-    for _ in range(20):
-        action = env.action_space.sample()
-        assert observation["mask"][action]
-        observation, _, terminated, *_ = env.step(action)
-        if terminated:
-            observation, _ = env.reset()
-    assert env.action_space == gymnasium.spaces.Discrete(128 * 128)
 
 
 def test_environments_in_threads_give_the_episodes_of_one_after_the_other():

@@ -245,3 +245,31 @@ def test_nonsense_is_refused_with_a_way_out(small, call):
     assert isinstance(caught.value, UserError)
     assert isinstance(caught.value, ValueError)  # what callers of the earlier client catch
     assert caught.value.hint
+
+
+def spread(plc, steps=1, *, attract=1.0, repel=0.0, move_macros=False, current=False, **kwargs):
+    plc.optimize_stdcells(current, True, move_macros, False, False, 1.0, [steps], [3.0], [attract], [repel], **kwargs)
+
+
+def test_forces_leave_fixed_macros_alone_or_refuse_them_and_start_where_they_are_told(engine):
+    plc = engine(2)
+    before = plc.state.x.copy()
+    spread(plc, steps=0, current=True)
+    np.testing.assert_array_equal(plc.state.x, before)
+    plc.fix_node_coord("M1")
+    with pytest.raises(PlacementError, match="cannot place fixed node 'M1'"):
+        spread(plc, move_macros=True)
+    before = plc.get_node_location("M1")
+    spread(plc, steps=20, attract=100.0, move_macros=True, skip_fixed=True)
+    assert plc.get_node_location("M1") == before
+    assert plc.get_node_location("M2") != (50.0, 45.0)
+
+
+def test_schedules_that_do_not_fit_together_are_refused(engine):
+    plc = engine(0)
+    with pytest.raises(PlacementError, match="have 1, 2, 1, 1 entries"):
+        plc.optimize_stdcells(True, True, False, False, False, 1.0, [1], [1.0, 2.0], [1.0], [0.0])
+    with pytest.raises(PlacementError, match="negative or infinite"):
+        spread(plc, repel=float("nan"))
+    with pytest.raises(PlacementError, match="not known"):
+        plc.optimize_stdcells(True, True, False, True, False, 1.0, [1], [1.0], [1.0], [0.0])

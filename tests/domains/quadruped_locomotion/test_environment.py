@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.quadruped_locomotion import DOMAIN
+from a2perf.domains.quadruped_locomotion.gaits import synthetic_clip
 from a2perf.domains.quadruped_locomotion.imitation import WEIGHTS
 from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
 from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE
@@ -155,8 +156,6 @@ def test_latency_delays_what_the_motors_show(make):
 
 
 def test_options_choose_clip_and_phase(make, tmp_path):
-    from a2perf.domains.quadruped_locomotion.gaits import synthetic_clip
-
     files = []
     for name in ("synthetic_trot", "synthetic_pace"):
         files.append(tmp_path / f"{name}.txt")
@@ -171,8 +170,6 @@ def test_options_choose_clip_and_phase(make, tmp_path):
 
 
 def test_clip_that_does_not_repeat_ends_the_episode(make, tmp_path):
-    from a2perf.domains.quadruped_locomotion.gaits import synthetic_clip
-
     clip = synthetic_clip("synthetic_trot")
     file = tmp_path / "once.txt"
     file.write_text(clip.to_json().replace('"Wrap"', '"Clamp"'))

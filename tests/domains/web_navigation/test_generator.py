@@ -8,12 +8,12 @@ from click.testing import CliRunner
 
 from a2perf.domains.web_navigation import generator
 from a2perf.domains.web_navigation.commands import websites
-from a2perf.domains.web_navigation.designs import pack, shipped_designs, shipped_record, unpack
+from a2perf.domains.web_navigation.designs import shipped_designs, shipped_record
 from a2perf.domains.web_navigation.primitives import CATALOGUE
 from a2perf.domains.web_navigation.solver import solution_length, solve
 from a2perf.domains.web_navigation.website import build_site
 from a2perf.storage import Journal
-from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, site_of
+from tests.domains.web_navigation.sample_sites import SHOP, site_of
 
 LEVELS = (1, 2, 3)
 
@@ -51,16 +51,6 @@ def test_the_random_agent_solves_what_needs_nothing_and_never_what_needs_much():
     # one of ten rows submits, the others do nothing: 1 - 0.9^25 of the episodes
     assert generator.random_success(site_of("#none#"), random, 3000) == pytest.approx(1 - 0.9**25, abs=0.015)
     assert generator.random_success(site_of(*SHOP["action"]), random, 200) == 0.0
-
-
-def test_packed_designs_are_unpacked_again():
-    import gzip
-    import json
-
-    designs = [one.design for one in (site_of(*LOGIN["action"]), site_of("city", "cc", pages=[0, 1]))]
-    packed = pack(designs, {"seed": 1})
-    assert list(unpack(json.loads(gzip.decompress(packed)))) == designs
-    assert pack(designs, {"seed": 1}) == packed
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -19,26 +19,6 @@ def texts(env, ids, mask):
     return [words[number] for number, real in zip(ids.tolist(), mask.tolist(), strict=True) if real]
 
 
-def test_spaces_have_the_sizes_of_the_task(env):
-    shapes = {key: space.shape for key, space in env.observation_space.spaces.items()}
-    assert shapes == {
-        "dom_attribute_mask": (250, 5, 10),
-        "dom_elements": (250, 5, 10),
-        "dom_elements_mask": (250,),
-        "dom_features": (250, 8),
-        "dom_profile_joint_mask": (25, 250),
-        "profile_key": (25, 10),
-        "profile_key_mask": (25, 10),
-        "profile_value": (25, 10),
-        "profile_value_mask": (25, 10),
-        "time_step": (1,),
-    }
-    assert list(env.observation_space.spaces) == sorted(shapes)
-    assert env.action_space.n == 12500
-    assert env.observation_space["dom_elements"].high.max() == 14999
-    assert env.observation_space["time_step"].high[0] == 25
-
-
 def test_rows_of_the_profile_are_sorted_behind_a_dummy(env):
     observation, _ = env.reset(seed=0)
     keys = [texts(env, observation["profile_key"][row], observation["profile_key_mask"][row]) for row in range(25)]
