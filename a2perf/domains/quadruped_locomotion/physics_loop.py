@@ -1,8 +1,8 @@
 """One control step: 33 sub-steps of a position controller over the physics engine.
 
 The path of an action: filter (Butterworth, 4 Hz) -> interpolation over the sub-steps -> clipping to the delayed motor
-angles -> PD torque -> physics. ``PythonLoop`` drives PyBullet's Python interface; ``native_loop`` does the same in one
-compiled call. Both share the arithmetic below and agree bit for bit.
+angles -> PD torque -> physics. ``PythonLoop`` drives PyBullet's Python interface; ``native_backend`` does the same in
+one compiled call. Both share the arithmetic below and agree bit for bit.
 """
 
 from __future__ import annotations
