@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled
 from a2perf.domains.quadruped_locomotion import c_api, robot
-from a2perf.domains.quadruped_locomotion.backends import FORGETTING_PLACE, BulletBackend
+from a2perf.domains.quadruped_locomotion.bullet_backend import FORGETTING_PLACE, BulletBackend
 from a2perf.domains.quadruped_locomotion.c_api import CONTACT_SIZE, LINK_STATE_SIZE, TORQUE_MODE, addresses
 from a2perf.domains.quadruped_locomotion.native_calls import call_int, call_pointer, load_double, load_int, load_pointer
 from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, filter_action, new_actuation, pd_torques

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a2perf.domains.display import require_display
 from a2perf.domains.quadruped_locomotion import PICTURES_HINT, robot
-from a2perf.domains.quadruped_locomotion.backends import import_pybullet, place
+from a2perf.domains.quadruped_locomotion.bullet_backend import import_pybullet, place
 from a2perf.domains.quadruped_locomotion.robot import FloatArray
 from a2perf.errors import MissingDependency
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion.backends import BulletBackend, import_pybullet
+from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend, import_pybullet
 from a2perf.domains.quadruped_locomotion.gaits import (
     BOUND,
     GAITS,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from a2perf.domains.quadruped_locomotion import backends, c_api, native_backend
-from a2perf.domains.quadruped_locomotion.backends import BulletBackend
+from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
 from a2perf.domains.quadruped_locomotion.native_backend import KNOWN_STEP, known_step
 from a2perf.errors import MissingDependency
 
