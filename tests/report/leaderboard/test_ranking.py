@@ -90,12 +90,9 @@ def test_the_front_holds_what_nothing_beats() -> None:
         assert (index in front) is not beaten
 
 
-def test_points_with_overlapping_intervals_do_not_beat_each_other() -> None:
+def test_points_with_overlapping_scores_or_costs_do_not_beat_each_other() -> None:
     cheap, dear, worse = (1.0, 0.90, 1.00), (2.0, 0.88, 0.95), (3.0, 0.5, 0.6)
     assert pareto_front([cheap, dear, worse]) == [0, 1]
-
-
-def test_points_with_overlapping_costs_do_not_beat_each_other() -> None:
     points = [(1.0, 0.9, 0.95), (1.1, 0.5, 0.6), (2.0, 0.5, 0.6)]
     assert pareto_front(points) == [0]
     # the second costs more, but by less than its uncertainty

@@ -29,66 +29,46 @@ def test_the_score_is_the_interquartile_mean_of_normalised_returns(field: Field,
     levels = [2.0, 8.0, 10.0, 12.0, 30.0]
     for seed, level in enumerate(levels):
         field.evaluate("agent", [level - 1.0, level + 1.0], seed)
-    entry = _entries(_record(field, tmp_path))["agent"]
+    field.evaluate("single", [7.0], 0)
+    field.entry("trained", 7.0)
+    field.entry("plain", 7.0, task="pace", train=False)
+    entries = _entries(_record(field, tmp_path))
+    agent, single, plain = (entries[name].score for name in ("agent", "single", "plain"))
     normalised = np.array(levels) / 20.0
-    assert entry.score.per_run == pytest.approx(normalised)
-    assert entry.score.value == pytest.approx(normalised[1:4].mean())  # the best and the worst quarter are left out
+    assert agent.per_run == pytest.approx(normalised)
+    assert agent.value == pytest.approx(normalised[1:4].mean())  # the best and the worst quarter are left out
     estimate = bootstrap(normalised, repetitions=10_000, method="small")
-    assert (entry.score.low, entry.score.high) == (pytest.approx(estimate.low), pytest.approx(estimate.high))
-    assert (entry.score.n, entry.score.normalised, entry.reference) == (5, True, "v1")
-    assert entry.not_ranked == []
-
-
-def test_without_references_the_return_itself_is_the_score_and_that_is_said(field: Field, tmp_path: Path) -> None:
-    field.entry("agent", 7.0, task="pace", train=False)
-    record = _record(field, tmp_path)
-    entry = _entries(record)["agent"]
-    assert entry.score.value == pytest.approx(7.0)
-    assert not entry.score.normalised
-    assert "Scores are plain returns" in (tmp_path / "site" / "index.html").read_text()
-
-
-def test_time_and_energy_to_threshold_are_columns(field: Field, tmp_path: Path) -> None:
-    field.entry("agent", 7.0)
-    values = _entries(_record(field, tmp_path))["agent"].scores["train"]
+    assert (agent.low, agent.high) == (pytest.approx(estimate.low), pytest.approx(estimate.high))
+    assert (agent.n, agent.normalised, entries["agent"].reference, entries["agent"].not_ranked) == (5, True, "v1", [])
+    # one run has no interval; without references the return itself is the score
+    assert (single.value, single.low, single.high) == (pytest.approx(0.35), None, None)
+    assert (plain.value, plain.normalised) == (pytest.approx(7.0), False)
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "Scores are plain returns" in page
+    assert "1 run, no interval" in page
     # 0.1 a point: the mean of five points reaches 4.0 at point 42, half a second each; 50 W
+    values = entries["trained"].scores["train"]
     assert values["time_to_threshold"].value == pytest.approx(21.0)
     assert values["energy_to_threshold"].value == pytest.approx(50.0 * 21.0 / 3.6e6)
 
 
-def test_one_run_has_no_interval(field: Field, tmp_path: Path) -> None:
-    field.evaluate("agent", [7.0], 0)
-    entry = _entries(_record(field, tmp_path))["agent"]
-    assert (entry.score.value, entry.score.low, entry.score.high) == (pytest.approx(0.35), None, None)
-    assert "1 run, no interval" in (tmp_path / "site" / "index.html").read_text()
-
-
-def test_a_failed_run_costs_the_rank_but_not_the_listing(field: Field, tmp_path: Path) -> None:
-    field.entry("agent", 7.0, train=False, seeds=2)
-    field.fail(field.evaluate("agent", [100.0], 2))
-    entry = _entries(_record(field, tmp_path))["agent"]
-    assert entry.score.n == 2
-    assert entry.score.value == pytest.approx(6.9 / 20)
-    (reason,) = entry.not_ranked
-    assert reason.startswith("1 of 3 runs not finished: agent-5/trot/seed_2/inference: timeout in train: took longer")
-
-
-def test_a_byte_changed_after_the_run_makes_it_invalid(field: Field, tmp_path: Path) -> None:
-    field.entry("agent", 7.0, train=False)
-    rollouts = field.top / "agent-5" / "trot" / "seed_1" / "inference" / "metrics" / "rollouts.json"
+def test_a_failed_changed_or_repeated_run_costs_the_rank_but_not_the_listing(field: Field, tmp_path: Path) -> None:
+    field.entry("failed", 7.0, train=False, seeds=2)
+    field.fail(field.evaluate("failed", [100.0], 2))
+    field.entry("changed", 7.0, train=False)
+    rollouts = field.top / "changed-7" / "trot" / "seed_1" / "inference" / "metrics" / "rollouts.json"
     rollouts.write_text(rollouts.read_text().replace("7.0", "9.0"))
-    entry = _entries(_record(field, tmp_path))["agent"]
-    assert entry.not_ranked == [
-        "1 of 3 runs invalid: agent-5/trot/seed_1/inference: metrics/rollouts.json was changed after the run"
+    field.entry("twice", 7.0, train=False)
+    field.seal(field.evaluate("twice", [9.0], 7), root_seed=0)
+    entries = _entries(_record(field, tmp_path))
+    assert (entries["failed"].score.n, entries["failed"].score.value) == (2, pytest.approx(6.9 / 20))
+    (reason,) = entries["failed"].not_ranked
+    assert reason.startswith("1 of 3 runs not finished: failed-6/trot/seed_2/inference: timeout in train: took longer")
+    assert entries["changed"].score.n == 2
+    assert entries["changed"].not_ranked == [
+        "1 of 3 runs invalid: changed-7/trot/seed_1/inference: metrics/rollouts.json was changed after the run"
     ]
-    assert entry.score.n == 2
-
-
-def test_two_evaluations_with_one_seed_are_not_two(field: Field, tmp_path: Path) -> None:
-    field.entry("agent", 7.0, train=False)
-    copy = field.evaluate("agent", [9.0], 7)
-    field.seal(copy, root_seed=0)
-    assert _entries(_record(field, tmp_path))["agent"].not_ranked == ["two evaluations share a seed"]
+    assert entries["twice"].not_ranked == ["two evaluations share a seed"]
 
 
 def test_bundles_without_a_readable_manifest_are_listed_as_invalid(field: Field, tmp_path: Path) -> None:
