@@ -83,12 +83,7 @@ class LaunchOptions:
         return {"launcher_options": self.launcher_options(), **{name: self.given[name] for name in names}}
 
     def conductor(self, *, workers: int | None = None, live: bool = True) -> Conductor:
-        """Returns the conductor, which shows progress on standard error.
-
-        Args:
-            workers: runs at the same time, instead of those that were given.
-            live: show a live table if standard error is a terminal.
-        """
+        """Returns the conductor, which shows progress on standard error."""
         from a2perf.launch.conductor import Conductor
 
         count = workers or self.given.get("workers") or 1

@@ -33,7 +33,6 @@ class AcrossTasks:
     """Submissions compared over all tasks of a domain that have references.
 
     Attributes:
-        table: interquartile mean of each submission with its interval, or the reason why it is missing.
         scores: shape (runs, tasks) of each submission that has a value.
     """
 

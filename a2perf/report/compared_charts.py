@@ -48,11 +48,7 @@ class Lines:
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceLine:
-    """A dotted horizontal line with a name at its right end.
-
-    Attributes:
-        place: of the algorithm that it belongs to; None for a reference.
-    """
+    """A dotted horizontal line with a name at its right end."""
 
     name: str
     value: float
@@ -78,7 +74,6 @@ def lines(
 
     Args:
         x_unit: added to the label; times in ``"s"`` are scaled.
-        log: logarithmic vertical axis; values must be positive.
         into: a part of a figure, ``lines_height`` inches high; by default a new figure.
     """
     figure, axes, legend_in = _plot(algorithms, into)

@@ -161,11 +161,7 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """A drawn chart.
-
-    Attributes:
-        description: what a reader who cannot see it needs to know, with numbers.
-    """
+    """A drawn chart."""
 
     name: str
     title: str
@@ -267,11 +263,7 @@ def interactive(
 
 
 def pictures(build: Callable[[], Drawing | Figure], kinds: Sequence[str] = ("png", "pdf", "svg")) -> dict[str, bytes]:
-    """Builds a figure in the house style and returns it in several formats, on white where a format has no page.
-
-    Args:
-        build: makes the figure; the user's own matplotlib settings have no effect on it.
-    """
+    """Builds a figure in the house style and returns it in several formats, on white where a format has no page."""
     return _pictures(build, kinds)[1]
 
 

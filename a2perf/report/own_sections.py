@@ -30,7 +30,6 @@ class ReportSection:
     """A section of a report.
 
     Attributes:
-        tables: in order; every text in them is escaped.
         charts: in order, drawn with ``drawing.single`` or ``drawing.interactive``; they are renamed to unique names.
     """
 

@@ -31,11 +31,7 @@ _SIDE_NOTES = (
 
 
 class Measure(msgspec.Struct, kw_only=True, frozen=True):
-    """One named number of a run.
-
-    Attributes:
-        key: the metric's name in the registry, or the name of a side note.
-    """
+    """One named number of a run."""
 
     key: str
     label: str

@@ -85,7 +85,6 @@ class ScoreRow:
     """One metric.
 
     Attributes:
-        scale: the unit that all cells are written in.
         remark: why no value is bold although a reader would expect one.
     """
 
@@ -139,7 +138,6 @@ class ScoreTable:
     """A table of scores.
 
     Attributes:
-        algorithms: names of the columns, as the files have them.
         details: a line below each heading: how many runs, by mode.
     """
 

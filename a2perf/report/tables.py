@@ -59,7 +59,6 @@ class Text(msgspec.Struct, kw_only=True, frozen=True):
     """Text in a cell.
 
     Attributes:
-        state: a run's state, shown as a mark beside the text.
         href: a target inside the same page.
         code: shown in a fixed-width face.
     """

@@ -165,7 +165,6 @@ class Label:
     """How one submission appears.
 
     Attributes:
-        name: of the submission's folder, as the files have it.
         place: position among all submissions of the page, which gives the colour.
     """
 

@@ -113,11 +113,7 @@ class RunLine(Record, kw_only=True):
 
 
 class RecordingFacts(Record, kw_only=True):
-    """When, where and how the runs of an entry were recorded; every list is sorted and has no duplicates.
-
-    Attributes:
-        dates: days on which runs started, ISO 8601.
-    """
+    """When, where and how the runs of an entry were recorded; every list is sorted and has no duplicates."""
 
     dates: list[str] = msgspec.field(default_factory=list)
     hosts: list[str] = msgspec.field(default_factory=list)

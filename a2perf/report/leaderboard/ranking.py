@@ -178,11 +178,7 @@ class OverallRow(Record, kw_only=True):
 
 
 class Overall(Record, kw_only=True):
-    """Submissions compared over the tasks of a domain.
-
-    Attributes:
-        tasks: those with exactly one table under the same terms.
-    """
+    """Submissions compared over the tasks of a domain."""
 
     domain: str
     protocol: str

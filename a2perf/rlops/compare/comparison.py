@@ -116,11 +116,7 @@ def compare_panels(
     references: dict[str, ReferenceScale] | None = None,
     repetitions: int = REPETITIONS,
 ) -> ComparedGroups:
-    """Judges the candidates of a request on panels that hold the scores of all groups.
-
-    Args:
-        panels: by environment and metric; their cells are in the order of the groups of the request.
-    """
+    """Judges the candidates of a request on panels that hold the scores of all groups."""
     found = references_of(panels, references or {})
     normalised, trimmed = _normalised(request, panels, found)
     aggregates = tuple(

@@ -227,7 +227,6 @@ def score_of(one: RecordedRun, metric: Metric, mode: str, task: str, last: int) 
     Args:
         metric: ``returns`` is the mean episode return of an evaluation, and of a training run the mean of its last
             returns; any other metric is that of one run.
-        last: number of last values of a training curve.
     """
     if is_curve(metric, mode):
         series = one.run.curve

@@ -63,9 +63,6 @@ class Request:
 def groups_of_tags(experiment: str | None, tags: Sequence[str]) -> tuple[Group, ...]:
     """Returns one group for each tag expression, all of one experiment.
 
-    Args:
-        tags: ``a;b!c;d?user`` each; none is one group of all runs.
-
     Raises:
         UserError: an expression is empty or given twice.
     """
