@@ -215,7 +215,7 @@ def test_flags_of_the_hosted_service_and_filters(run: Run, tags: Path) -> None:
         "'ddpg_continuous_action_jax?tag=v1.0.0b2-9-g4605546' --env-ids Hopper-v2"
     )
     assert run(line)[0] == 0
-    added = [run_.env_id for run_ in Store(tags).runs() if {"latest", "v1.0.0b2-9-g4605546"} <= run_.tags]
+    added = [run_.env_id for run_ in Store(tags).runs() if {"latest", "v1.0.0b2-9-g4605546"} <= {*run_.tags}]
     assert added == ["Hopper-v2"]
     (change,) = Store(tags).tags.history("latest")
     assert change.reason == "pr-308"
