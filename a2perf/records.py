@@ -442,6 +442,21 @@ class TaskView(Record, kw_only=True):
         return ", ".join(map(str, self.arguments.values()))
 
 
+class EnvironmentPackage(msgspec.Struct, kw_only=True, frozen=True):
+    """The package of an environment that is not a2perf's.
+
+    Attributes:
+        name, version: of its distribution; the version is "" if it has none.
+        module: the module that it is imported by.
+        sha256: over the names and contents of its Python files.
+    """
+
+    name: str
+    version: str
+    module: str
+    sha256: str
+
+
 class Manifest(Record, kw_only=True):
     """``manifest.json`` of a bundle: everything needed to judge, resume or repeat the run."""
 
@@ -453,6 +468,7 @@ class Manifest(Record, kw_only=True):
     env_id: str | None
     env_kwargs: dict[str, Any]
     env_fingerprint: str | None
+    environment: EnvironmentPackage | None = None
     submission: SubmissionIdentity
     root_seed: int
     seeds: dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from a2perf.api.table import Records, Table, table_html
-from a2perf.domains import registry
+from a2perf.domains import any_environment, registry
 from a2perf.domains.availability import needed_command
 from a2perf.domains.registry import Domain, Task
 from a2perf.errors import ConfigError, did_you_mean
@@ -166,8 +166,11 @@ def find_task(given: str | TaskInfo) -> TaskInfo:
         return given
     name = str(given).removeprefix(_NAMESPACE)
     if name in registry.all_environments() or _ENVIRONMENT_ID.search(name):
-        owner, environment = registry.find_environment(name)
+        owner, environment = registry.find_environment(any_environment.register(name))
         title = environment.title or environment.id
+        if owner.name == registry.ANY:  # a run in another process imports the package again
+            name = any_environment.participant_id(environment.id)
+            return TaskInfo(name, title, owner.name, environment.id)
         return TaskInfo(environment.id, title, owner.name, environment.id, {}, environment.summary)
     return _of_task(*registry.find_task(name))
 

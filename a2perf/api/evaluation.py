@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
 from a2perf.api.environments import TaskInfo, find_task, tasks
 from a2perf.api.live_policy import folder_name, live_policy
+from a2perf.domains.registry import ANY
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.submission.run_options import RunOptions
@@ -236,7 +237,7 @@ def _task(given: str | TaskInfo) -> TaskInfo:
     """Returns the task of a name, or the only task of an environment's id."""
     found = find_task(given)
     of_domain = tasks(found.domain)
-    if found.name in of_domain.names:
+    if found.domain == ANY or found.name in of_domain.names:
         return found
     same = [task for task in of_domain if task.env_id == found.env_id]
     if len(same) == 1:

@@ -17,6 +17,7 @@ from a2perf.plugins import entry_points, install_line
 
 GROUP = "a2perf.commands"
 BROUGHT_BY = {
+    "audit": "audit",
     "data.netlist": "placement",
     "export.huggingface": "trackers",
     "export.mlflow": "trackers",

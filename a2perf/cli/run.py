@@ -6,6 +6,7 @@ passes its exit status on. More of any of them are an experiment with a queue, w
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
 from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.participant_gin import to_gin
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
 
 _TRUE, _FALSE = ("true", "1", "t", "yes", "y"), ("false", "0", "f", "no", "n")
@@ -41,9 +43,10 @@ class _RunCommand(WordsCommand):
 @click.option("--submission", "--participant-module-path", "submissions", cls=Words, required=True, metavar="DIR...",
               help="Folder of the submission. Several make an experiment.")  # fmt: skip
 @click.option(
-    "--gin-config", "--submission-gin-config-path", "gin_configs", cls=Words, required=True, metavar="FILE...",
-    help="Gin file, looked up in the working directory, in the submission's folder (where it may bind few settings), "
-    "and among the packaged files of --domain or --task. Several files run one after the other for every seed.",
+    "--gin-config", "--submission-gin-config-path", "gin_configs", cls=Words, metavar="FILE...",
+    help="Gin file, with --task by default inference.gin; looked up in the working directory, in the submission's "
+    "folder (where it may bind few settings), and among the packaged files of --domain or --task. Several files run "
+    "one after the other for every seed.",
 )  # fmt: skip
 @click.option(
     "--root-dir", metavar="DIR",
@@ -54,7 +57,12 @@ class _RunCommand(WordsCommand):
               help="Bindings that override the gin file, e.g. 'Submission.seed = 3'.")  # fmt: skip
 @PARTICIPANT_ARGS
 @click.option("--domain", metavar="NAME", help="Domain of the packaged gin files; `a2perf envs list` names them.")
-@click.option("--task", metavar="NAME", help="Task; sets the environment and selects its packaged gin files.")
+@click.option(
+    "--task", "--env-id", "task", metavar="NAME",
+    help="Task; sets the environment and selects its packaged gin files. Also the id of any environment of Gymnasium, "
+    "with its package if it has to be imported: CartPole-v1, my_envs:Lander-v0.",
+)  # fmt: skip
+@click.option("--env-kwargs", metavar="JSON", help="Arguments of the environment, as a JSON object.")
 @click.option("--tasks", cls=Words, metavar="NAME...", help="Several tasks; makes an experiment.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the run; with --num-seeds the first one.")
 @click.option("--seeds", cls=Words, metavar="N...", help="Several seeds, e.g. 0 1 2 or 0-9; makes an experiment.")
@@ -86,6 +94,11 @@ def run(**options: Any) -> int:
     """  # noqa: D301
     for given in options["submissions"]:
         _check_folder(given)
+    if not options["gin_configs"]:
+        if not (options["task"] or options["tasks"]):
+            raise ConfigError("neither --gin-config nor --task was given", hint="add --gin-config FILE or --task NAME")
+        options["gin_configs"] = ("inference.gin",)
+    options["gin_bindings"] = (*_environment_bindings(options["env_kwargs"]), *options["gin_bindings"])
     parse_participant_args(options["participant_args"])
     chosen = RunOptions.taken_from(options)
     launch = LaunchOptions(options)
@@ -93,6 +106,21 @@ def run(**options: Any) -> int:
     if many or any(options[name] for name in ("tasks", "seeds", "num_seeds", "workers", *_RETRIES)):
         return _experiment(options, chosen, launch)
     return _one_run(options, chosen, launch)
+
+
+def _environment_bindings(given: str | None) -> list[str]:
+    """Returns the gin bindings of ``--env-kwargs``."""
+    if given is None:
+        return []
+    try:
+        kwargs = json.loads(given)
+    except ValueError:
+        kwargs = None
+    if not isinstance(kwargs, dict) or not all(name.isidentifier() for name in kwargs):
+        raise ConfigError(
+            f"--env-kwargs is not a JSON object: {given!r}", hint="""write --env-kwargs '{"gravity": -5.0}'"""
+        )
+    return [f"create_domain.{name} = {to_gin(value)}" for name, value in kwargs.items()]
 
 
 def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:

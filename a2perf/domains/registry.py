@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from a2perf.assets import Asset
 from a2perf.constants import BenchmarkDomain
+from a2perf.domains import any_environment
 from a2perf.domains.host_support import Program, Support
 from a2perf.domains.moved import hint_for
 from a2perf.errors import ConfigError, did_you_mean
@@ -27,6 +28,8 @@ from a2perf.plugins import entry_points
 DOMAINS_FOLDER = Path(__file__).parent
 DEFAULT_CONFIGS = DOMAINS_FOLDER.parent / "submission" / "configs"
 """Folder of the default gin files of every domain."""
+ANY = "gymnasium"
+"""Name of the domain of all other environments of Gymnasium, see ``any_environment``; ``domains`` leaves it out."""
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -246,6 +249,25 @@ class Domain:
         return {name: kwargs[name] for name, default in self.views.items() if kwargs.get(name, default) != default}
 
 
+class _AnyDomain(Domain):
+    """Its tasks are the ids of Gymnasium, which are looked up when they are named."""
+
+    def task(self, name: str) -> Task:
+        """Returns the task of an id; see ``Domain.task``."""
+        return Task(name, find_environment(name)[1].id)
+
+
+ANY_DOMAIN: Domain = _AnyDomain(
+    name=ANY,
+    title="Gymnasium",
+    summary="Any environment that is registered with Gymnasium, by its id: CartPole-v1, HalfCheetah-v5, your own.",
+    extra="",
+    environments=(),
+    tasks=(),
+    generalization_tasks=(),
+)
+
+
 @functools.cache
 def domains() -> Mapping[str, Domain]:
     """Returns every known domain by name; one that fails to load is logged and left out."""
@@ -277,6 +299,8 @@ def get_domain(given: str | BenchmarkDomain) -> Domain:
         ConfigError: no such domain; the message lists those that exist.
     """
     name = given.value if isinstance(given, BenchmarkDomain) else str(given)
+    if name.lower() == ANY:
+        return ANY_DOMAIN
     return _looked_up(domains(), name.lower(), "a known domain")
 
 
@@ -311,11 +335,15 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
     Raises:
         ConfigError: unknown id, with the nearest known one.
     """
-    return _looked_up(all_environments(), env_id, "a known environment", "`a2perf envs list` shows every id")
+    known = all_environments()
+    if env_id not in known and any_environment.is_id(env_id):
+        limit = any_environment.max_episode_steps(env_id)
+        return ANY_DOMAIN, Environment(id=env_id, entry_point="", ranking=env_id, max_episode_steps=limit)
+    return _looked_up(known, env_id, "a known environment", "`a2perf envs list` shows every id")
 
 
 def find_task(name: str) -> tuple[Domain, Task]:
-    """Returns the task of a name and its domain.
+    """Returns the task of a name and its domain. An environment id is a task too, and may name the package to import.
 
     Raises:
         ConfigError: no domain has a task of that name, with the nearest known one.
@@ -323,6 +351,9 @@ def find_task(name: str) -> tuple[Domain, Task]:
     # Backwards: of several tasks with one name that of the first domain counts.
     every = [(domain, task) for domain in domains().values() for task in domain.tasks][::-1]
     known = {task.name: (domain, task) for domain, task in every}
+    if name not in known and any_environment.is_id(name):
+        owner, environment = find_environment(any_environment.register(name))
+        return owner, Task(environment.id, environment.id)
     return _looked_up(known, name, "a task of any domain", "choose a task from `a2perf envs list`")
 
 

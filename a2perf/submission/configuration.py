@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import gin
 
-from a2perf.domains.registry import all_environments
+from a2perf.domains.registry import Domain, find_environment
 from a2perf.errors import ConfigError, did_you_mean, names_hint
 from a2perf.records import ConfigurationRecord
 from a2perf.stranger_files import printable
@@ -79,12 +79,10 @@ def _drop_other_task(of_file: Mapping[str, Any], bindings: Sequence[str], *, who
     """
     names = (binding.partition("=")[0].strip().rpartition("/")[2].split(".") for binding in bindings)
     bound = {".".join(name[-2:]) for name in names}
-    environments = all_environments()
-    chosen, before = (environments.get(str(parameter(_ENVIRONMENT))), environments.get(str(of_file.get("env_name"))))
-    if _ENVIRONMENT not in bound or chosen is None:
+    domain, before = _domain_of(parameter(_ENVIRONMENT)), _domain_of(of_file.get("env_name"))
+    if _ENVIRONMENT not in bound or domain is None:
         return []
-    domain = chosen[0]
-    foreign = before is not None and before[0].name != domain.name
+    foreign = before is not None and before.name != domain.name
     dropped = [
         name
         for name in of_file
@@ -97,6 +95,13 @@ def _drop_other_task(of_file: Mapping[str, Any], bindings: Sequence[str], *, who
             for name in dropped:
                 values.pop(name, None)
     return dropped
+
+
+def _domain_of(env_id: Any) -> Domain | None:
+    try:
+        return find_environment(str(env_id))[0]
+    except ConfigError:
+        return None
 
 
 def record() -> ConfigurationRecord | None:

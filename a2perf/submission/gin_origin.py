@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from a2perf.domains.registry import DEFAULT_CONFIGS, domains, gin_folders, packaged_gin_file
+from a2perf.domains.registry import DEFAULT_CONFIGS, domains, find_task, gin_folders, packaged_gin_file
 from a2perf.errors import ConfigError
 from a2perf.stranger_files import Kind, printable, read_regular_file
 from a2perf.submission.given_paths import settled
@@ -80,7 +80,7 @@ def locate(
     if earlier is not None:
         return origin_of(earlier, None)
     if domain is None and task is not None:
-        domain = next((one.name for one in domains().values() if any(known.name == task for known in one.tasks)), None)
+        domain = find_task(task)[0].name
     packaged: list[Path] = []
     if domain is not None and not path.is_absolute():
         for name in ([f"{task}/{given}"] if task is not None else []) + [given]:

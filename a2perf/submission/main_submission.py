@@ -257,8 +257,9 @@ def task_bindings(domain: str | None, task: str | None) -> list[str]:
         return []
     from a2perf.domains.registry import find_task, get_domain
 
-    owner = get_domain(domain) if domain else find_task(task)[0]
-    found = owner.task(task)
+    owner, found = find_task(task)
+    if domain and owner.name != get_domain(domain).name:
+        owner, found = get_domain(domain), get_domain(domain).task(task)
     return [
         f"Submission.domain = {owner.name!r}",
         f"create_domain.env_name = {found.env_id!r}",

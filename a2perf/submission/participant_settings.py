@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a2perf.constants import BenchmarkDomain, BenchmarkMode, ReliabilityMetrics
-from a2perf.domains.registry import Domain, Task, domains, find_environment
+from a2perf.domains.registry import ANY, Domain, Task, domains, find_environment
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.submission.participant_gin import Binding, to_gin
 from a2perf.submission.run_options import TRUST_FLAG
@@ -61,6 +61,10 @@ def _text(longest: int) -> Rule:
     return Rule(lambda value: _is_text(value, longest), f"a printable string of at most {longest} characters")
 
 
+def _is_name_of_domain(value: Any) -> bool:
+    return isinstance(value, str) and value.lower() in (*domains(), ANY)
+
+
 def _list_of(fits: Callable[[Any], bool], most: int, items: str) -> Rule:
     def all_fit(value: Any) -> bool:
         return isinstance(value, list | tuple) and len(value) <= most and all(map(fits, value))
@@ -95,7 +99,7 @@ ALLOWED: dict[str, Rule] = {
         "%BenchmarkMode.TRAIN, .INFERENCE or .GENERALIZATION",
     ),
     "Submission.domain": Rule(
-        lambda value: isinstance(value, BenchmarkDomain) or (isinstance(value, str) and value.lower() in domains()),
+        lambda value: isinstance(value, BenchmarkDomain) or _is_name_of_domain(value),
         "%BenchmarkDomain.X or the name of a domain (`a2perf envs list`)",
     ),
     "Submission.generalization_tasks": _list_of(lambda value: _is_text(value, 200), 100, "names of tasks"),

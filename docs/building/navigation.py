@@ -27,8 +27,8 @@ CONTENTS = {
     ),
     "Environments": (
         "environments/index", "environments/quadruped_locomotion", "environments/web_navigation",
-        "environments/circuit_training", "environments/*_*", "environments/tasks", "environments/data_files",
-        "environments/*",
+        "environments/circuit_training", "environments/any", "environments/*_*", "environments/tasks",
+        "environments/data_files", "environments/*",
     ),
     "Examples and results": ("results", "examples/*", "benchmarks"),
     "Distributions": ("packages/index", "packages/*"),

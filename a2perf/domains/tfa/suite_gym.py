@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import gin
 
-from a2perf.domains.registry import all_environments, find_environment, load_attribute, register_environments
+from a2perf.domains.registry import ANY, all_environments, find_environment, load_attribute, register_environments
 from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
 
 if TYPE_CHECKING:
@@ -252,6 +252,10 @@ def make_environment(env_id: str, env_kwargs: Mapping[str, Any], **of_gymnasium:
         MissingDependency: the domain's extra is not installed; the hint is the command that installs it.
     """
     domain, environment = find_environment(env_id)
+    if domain.name == ANY:
+        from a2perf.domains import any_environment
+
+        return any_environment.make(env_id, env_kwargs, **of_gymnasium)
     import gymnasium
 
     register_environments()

@@ -25,6 +25,19 @@ class ParticipantFailure(Exception):
         return f"{self.failure.where}: {self.failure.message}"
 
 
+class EnvironmentFailure(Exception):
+    """The environment ended the run: nobody blames the participant.
+
+    Args:
+        where: ``"reset"`` or ``"step 17"``.
+        seed: of the episode.
+    """
+
+    def __init__(self, where: str, seed: int, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        super().__init__(f"in {where} of the episode with seed {seed}: {text}")
+
+
 def unreadable(where: str, error: Exception) -> ParticipantFailure:
     """Returns the failure for an answer that raised an unexpected exception in the evaluator.
 

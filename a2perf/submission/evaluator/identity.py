@@ -15,7 +15,8 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import BenchmarkMode
-from a2perf.domains.registry import HeldOutTask, find_environment, get_domain, stored_fingerprint
+from a2perf.domains import any_environment
+from a2perf.domains.registry import ANY, HeldOutTask, find_environment, get_domain, stored_fingerprint
 from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState, TaskView
 from a2perf.runs.bundle import given_resources
@@ -67,6 +68,8 @@ class RunTask:
                 raise ConfigError(
                     f"create_domain has no parameter {name!r}; did you mean {near[0]!r}?", hint=f"write {near[0]}"
                 )
+        if "env_name" not in bound and not domain.tasks:
+            raise ConfigError(f"no environment of {domain.name} was chosen", hint="add `--env-id ID`")
         if "env_name" not in bound:
             first = domain.tasks[0]
             return cls(domain.name, first.name, first.env_id, {**first.kwargs, **env_kwargs})
@@ -144,7 +147,8 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         task=task.name,
         env_id=task.env_id or None,
         env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
-        env_fingerprint=stored_fingerprint(task.env_id) if task.env_id else None,
+        env_fingerprint=environment_fingerprint(task.env_id, task.env_kwargs) if task.env_id else None,
+        environment=any_environment.package(task.env_id) if task.domain == ANY else None,
         submission=identify_submission(settings.folder, root=settings.root),
         root_seed=settings.seed,
         seeds=seeds,
@@ -166,6 +170,13 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
             "executable": os.path.basename(sys.executable),
         },
     )
+
+
+def environment_fingerprint(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
+    """Returns the shipped fingerprint of an id; of another environment of Gymnasium the measured one."""
+    if find_environment(env_id)[0].name == ANY:
+        return any_environment.fingerprint(env_id, env_kwargs)
+    return stored_fingerprint(env_id)
 
 
 def identity_settings(settings: Submission) -> dict[str, Any]:
@@ -222,7 +233,7 @@ def participant_environment(
     variables = {
         "ROOT_DIR": str(root_dir),
         "SEED": str(manifest.seeds["participant"]),
-        "A2PERF_ENV_ID": task.env_id,
+        "A2PERF_ENV_ID": any_environment.participant_id(task.env_id) if task.domain == ANY else task.env_id,
         "A2PERF_ENV_KWARGS": json.dumps(kwargs),
     }
     declared = get_domain(task.domain).variables

@@ -6,6 +6,7 @@ Rewards, terminations and times are recorded here, in the evaluator. Nothing her
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -13,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.errors import IllegalAnswer, SubmissionError
+from a2perf.errors import IllegalAnswer, SubmissionError, UserError
 from a2perf.records import Episode, FailureKind
 from a2perf.submission.evaluator.actions import ActionChecker
-from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.failures import EnvironmentFailure, ParticipantFailure
 from a2perf.submission.participant.shared_region import Layout, PackedArrays
 
 _MAX_INFO_ITEMS = 16
@@ -73,9 +74,15 @@ def rollout(
 
     Raises:
         ParticipantFailure: the participant failed, or its action is not valid in the action space or in this state.
+        EnvironmentFailure: the environment raised an exception, or a reward is not finite.
     """
     started = time.perf_counter()
-    observation, info = env.reset(seed=seed)
+    try:
+        observation, info = env.reset(seed=seed)
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        raise EnvironmentFailure("reset", seed, error) from error
     total, length, terminated, truncated = 0.0, 0, False, False
     terms: dict[str, float] = {}
     checked = ActionChecker(env.action_space, clip=clip_actions)
@@ -90,12 +97,18 @@ def rollout(
         except SubmissionError as error:  # the action is in the space, but not allowed in this state
             kind = FailureKind.ILLEGAL if isinstance(error, IllegalAnswer) else FailureKind.BAD_OUTPUT
             raise ParticipantFailure.of(kind, "infer_once", error.message) from error
+        except (UserError, OSError):  # they name their cause
+            raise
+        except Exception as error:
+            raise EnvironmentFailure(f"step {length + 1}", seed, error) from error
         total += float(reward)
         if trace is not None:
             trace.reward(float(reward))
         length += 1
         for name, value in info.get("reward_terms", {}).items():
             terms[name] = terms.get(name, 0.0) + float(value)
+    if not math.isfinite(total):
+        raise EnvironmentFailure(f"step {length}", seed, ValueError(f"the sum of the rewards is {total}"))
     success = info.get("is_success", info.get("success"))
     termination = info.get("termination")
     return Episode(

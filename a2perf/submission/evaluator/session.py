@@ -22,7 +22,7 @@ from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.runs.bundle import Bundle, Finished, open_bundle
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.confinement import parallel_tasks
-from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.failures import EnvironmentFailure, ParticipantFailure
 from a2perf.submission.evaluator.folder_content import note_changes
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.run_services import ServedRun, ServiceSession, open_services
@@ -89,6 +89,11 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
             state = RunState.INTERRUPTED  # a model server that is down must not archive what earlier attempts measured
         status = int(ExitCode.INFRASTRUCTURE if late and not broken else error.exit_code)
         reason = "configuration" if usage else kind.value
+    except EnvironmentFailure as error:
+        failure = Failure(
+            kind=FailureKind.INFRASTRUCTURE, where="environment", message=str(error), traceback=traceback.format_exc()
+        )
+        reason = "environment"
     except Exception as error:
         message = f"error in a2perf: {type(error).__name__}: {error}".rstrip(": ")
         if isinstance(error, OSError):
@@ -166,6 +171,8 @@ def _signals_interrupt() -> Iterator[None]:
 
 def _show(progress: RunProgress, path: Path, failure: Failure, reason: str) -> None:
     cause = "the host" if failure.kind is FailureKind.INFRASTRUCTURE else "the submission"
+    if failure.where == "environment":
+        cause = "the run"
     if reason == "configuration":
         text = f"the configuration of {failure.where} is not valid: {failure.message}"
     else:

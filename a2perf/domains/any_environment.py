@@ -1,0 +1,239 @@
+"""The domain ``gymnasium``: every environment that Gymnasium has registered, one task per id, scored by its raw return.
+
+The package of an environment is code that the organizer trusts: the evaluator imports it, and a run records its version
+and the hash of its files. It is registered by Gymnasium itself, by the entry point ``gymnasium.envs`` of an installed
+package, or by naming the package: ``my_envs:Lander-v0``.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from a2perf.errors import ConfigError, MissingDependency
+from a2perf.records import EnvironmentPackage
+
+FINGERPRINT_EPISODES = 3
+FINGERPRINT_STEPS = 100
+_IDS = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<id>(?:[\w:-]+/)?[\w:.-]+?-v\d+)")
+_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple", "Text", "Sequence")
+
+
+def is_id(name: str) -> bool:
+    """Returns whether a name has the form of an id: ``CartPole-v1``, ``ALE/Pong-v5``, ``my_envs:Lander-v0``."""
+    return _IDS.fullmatch(name) is not None
+
+
+def register(name: str) -> str:
+    """Imports the package of ``my_envs:Lander-v0``, which registers its environments, and returns the id alone.
+
+    Only for names that the organizer gave: importing runs the package's code.
+
+    Raises:
+        ConfigError: the package cannot be imported.
+    """
+    found = _IDS.fullmatch(name)
+    if found is None or found["module"] is None:
+        return name
+    if found["module"] != "a2perf":
+        try:
+            importlib.import_module(found["module"])
+        except ImportError as error:
+            raise ConfigError(
+                f"{name}: the package {found['module']} cannot be imported: {error}",
+                hint="install it, or run where it can be imported",
+            ) from error
+    return found["id"]
+
+
+def max_episode_steps(env_id: str) -> int | None:
+    """Returns the registered limit of an id's episodes.
+
+    Raises:
+        ConfigError: no such id, with the versions that exist, or only a vector environment.
+    """
+    import gymnasium
+
+    try:
+        spec = gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        message = str(error).replace(" [ ", " ").replace(" ]", "").rstrip(".")
+        raise ConfigError(
+            f"{env_id!r} is not a known environment: {message}",
+            hint="`a2perf envs list` shows a2perf's; name the package of another one: --env-id my_envs:ID",
+        ) from error
+    if spec.entry_point is None:
+        raise ConfigError(
+            f"{env_id} is only registered as a vector environment",
+            hint="register an environment for one episode at a time, with entry_point=",
+        )
+    limit: int | None = spec.max_episode_steps
+    return limit
+
+
+def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
+    """Makes an environment with its registered wrappers; see ``suite_gym.make_environment``.
+
+    Raises:
+        ConfigError: it refuses its arguments, has a space of another kind, or needs a display.
+        MissingDependency: a package that it needs is not installed.
+    """
+    import gymnasium
+
+    maker = gymnasium.make_vec if "num_envs" in of_gymnasium else gymnasium.make
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # records name older versions
+            env: Any = maker(env_id, **of_gymnasium, **kwargs)
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise MissingDependency(
+            f"{env_id} needs a package that is not installed: {_line(error)}", hint=_install(env_id)
+        ) from error
+    except Exception as error:  # whatever its constructor raises
+        given = f" with {dict(kwargs)}" if kwargs else ""
+        raise ConfigError(
+            f"{env_id} cannot be made{given}: {type(error).__name__}: {_line(error)}", hint="correct its arguments"
+        ) from error
+    if isinstance(env.unwrapped, gymnasium.vector.VectorEnv) and "num_envs" not in of_gymnasium:
+        env.close()
+        raise ConfigError(f"{env_id} steps several episodes at once", hint="register it for one episode at a time")
+    for name in ("observation_space", "action_space"):
+        if unknown := _unknown_space(getattr(env, name)):
+            env.close()
+            raise ConfigError(f"the {name} of {env_id} is a {unknown}", hint=f"use spaces of {', '.join(_SPACES)}")
+    return env
+
+
+def check_api(env_id: str, kwargs: Mapping[str, Any]) -> None:
+    """Checks an environment with Gymnasium's checker, in a separate copy.
+
+    Raises:
+        ConfigError: it breaks a rule of Gymnasium's API; the message names it.
+    """
+    from gymnasium.utils.env_checker import check_env
+
+    env = make(env_id, kwargs, disable_env_checker=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # advice, for example on infinite bounds
+            check_env(env.unwrapped, skip_render_check=True)
+    except Exception as error:  # the checker asserts, and the environment may raise
+        raise ConfigError(
+            f"{env_id} breaks a rule of Gymnasium: {_line(error)}", hint="correct the environment"
+        ) from error
+    finally:
+        env.close()
+
+
+def fingerprint(env_id: str, kwargs: Mapping[str, Any]) -> str:
+    """Returns a SHA-256 of the first episodes for fixed seeds and actions.
+
+    It covers observations, rewards and ends of ``FINGERPRINT_EPISODES`` episodes of at most ``FINGERPRINT_STEPS``
+    steps: machines or versions on which an environment behaves differently have different fingerprints.
+
+    Raises:
+        ConfigError: the environment raised an exception.
+    """
+    digest = hashlib.sha256()
+    env = make(env_id, kwargs, disable_env_checker=True)
+    try:
+        for seed in range(FINGERPRINT_EPISODES):
+            env.action_space.seed(seed)
+            observation, _ = env.reset(seed=seed)
+            _add(digest, observation)
+            for _ in range(FINGERPRINT_STEPS):
+                observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+                _add(digest, observation)
+                digest.update(repr((float(reward), bool(terminated), bool(truncated))).encode())
+                if terminated or truncated:
+                    break
+    except Exception as error:
+        raise ConfigError(
+            f"{env_id} fails with random actions: {type(error).__name__}: {_line(error)}",
+            hint="correct the environment",
+        ) from error
+    finally:
+        env.close()
+    return digest.hexdigest()
+
+
+@functools.cache
+def package(env_id: str) -> EnvironmentPackage:
+    """Returns the package that registered an id, with the hash of its Python files."""
+    import gymnasium
+
+    entry = gymnasium.spec(env_id).entry_point
+    module = entry.partition(":")[0] if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
+    top = module.partition(".")[0]
+    distributions = importlib.metadata.packages_distributions().get(top, ())
+    name = distributions[0] if distributions else top
+    version = importlib.metadata.version(name) if distributions else ""
+    return EnvironmentPackage(name=name, version=version, module=top, sha256=_files_sha256(top))
+
+
+def participant_id(env_id: str) -> str:
+    """Returns the id for a new process: with the package, unless Gymnasium imports it."""
+    top = package(env_id).module
+    plugins = importlib.metadata.entry_points(group="gymnasium.envs")
+    return env_id if top in ("gymnasium", *(entry.module.partition(".")[0] for entry in plugins)) else f"{top}:{env_id}"
+
+
+def _files_sha256(top: str) -> str:
+    file = getattr(importlib.import_module(top), "__file__", None)
+    if file is None:
+        return ""
+    path = Path(file)
+    digest = hashlib.sha256()
+    for source in sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]:
+        digest.update(source.relative_to(path.parent).as_posix().encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()
+
+
+def _unknown_space(space: Any) -> str:
+    """Returns the name of a kind of space that cannot be sent, or ""."""
+    kinds = [kind.__name__ for kind in type(space).__mro__]
+    if not any(kind in _SPACES for kind in kinds):
+        return type(space).__name__
+    parts = getattr(space, "spaces", ())
+    inner = [*(parts.values() if hasattr(parts, "values") else parts)]
+    inner += [space.feature_space] if hasattr(space, "feature_space") else []
+    return next(filter(None, map(_unknown_space, inner)), "")
+
+
+def _install(env_id: str) -> str:
+    import gymnasium
+
+    entry = str(gymnasium.spec(env_id).entry_point)
+    group = re.match(r"gymnasium\.envs\.(box2d|mujoco|toy_text|classic_control|phys2d|tabular)", entry)
+    names = {"toy_text": "toy-text", "classic_control": "classic-control", "phys2d": "jax", "tabular": "jax"}
+    return f"pip install 'gymnasium[{names.get(group[1], group[1])}]'" if group else "install it"
+
+
+def _add(digest: Any, value: Any) -> None:
+    import numpy as np
+
+    if isinstance(value, Mapping):
+        for name in sorted(value):
+            digest.update(f"{name}\0".encode())
+            _add(digest, value[name])
+    elif isinstance(value, tuple | list):
+        digest.update(f"{len(value)}\0".encode())
+        for part in value:
+            _add(digest, part)
+    elif isinstance(value, str):
+        digest.update(value.encode() + b"\0")
+    else:
+        array = np.asarray(value)
+        digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__

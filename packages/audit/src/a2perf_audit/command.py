@@ -1,0 +1,108 @@
+"""``a2perf audit``: attacks environments with policies that should not win."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2perf.errors import ConfigError, UserError
+from a2perf.submission.options import normalised
+from a2perf_audit.audit import Audit, Subject
+from a2perf_audit.audit import audit as audited
+from a2perf_audit.page import badge, page, text
+
+
+@click.command(context_settings=normalised())
+@click.argument("targets", nargs=-1, required=True, metavar="ENV|TASK|PROTOCOL...")
+@click.option("--env-kwargs", metavar="JSON", default="{}", help="Arguments of the environments.")
+@click.option("--expert", metavar="FOLDER|MODULE:FUNCTION", help="A submission, or a function of one observation.")
+@click.option("--reward-range", nargs=2, type=float, metavar="LOW HIGH", help="Declared range of a step's reward.")
+@click.option("--maximum", type=float, metavar="RETURN", help="Declared greatest return of an episode.")
+@click.option("--episodes", type=click.IntRange(5), default=20, show_default=True, help="Episodes per policy.")
+@click.option(
+    "--search-steps", type=click.IntRange(100), default=30_000, show_default=True, help="Steps of each search."
+)
+@click.option("--output", metavar="DIR", help="Folder for index.html, audit.json and a badge per environment.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def audit(
+    targets: tuple[str, ...], env_kwargs: str, expert: str | None, reward_range: tuple[float, float] | None,
+    maximum: float | None, episodes: int, search_steps: int, output: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Attack environments and their scores with policies that should not win.
+
+    \b
+    Examples:
+      a2perf audit CartPole-v1 --expert my_submission --output audit
+      a2perf audit dog_pace my_envs:Lander-v0
+
+    It plays the environment in this process, and an expert's code too. Exit status: 0 every check holds or does not
+    apply, 1 a check fails, 2 usage.
+    """  # noqa: D301
+    try:
+        kwargs = json.loads(env_kwargs)
+    except ValueError:
+        kwargs = None
+    if not isinstance(kwargs, dict):
+        raise ConfigError(f"--env-kwargs is not a JSON object: {env_kwargs!r}")
+    audits: list[Audit] = []
+    for name in (task for target in targets for task in _tasks_of(target)):
+        subject = Subject(
+            name=name, kwargs=kwargs, reward_range=reward_range, maximum=maximum, episodes=episodes,
+            search_steps=search_steps,
+        )  # fmt: skip
+        if expert is not None:
+            subject = Subject(**{**vars(subject), "expert": _expert(expert, subject)})
+        audits.append(audited(subject, functools.partial(_say, name)))
+    if output is not None:
+        _write(Path(output).expanduser(), audits)
+    found = [json.loads(one.to_json()) for one in audits]
+    click.echo(json.dumps(found, indent=2) if as_json else "\n\n".join(map(text, audits)))
+    return int(any(one.failed for one in audits))
+
+
+def _say(name: str, check: str) -> None:
+    click.echo(f"{name}: {check}", err=True)
+
+
+def _tasks_of(target: str) -> list[str]:
+    """Returns the tasks of a protocol, or the name of one environment."""
+    from a2perf.metrics import protocol
+
+    try:
+        return list(protocol.load(target).tasks)
+    except UserError:
+        return [target]
+
+
+def _expert(given: str, subject: Subject) -> Callable[[Any], Any]:
+    folder = Path(given).expanduser()
+    if folder.is_dir():
+        specification = importlib.util.spec_from_file_location("audited_expert", folder / "inference.py")
+        if specification is None or specification.loader is None or not (folder / "inference.py").is_file():
+            raise ConfigError(f"{given} has no inference.py", hint="give the folder of a submission")
+        module: Any = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+        policy = module.load_policy(subject.make())
+        return lambda observation: module.infer_once(policy, module.preprocess_observation(observation))
+    name, _, attribute = given.partition(":")
+    try:
+        found: Callable[[Any], Any] = getattr(importlib.import_module(name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"--expert {given}: {error}", hint="give a folder or MODULE:FUNCTION") from error
+    return found
+
+
+def _write(folder: Path, audits: list[Audit]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "index.html").write_text(page(audits), encoding="utf-8")
+    (folder / "audit.json").write_text(json.dumps([json.loads(one.to_json()) for one in audits], indent=2))
+    for one in audits:
+        (folder / f"{one.subject.replace('/', '_').replace(':', '_')}.svg").write_text(badge(one))
+    click.echo(f"audit: {folder / 'index.html'}", err=True)

@@ -1,0 +1,173 @@
+"""A small sound environment, thirty faults that can be planted in it, and experts of sound environments."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+CODES = (5, 3, 4)
+"""Observation for each target; none equals its target modulo 3."""
+_shared = {"episodes": 0}
+
+
+class Signals(gymnasium.Env[Any, Any]):
+    """Each step shows a signal; the action that belongs to it is paid with 1. An episode has 20 steps.
+
+    Args:
+        fault: what is wrong; "" for nothing.
+    """
+
+    metadata = {"render_modes": []}
+
+    def __init__(self, fault: str = "") -> None:
+        self.fault = fault
+        self.action_space: Any = spaces.Discrete(3)
+        if fault == "action changed":
+            self.action_space = spaces.Box(-1, 1, (3,))
+        high = 4.0 if fault == "observation outside" else 10.0
+        self.observation_space = spaces.Box(0, high, (2,), np.float32)
+        self._buffer = np.zeros(2, np.float32)
+        self._episodes = self._total = 0
+        self.speed = 0.0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        if self.fault != "seed ignored":
+            super().reset(seed=seed)
+        self._episodes += 1
+        _shared["episodes"] += 1
+        self.steps, self.last = 0, -1
+        if self.fault != "state survives truncation":
+            self._total = 0
+        return self._observed(), {}
+
+    def _observed(self) -> Any:
+        self.target = int(self.np_random.integers(3))
+        if self.fault in ("blind", "one action"):
+            self.target = self.steps % 3 if self.fault == "blind" else 1
+        if self.fault == "global generator":
+            self.target = int(np.random.randint(3))
+        if self.fault == "random module":
+            self.target = random.randrange(3)
+        if self.fault == "system entropy":
+            self.target = os.urandom(1)[0] % 3
+        if self.fault == "hash seed":
+            self.target = (self.target + hash("signal")) % 3
+        if self.fault == "threads":
+            self.target = (self.target + (os.environ.get("OMP_NUM_THREADS") == "4")) % 3
+        if self.fault == "folder":
+            self.target = (self.target + sum(os.getcwd().encode())) % 3
+        if self.fault == "memory between episodes":
+            self.target = (self.target + self._episodes) % 3
+        if self.fault == "shared by instances":
+            self.target = (self.target + _shared["episodes"]) % 3
+        if self.fault == "state survives truncation":
+            self.target = (self.target + self._total) % 3
+        if self.fault == "clock":
+            self.target = (self.target + int(time.time() / 3600)) % 3
+        if self.fault == "pause":
+            self.target = (self.target + int(time.clock_gettime(time.CLOCK_MONOTONIC))) % 3
+        second = float(self.target) if self.fault == "leaked answer" else float(self.np_random.random())
+        if self.fault == "process number":
+            second = os.getpid() / 1e8
+        observation = np.array([CODES[self.target], second], np.float32)
+        if self.fault == "wrong dtype" and self.steps == 3:
+            return observation.astype(np.float64)
+        if self.fault == "shared memory":
+            self._buffer[:] = observation
+            return self._buffer
+        return observation
+
+    def step(self, action: Any) -> Any:
+        if self.fault == "action changed":
+            chosen = int(np.argmax(action))
+            action *= 0.5
+        else:
+            chosen = int(action)
+        if self.fault == "raises on an action" and chosen == 2:
+            raise KeyError("no such move")
+        self.steps += 1
+        self._total += chosen
+        reward = float(chosen == self.target)
+        match self.fault:
+            case "empty answer":
+                reward = max(reward, float(chosen == 0))
+            case "standing still":
+                reward = max(reward, 0.75 * (chosen == 0))
+            case "one action" | "observation ignored":
+                reward = float(chosen == 1)
+            case "loop":
+                reward += 2.0 * (chosen == (self.last + 1) % 2 and self.last in (0, 1))
+            case "reward out of range" if self.steps == 7:
+                reward = 1.5
+            case "reward not finite" if self.steps == 7:
+                reward = float("nan")
+            case "actions ignored":
+                reward = 0.5
+            case "noise":
+                reward += float(self.np_random.normal(0, 300))
+            case "slow start":
+                reward = 0.0 if chosen == self.target else 1.0
+        over = self.steps >= 20
+        if self.fault == "end at once" and chosen == 2 and self.steps == 1:
+            reward, over = 30.0, True
+        if self.fault == "giving up":
+            reward, over = (-1.0 + 0.5 * reward), over or chosen == 2
+        if self.fault == "never ends":
+            over = False
+        self.last = chosen
+        info = {"is_success": True} if self.fault == "success for nothing" else {}
+        if self.fault == "four values":
+            return self._observed(), reward, over, info
+        return self._observed(), reward, False, over, info
+
+
+class Racer(gymnasium.Env[Any, Any]):
+    """Reach the goal at 5 and stay; one thing in it pays more: turning the wheel against the goal, far away."""
+
+    metadata = {"render_modes": []}
+    observation_space = spaces.Box(-100, 100, (2,), np.float32)
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, bonus: float = 0.0) -> None:
+        self.bonus = bonus
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.steps = float(self.np_random.uniform(-1, 1)), 0
+        return self._observed(), {}
+
+    def _observed(self) -> Any:
+        return np.array([self.place, 5 - self.place], np.float32)
+
+    def step(self, action: Any) -> Any:
+        self.place = float(np.clip(self.place + float(np.clip(action, -1, 1)[0]), -50, 50))
+        self.steps += 1
+        reward = -abs(self.place - 5.0) / 10 + self.bonus * max(0.0, -self.place - 5.0)
+        return self._observed(), reward, False, self.steps >= 40, {}
+
+
+for _id, _class in (("Signals-v0", Signals), ("Racer-v0", Racer)):
+    gymnasium.register(_id, _class, max_episode_steps=None if _id == "Signals-v0" else 40)
+gymnasium.register("Endless-v0", Signals, kwargs={"fault": "never ends"})
+gymnasium.register("Limited-v0", Signals, max_episode_steps=20)
+
+
+def follows(observation: Any) -> int:
+    """The expert of ``Signals``."""
+    return CODES.index(round(float(observation[0])))
+
+
+def turns(observation: Any) -> Any:
+    """The expert of ``Signals`` with a box of actions."""
+    return np.eye(3, dtype=np.float32)[follows(observation)]
+
+
+def steers(observation: Any) -> Any:
+    """The expert of ``Racer``."""
+    return np.clip(np.array([observation[1]], np.float32), -1, 1)

@@ -1,0 +1,168 @@
+"""Any environment of Gymnasium by its id: run, scored, reproduced, and its own failures never blamed on a policy."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+import a2perf
+from a2perf.cli import main
+from a2perf.errors import ConfigError, RunFailed
+
+LANDER = '''
+import gymnasium
+import numpy as np
+
+
+class Lander(gymnasium.Env):
+    """Falls from a height of ten; fault names what goes wrong in it."""
+
+    observation_space = gymnasium.spaces.Dict(
+        height=gymnasium.spaces.Box(-100, 100, (1,)), wind=gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(3)])
+    )
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, fault="", gravity=1.0):
+        self.fault, self.gravity = fault, gravity
+
+    def _observation(self):
+        return {"height": np.array([self.height], np.float32), "wind": (np.int64(self.wind),)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.late = seed is not None and seed > 1000  # the seeds of scored episodes are large
+        self.height, self.wind, self.steps = 10.0, int(self.np_random.integers(3)), 0
+        if self.fault == "space" and options is None:
+            return {"height": 10.0}, {}
+        return self._observation(), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.height -= self.gravity * (1 + self.wind) * (1 if action else 2)
+        if self.fault == "raises" and self.late and self.steps == 2:
+            raise RuntimeError("the engine stalled")
+        if self.fault == "stalls" and self.steps == 3:
+            raise RuntimeError("no fuel")
+        reward = float("nan") if self.fault == "nan" and self.late and self.steps == 2 else float(action)
+        return self._observation(), reward, self.height <= 0, False, {}
+
+
+gymnasium.register("Lander-v0", Lander, max_episode_steps=50)
+gymnasium.register("Lander-v3", Lander, max_episode_steps=50)
+gymnasium.register("OnlyMany-v0", vector_entry_point=Lander)
+'''
+FEW = ["Submission.num_inference_steps = 5", "Submission.num_warmup_steps = 0"]
+
+
+@pytest.fixture(autouse=True)
+def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "planted_envs.py").write_text(LANDER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "planted_envs", raising=False)
+    before = dict(gymnasium.registry)
+    yield
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+def brake(observation: Any) -> int:
+    assert set(observation) == {"height", "wind"}
+    return 1
+
+
+def status(*words: str) -> int:
+    """Runs a command in this process and returns its exit status."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words])
+    return int(ended.value.code or 0)
+
+
+def evaluate(policy: Any, root: Path, env_id: str, **settings: Any) -> Any:
+    arguments = [f"create_domain.{name} = {value!r}" for name, value in settings.items()]
+    return a2perf.evaluate(
+        policy, env_id, episodes=3, root_dir=root, progress=False, bindings=[*FEW, *arguments], allow_weaker=True
+    )
+
+
+def test_an_id_is_evaluated_recorded_and_reproduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = evaluate(lambda observation: int(observation[2] > 0), tmp_path / "run", "CartPole-v1")
+    assert len(result.returns) == 3
+    assert all(8 <= value <= 500 for value in result.returns)
+    manifest = json.loads((tmp_path / "run" / "inference" / "manifest.json").read_text())
+    assert (manifest["domain"], manifest["task"]) == ("gymnasium", "CartPole-v1")
+    assert manifest["environment"]["name"] == "gymnasium"
+    assert manifest["environment"]["version"] == gymnasium.__version__
+    assert len(manifest["environment"]["sha256"]) == len(manifest["env_fingerprint"]) == 64
+    assert status("reproduce", str(tmp_path / "run"), "--output", str(tmp_path / "reproduced")) == 0
+    assert "CONFIRMED (bit-equal)" in capsys.readouterr().out
+
+
+def test_an_environment_of_a_package_is_named_with_it(tmp_path: Path) -> None:
+    slow = evaluate(brake, tmp_path / "slow", "planted_envs:Lander-v0", gravity=0.5)
+    fast = evaluate(brake, tmp_path / "fast", "planted_envs:Lander-v0")
+    assert min(slow.returns) > max(fast.returns) / 2 > 0
+    manifests = [json.loads((tmp_path / name / "inference" / "manifest.json").read_text()) for name in ("slow", "fast")]
+    assert {manifest["env_id"] for manifest in manifests} == {"Lander-v0"}
+    assert len({manifest["env_fingerprint"] for manifest in manifests}) == 2
+    assert manifests[0]["environment"]["module"] == "planted_envs"
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("raises", "in step 2 of the episode with seed"),
+        ("nan", "the sum of the rewards is nan"),
+    ],
+)
+def test_a_failure_of_the_environment_is_not_the_participants(fault: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(RunFailed) as caught:
+        evaluate(brake, tmp_path / "run", "planted_envs:Lander-v0", fault=fault)
+    assert text in str(caught.value)
+    assert "the submission failed" not in str(caught.value)
+    manifest = json.loads((tmp_path / "run" / "inference" / "manifest.json").read_text())
+    assert (manifest["failure"]["where"], manifest["exit_reason"], manifest["exit_code"]) == (
+        "environment", "environment", 3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--env-id", "CartPole-v9"], "versioned environments: `v0`, `v1`"),
+        (["--env-id", "Cartpole-v1"], "Did you mean: `CartPole`"),
+        (["--env-id", "ALE/Pong-v5"], "Have you installed the proper package for ALE"),
+        (["--env-id", "no_such_package:Foo-v0"], "the package no_such_package cannot be imported"),
+        (["--env-id", "planted_envs:OnlyMany-v0"], "only registered as a vector environment"),
+        (["--env-id", "planted_envs:Lander-v1"], "Please use `Lander-v3`"),
+        (["--env-id", "CartPole-v1", "--env-kwargs", '{"gravty": 1}'], "unexpected keyword argument 'gravty'"),
+        (["--env-id", "CartPole-v1", "--env-kwargs", "[1]"], "--env-kwargs is not a JSON object"),
+        (["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "space"}'], "breaks a rule of Gymnasium"),
+        (["--env-id", "phys2d/CartPole-v1"], "needs a package that is not installed"),
+        (["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "stalls"}'], "RuntimeError: no fuel"),
+        (["--domain", "gymnasium"], "neither --gin-config nor --task was given"),
+        (["--domain", "gymnasium", "--gin-config", "inference.gin"], "no environment of gymnasium was chosen"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_one_sentence(words: list[str], text: str, minimal: Path, capfd: Any) -> None:
+    assert status("run", "--submission", str(minimal), "--root-dir", "run", *words) == 2
+    said = capfd.readouterr().err
+    assert text in said
+    assert "Traceback" not in said
+    assert len(said.splitlines()) <= 5
+
+
+def test_a_submissions_gin_file_chooses_an_id_but_imports_nothing(minimal: Path, capfd: Any) -> None:
+    (minimal / "mine.gin").write_text("create_domain.env_name = 'planted_envs:Lander-v0'\n")
+    assert status("run", "--submission", str(minimal), "--gin-config", "mine.gin", "--domain", "gymnasium") == 2
+    assert "'planted_envs:Lander-v0' is not a known environment" in capfd.readouterr().err
+    with pytest.raises(ConfigError, match="is not a task of any domain"):
+        a2perf.make("planted_envs.Lander")
