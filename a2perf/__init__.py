@@ -39,8 +39,8 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from a2perf.api.results import Result, Runs, read_run, read_runs
     from a2perf.api.scoring import Scores, score
     from a2perf.api.submitting import Submitted, submit
-    from a2perf.api.table import Table
     from a2perf.api.tracking import Tracked, track
+    from a2perf.api.views.table import Table
     from a2perf.errors import RunFailed, UserError
 
 _HOMES = {
@@ -54,7 +54,7 @@ _HOMES = {
     "Runs": "api.results",
     "Scores": "api.scoring",
     "Submitted": "api.submitting",
-    "Table": "api.table",
+    "Table": "api.views.table",
     "TaskInfo": "api.environments",
     "Tasks": "api.environments",
     "Tracked": "api.tracking",

@@ -31,11 +31,11 @@ import gymnasium
 import numpy as np
 
 import a2perf.domains
-from a2perf.domains.circuit_training.cost_model import create_placement_cost
-from a2perf.domains.circuit_training.designs import design_files
-from a2perf.domains.circuit_training.netlist_cache import load_netlist
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.cost_model import create_placement_cost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.generated.designs import design_files
+from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.errors import AssetUnavailable
 from tests.domains.circuit_training import plain_costs
 
@@ -289,7 +289,7 @@ def measure_threads() -> dict[str, float]:
 MEMORY_BASE = """
 import sys
 import numpy as np
-from a2perf.domains.circuit_training.density import mean_of_largest
+from a2perf.domains.circuit_training.engine.density import mean_of_largest
 
 def peak():
     status = open("/proc/self/status").read()
@@ -299,7 +299,7 @@ mean_of_largest(np.arange(10.0), 2)
 print(peak(), flush=True)
 """
 MEMORY_LOAD = """
-from a2perf.domains.circuit_training.cost_model import create_placement_cost
+from a2perf.domains.circuit_training.engine.cost_model import create_placement_cost
 plc = create_placement_cost(netlist_file=sys.argv[1], init_placement=sys.argv[2])
 plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()
 plc.get_node_mask(int(plc.hard_macro_indices[0]))
@@ -326,7 +326,7 @@ def measure_memory() -> list[dict[str, object]]:
 COMPILE = """
 import time
 start = time.process_time()
-from a2perf.domains.circuit_training.cost_model import create_placement_cost
+from a2perf.domains.circuit_training.engine.cost_model import create_placement_cost
 from a2perf.domains.circuit_training.starting_point import starting_point
 imported = time.process_time()
 import sys

@@ -23,11 +23,11 @@ import numpy as np
 
 import a2perf
 from a2perf.sandbox import get_sandbox
-from a2perf.submission.evaluator.confinement import Confinement
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.participant_spec import ParticipantSpec
-from a2perf.submission.evaluator.rollouts import StepTrace, rollout
-from a2perf.submission.evaluator.step_account import StepAccount
+from a2perf.submission.evaluator.playing.rollouts import StepTrace, rollout
+from a2perf.submission.evaluator.playing.step_account import StepAccount
+from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
 TASKS = {"web level 1": "difficulty_level_1_num_websites_1", "toy circuit": "toy_macro_stdcell",
          "quadruped": "synthetic_pace"}  # fmt: skip

@@ -23,10 +23,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from a2perf.runs.event_checksums import crc32c
-from a2perf.runs.files import FolderFiles
-from a2perf.runs.log_files import LogKind, reader_of
-from a2perf.runs.series_cache import SeriesCache
+from a2perf.runs.bundles.files import FolderFiles
+from a2perf.runs.bundles.log_files import LogKind, reader_of
+from a2perf.runs.events.event_checksums import crc32c
+from a2perf.runs.events.series_cache import SeriesCache
 from tests.event_logs import read_event_file
 
 TAGS = ("Metrics/AverageReturn", "Metrics/AverageEpisodeLength")

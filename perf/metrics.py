@@ -33,7 +33,7 @@ from a2perf.metrics.bootstrap import (
     performance_profile,
     probability_of_improvement,
 )
-from a2perf.metrics.reliability import rollouts, training
+from a2perf.metrics.profiles.reliability import rollouts, training
 from a2perf.metrics.statistics import iqm
 
 RUNS, TASKS = 10, 26

@@ -19,9 +19,9 @@ REPETITIONS = 5
 
 def _start_s(submission: Path, folder: Path, env: object | None) -> float:
     from a2perf.sandbox import get_sandbox
-    from a2perf.submission.evaluator.confinement import Confinement
-    from a2perf.submission.evaluator.participant_process import ParticipantProcess
-    from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+    from a2perf.submission.evaluator.process.confinement import Confinement
+    from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+    from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
     python, files = (None, ()) if env is None else (env.python, env.readable)
     started = time.perf_counter()

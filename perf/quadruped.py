@@ -142,7 +142,7 @@ def threads():
 def mujoco():
     """The MuJoCo twin over the PyBullet Python loop on one processor, and two threads over one."""
     from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
-    from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv
+    from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import MuJoCoQuadrupedEnv
     from a2perf.domains.quadruped_locomotion.vector import make_mujoco_vector_env
 
     envs = {
@@ -222,8 +222,8 @@ def memory():
 def policies(episodes):
     """Mean return, length and distance of the published policies over test-mode episodes, in both engines."""
     from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
-    from a2perf.domains.quadruped_locomotion.imitation import relative_heading
-    from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv
+    from a2perf.domains.quadruped_locomotion.motion.imitation import relative_heading
+    from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import MuJoCoQuadrupedEnv
     from a2perf.domains.quadruped_locomotion.pretrained import load_actor
 
     table = {}

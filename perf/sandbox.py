@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from a2perf.sandbox import available_levels, get_sandbox
-from a2perf.submission.evaluator.confinement import Confinement
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
 BASELINE = "none"
 INFERENCE = """

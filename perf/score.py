@@ -25,7 +25,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from a2perf.runs.pack import pack  # noqa: E402
+from a2perf.runs.packed.pack import pack  # noqa: E402
 from a2perf.storage import write_record  # noqa: E402 -- the repository is put on the path first
 from tests.metrics import made_bundles  # noqa: E402
 

@@ -118,9 +118,9 @@ def browser(seconds: float) -> float:
     """Steps per second of a plain Selenium loop: one call to act, five to read the DOM."""
     from selenium import webdriver
 
-    from a2perf.domains.web_navigation.designs import shipped_designs
-    from a2perf.domains.web_navigation.html import body_of, style_sheet
-    from a2perf.domains.web_navigation.website import build_site
+    from a2perf.domains.web_navigation.page.html import body_of, style_sheet
+    from a2perf.domains.web_navigation.sites.designs import shipped_designs
+    from a2perf.domains.web_navigation.sites.website import build_site
 
     options = webdriver.ChromeOptions()
     for flag in ("--headless", "--no-sandbox", "--disable-gpu"):

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 import psutil
 
-from a2perf.domains.web_navigation.backend import PageRow
-from a2perf.domains.web_navigation.browser import FLAGS
-from a2perf.domains.web_navigation.browser_programs import find_programs
-from a2perf.domains.web_navigation.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.browsers.backend import PageRow
+from a2perf.domains.web_navigation.browsers.browser import FLAGS
+from a2perf.domains.web_navigation.browsers.browser_programs import find_programs
+from a2perf.domains.web_navigation.browsers.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.html import body_of, empty_page
-from a2perf.domains.web_navigation.nodes import NodeRole
 from a2perf.domains.web_navigation.observation import Encoder, Sizes, encode, new_frame
-from a2perf.domains.web_navigation.vocabulary import UnlockedVocabulary
-from a2perf.domains.web_navigation.website import Site, checked_design
+from a2perf.domains.web_navigation.page.html import body_of, empty_page
+from a2perf.domains.web_navigation.page.nodes import NodeRole
+from a2perf.domains.web_navigation.page.vocabulary import UnlockedVocabulary
+from a2perf.domains.web_navigation.sites.website import Site, checked_design
 
 PARTS = ["username", "city", "firstname", "rememberme", "state", "cc", "navbar", "cart", "deck", "footer1"]
 DESIGN = checked_design({"action": PARTS, "action_page": [0] * len(PARTS)})

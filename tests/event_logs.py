@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from a2perf.runs.event_files import EventFile, read_event_stream
+from a2perf.runs.events.event_files import EventFile, read_event_stream
 
 
 def read_event_file(path: Path) -> EventFile:

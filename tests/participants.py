@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.sandbox import get_sandbox
-from a2perf.submission.evaluator.confinement import Confinement
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
 _CONFINEMENT = {field.name for field in fields(Confinement)}
 

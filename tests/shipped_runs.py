@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from a2perf.runs.pack import unpack
+from a2perf.runs.packed.pack import unpack
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHIPPED = REPOSITORY / "results" / "recorded"

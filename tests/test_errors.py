@@ -15,8 +15,8 @@ import pytest
 import a2perf
 from a2perf.errors import UserError
 from a2perf.records import Failure, FailureKind
-from a2perf.submission.evaluator.answers import BadAnswer
-from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.answers import BadAnswer
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 
 _GIVEN: dict[str, Any] = {
     "mask": np.zeros(4, np.int32),

@@ -70,7 +70,7 @@ def test_one_module_spells_the_file_names_of_a_bundle(repository: Path) -> None:
         if "manifest.json" in text
         and any(isinstance(node, ast.Constant) and node.value == "manifest.json" for node in ast.walk(ast.parse(text)))
     ]
-    assert spelled == ["a2perf/runs/layout.py"]
+    assert spelled == ["a2perf/runs/bundles/layout.py"]
 
 
 def test_the_files_that_the_architecture_names_exist(repository: Path) -> None:

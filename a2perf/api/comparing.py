@@ -30,10 +30,10 @@ from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery, parse_experiment, parse_tag_expression
 from a2perf.rlops.store import Store
 from a2perf.rlops.tags import parse_date
-from a2perf.runs.files import files_of
-from a2perf.runs.index import find_run_folders
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.run_record import RUN_FILE
 from a2perf.runs.run import Run
-from a2perf.runs.run_record import RUN_FILE
+from a2perf.runs.stores.index import find_run_folders
 
 if TYPE_CHECKING:
     import datetime

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from a2perf.api.columns import Kind
-from a2perf.api.table import Table, Tabular
+from a2perf.api.views.columns import Kind
+from a2perf.api.views.table import Table, Tabular
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.definition import provenance_over_runs
 from a2perf.metrics.difference import Sign
@@ -145,7 +145,7 @@ class Comparison(Tabular):
             ConfigError: an unknown kind.
             UserError: there is nothing to draw, for example no candidate.
         """
-        from a2perf.report.panels import figure_for_notebook
+        from a2perf.report.figures.panels import figure_for_notebook
         from a2perf.rlops.compare import figures, forest
 
         if kind == "forest":

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from a2perf.api.table import Records, Table, table_html
+from a2perf.api.views.table import Records, Table, table_html
 from a2perf.domains import any_environment, registry
 from a2perf.domains.availability import needed_command
 from a2perf.domains.registry import Domain, Task

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.api.table import Table, Tabular
+from a2perf.api.views.table import Table, Tabular
 from a2perf.datasets import naming
 from a2perf.datasets.reader import Dataset
 from a2perf.errors import ConfigError

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from a2perf.api.notebook import link_html
 from a2perf.api.recorded import content_of, run_items
+from a2perf.api.views.notebook import link_html
 from a2perf.errors import ConfigError
 from a2perf.plain_text import terminal_line
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from a2perf.api.table import Table
+from a2perf.api.views.table import Table
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.time_to_result import GRID_POINTS, R_MAX, ResultScore, ScoreRules, score_times
 from a2perf.report.ranks import rank_ranges

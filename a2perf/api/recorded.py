@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, Union
 
 from a2perf.errors import ConfigError
 from a2perf.metrics.scores import score_modes
-from a2perf.runs.files import kind_at
-from a2perf.runs.finding import find_runs, fingerprint_of, named_uniquely
-from a2perf.runs.layout import MODES
+from a2perf.runs.bundles.files import kind_at
+from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.reading import read_run as read_folder
 from a2perf.runs.run import BUNDLE, Run, RunFolder
+from a2perf.runs.stores.finding import find_runs, fingerprint_of, named_uniquely
 
 AnyRuns: TypeAlias = Union["LazyRun", str, "os.PathLike[str]", Iterable[Union["LazyRun", str, "os.PathLike[str]"]]]
 """What functions of the API accept as runs."""

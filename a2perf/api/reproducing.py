@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from a2perf.api.arguments import RunSettings, run_options, whole_number
-from a2perf.api.table import Table, Tabular
+from a2perf.api.views.table import Table, Tabular
 
 if TYPE_CHECKING:
-    from a2perf.runs.reproduction import CheckedClaim, Reproduction
+    from a2perf.runs.bundles.reproduction import CheckedClaim, Reproduction
 
 OPTIONS = (
     "sandbox", "allow_weaker", "python_env", "python_env_find_links", "participant_python", "datasets_path",

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from a2perf.api.figures import runs_figure
 from a2perf.api.recorded import LazyRun
-from a2perf.api.run_tables import episode_table, result_text, run_table, step_table
 from a2perf.api.scored_group import metric_values, normalised_return
-from a2perf.api.table import Immutable, Table, Tabular
+from a2perf.api.views.figures import runs_figure
+from a2perf.api.views.run_tables import episode_table, result_text, run_table, step_table
+from a2perf.api.views.table import Immutable, Table, Tabular
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError
 from a2perf.metrics.bootstrap import mean_interval

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.api.figures import runs_figure
 from a2perf.api.recorded import recorded_runs
 from a2perf.api.result import Result as Result
-from a2perf.api.run_tables import curve_table, episode_table, latency_table, run_table, runs_text, step_table
 from a2perf.api.scoring import Scores, scores_of
-from a2perf.api.table import Records, Table
+from a2perf.api.views.figures import runs_figure
+from a2perf.api.views.run_tables import curve_table, episode_table, latency_table, run_table, runs_text, step_table
+from a2perf.api.views.table import Records, Table
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
-from a2perf.runs.foreign_layouts import UNKNOWN_ENVIRONMENT
-from a2perf.runs.seed_groups import seed_key
+from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
+from a2perf.runs.stores.seed_groups import seed_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

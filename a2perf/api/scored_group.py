@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from a2perf.api.table import ESTIMATED_MARK, WIDTH
+from a2perf.api.views.table import ESTIMATED_MARK, WIDTH
 from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text, terminal_text

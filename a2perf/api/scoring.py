@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from a2perf.api.columns import Kind
-from a2perf.api.figures import intervals_figure
 from a2perf.api.recorded import AnyRuns, LazyRun, recorded_runs, unique_folders
 from a2perf.api.scored_group import NORMALISED, ScoredGroup, document_text
-from a2perf.api.table import Immutable, Table, Tabular
+from a2perf.api.views.columns import Kind
+from a2perf.api.views.figures import intervals_figure
+from a2perf.api.views.table import Immutable, Table, Tabular
 from a2perf.metrics import registry
 from a2perf.metrics.scores import score_found
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.plain_text import terminal_text
-from a2perf.runs.layout import MANIFEST, MODES, SCORES
+from a2perf.runs.bundles.layout import MANIFEST, MODES, SCORES
 from a2perf.runs.reading import identify
 from a2perf.runs.run import RunFolder, RunIdentity
 from a2perf.storage import write_json

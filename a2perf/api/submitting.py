@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from a2perf.api.arguments import RunSettings, participant_arguments, run_options, whole_number
-from a2perf.api.table import Table, Tabular
+from a2perf.api.views.table import Table, Tabular
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, RunFailed, command_line, did_you_mean
 

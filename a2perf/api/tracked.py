@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from a2perf.api.table import Table, Tabular
+from a2perf.api.views.table import Table, Tabular
 from a2perf.plain_text import terminal_text
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 
@@ -140,7 +140,7 @@ class Tracked(Tabular):
     @property
     def artifacts(self) -> Path | None:
         """Folder for logs of the block: event files in it become the learning curve of the record."""
-        from a2perf.runs.layout import ARTIFACTS
+        from a2perf.runs.bundles.layout import ARTIFACTS
 
         return None if self.bundle is None else self.bundle / ARTIFACTS
 

@@ -14,7 +14,7 @@ from a2perf._version import __version__
 from a2perf.errors import ConfigError
 
 if TYPE_CHECKING:
-    from a2perf.runs.bundle import Bundle
+    from a2perf.runs.bundles.bundle import Bundle
     from a2perf.runs.tracking_record import TrackingReport
 
 MODE = "train"
@@ -33,9 +33,9 @@ def open_record(folder: Path, name: str, *, task: str, seed: int) -> Bundle:
     from a2perf.domains import registry
     from a2perf.metrics.trackers.host import describe_host
     from a2perf.records import Manifest, RunState, SubmissionIdentity
-    from a2perf.runs.bundle import Finished, open_bundle
-    from a2perf.runs.layout import bundle_path, manifest_path
-    from a2perf.submission.evaluator.identity import RunTask
+    from a2perf.runs.bundles.bundle import Finished, open_bundle
+    from a2perf.runs.bundles.layout import bundle_path, manifest_path
+    from a2perf.submission.evaluator.submitted.identity import RunTask
 
     try:
         domain, found = registry.find_task(task)
@@ -68,7 +68,7 @@ def close_record(bundle: Bundle, report: TrackingReport, error: BaseException | 
     import msgspec
 
     from a2perf.records import Failure, FailureKind, RunState, TrainResults
-    from a2perf.runs.layout import TRACKING_FILE, TRAIN
+    from a2perf.runs.bundles.layout import TRACKING_FILE, TRAIN
     from a2perf.storage import write_json, write_record
 
     manifest = bundle.manifest

@@ -25,7 +25,7 @@ from a2perf.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from a2perf.metrics.trackers.sampler import Sampler
-    from a2perf.runs.bundle import Bundle
+    from a2perf.runs.bundles.bundle import Bundle
 
 __all__ = ["MetricLogger", "Tracked", "TrackedBlock", "TrackedFunction", "track"]
 

@@ -39,7 +39,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
         "report": ("a2perf.cli.results:report", "Write the report of recorded runs."),
         "score": ("a2perf.cli.results:score", "Score recorded runs."),
-        "envs": ("a2perf.cli.envs:envs", "List environments and tasks."),
+        "envs": ("a2perf.cli.data:envs", "List environments and tasks."),
         "protocol": ("a2perf.cli.protocol:protocol", "Show the tasks and reference scores of a protocol."),
     },
     "Compare": {
@@ -58,8 +58,8 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Set up": {
         "doctor": ("a2perf.cli.doctor:doctor", "Show what this machine supports and what is missing."),
-        "init": ("a2perf.cli.init:init", "Create a submission folder from a template."),
-        "check": ("a2perf.cli.check:check", "Check a submission folder; list every problem."),
+        "init": ("a2perf.cli.submission_folder:init", "Create a submission folder from a template."),
+        "check": ("a2perf.cli.submission_folder:check", "Check a submission folder; list every problem."),
         "data": ("a2perf.cli.data:data", "Fetch and list the data files of environments."),
         "datasets": ("a2perf.cli.datasets:datasets", "Make, combine and inspect offline datasets."),
         "python-env": ("a2perf.cli.python_env:python_env", "List and remove environments of submissions."),

@@ -59,7 +59,7 @@ def benchmark(**options: Any) -> int:
     from a2perf.experiments.benchmark_matrix import run_matrix
     from a2perf.experiments.needs import missing_package
     from a2perf.launch import State
-    from a2perf.runs.store import store_folder
+    from a2perf.runs.stores.store import store_folder
 
     launch = LaunchOptions(options)
     store = store_folder(options["store"])

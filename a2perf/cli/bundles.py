@@ -11,8 +11,8 @@ import platformdirs
 
 from a2perf.cli.shared_options import DATASETS_PATH, size_text
 from a2perf.errors import ConfigError, MissingDependency, UserError
-from a2perf.runs import signing
-from a2perf.runs.bundle import validate as problems_of
+from a2perf.runs.bundles.bundle import validate as problems_of
+from a2perf.runs.packed import signing
 from a2perf.stranger_files import Kind, printable
 from a2perf.submission.options import normalised
 
@@ -135,8 +135,8 @@ def pack(runs: tuple[Path, ...], out: Path | None, force: bool) -> int:
     RUN is a bundle, the root folder of a run, or a folder of runs; it does not change. Commands that read recorded runs
     accept the packed file instead of the folder. Hashes and signatures stay valid. Unfinished runs are refused.
     """
-    from a2perf.runs.pack import pack as pack_runs
-    from a2perf.runs.packed_archive import opened_archive
+    from a2perf.runs.packed.pack import pack as pack_runs
+    from a2perf.runs.packed.packed_archive import opened_archive
 
     target = pack_runs(runs, out, force=force)
     archive = opened_archive(target)
@@ -156,7 +156,7 @@ def unpack(file: Path, out: Path | None) -> int:
 
     Every file is restored byte for byte under its original name. Existing folders are never changed.
     """
-    from a2perf.runs.pack import unpack as unpack_runs
+    from a2perf.runs.packed.pack import unpack as unpack_runs
 
     for folder in unpack_runs(file, out if out is not None else file.parent):
         click.echo(printable(str(folder)))

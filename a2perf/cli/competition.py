@@ -31,8 +31,8 @@ from a2perf.experiments.competition import (
 from a2perf.experiments.competition.entrants import PYTHON_ENVS
 from a2perf.experiments.competition.records import ENTRANTS
 from a2perf.launch import QueueEntry
-from a2perf.runs.files import kind_at
-from a2perf.runs.packed_archive import packed_top
+from a2perf.runs.bundles.files import kind_at
+from a2perf.runs.packed.packed_archive import packed_top
 from a2perf.stranger_files import Kind
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options

@@ -44,7 +44,7 @@ def run(
     from a2perf.experiments.needs import require_training
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
     from a2perf.experiments.performance_test.run_test import run_test, suite_of, write_results
-    from a2perf.runs.store import store_folder
+    from a2perf.runs.stores.store import store_folder
 
     words, launch = list(tests) or ["*"], LaunchOptions.taken_from(given)
     folder = store_folder(store)

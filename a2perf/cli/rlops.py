@@ -18,7 +18,7 @@ from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:
     from a2perf.rlops.store import Store
-    from a2perf.runs.run_record import StoredRun
+    from a2perf.runs.bundles.run_record import StoredRun
 
 _QUESTION = "Are you sure you want to proceed? (y/n)"
 _WHICH_RUNS = several(
@@ -143,7 +143,7 @@ def _change(action: Literal["add", "remove"], tag: str, options: dict[str, Any])
 
 def _store(options: dict[str, Any]) -> Store:
     from a2perf.rlops.store import Store
-    from a2perf.runs.store import store_folder
+    from a2perf.runs.stores.store import store_folder
 
     return Store(store_folder(options["store"]))
 
@@ -230,8 +230,8 @@ def import_command(paths: tuple[Path, ...], kind: str | None, tags: tuple[str, .
     """
     from a2perf.rlops.store import Store
     from a2perf.rlops.tags import check_tag
-    from a2perf.runs.importers import find_imports, import_run
-    from a2perf.runs.store import store_folder
+    from a2perf.runs.foreign.importers import find_imports, import_run
+    from a2perf.runs.stores.store import store_folder
 
     for tag in tags:
         check_tag(tag)

@@ -78,7 +78,7 @@ def compare_command(**options: Any) -> int:
     from a2perf.rlops.compare.sentences import groups_text, summary, terminal_text
     from a2perf.rlops.compare.writing import FAIL_ON, output_stem, write
     from a2perf.rlops.store import Store
-    from a2perf.runs.store import store_folder
+    from a2perf.runs.stores.store import store_folder
 
     request = _request(options)
     stem = output_stem(options["output_filename"])

@@ -21,15 +21,15 @@ from a2perf.datasets.plan import PlannedPolicy
 from a2perf.errors import UserError, command_line, names_text
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
-from a2perf.runs.bundle import submission_difference
-from a2perf.runs.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle import submission_difference
+from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, find_bundles, manifest_in
+from a2perf.runs.bundles.layout import ARTIFACTS, MANIFEST, TRACKING
 from a2perf.runs.dataset_notes import Energy
-from a2perf.runs.files import files_of
-from a2perf.runs.inventory import MAX_MANIFEST_BYTES, find_bundles, manifest_in
-from a2perf.runs.layout import ARTIFACTS, MANIFEST, TRACKING
-from a2perf.runs.packed_archive import packed_place
+from a2perf.runs.packed.packed_archive import packed_place
 from a2perf.runs.tracking_record import read_tracking
-from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
 _NUMBER = re.compile(r"(\d+)(?=\D*$)")
 _LAYOUTS: tuple[tuple[str, str | None], ...] = (

@@ -26,8 +26,8 @@ from a2perf.datasets.rollout_worker import BlockRecord, record_path
 from a2perf.errors import InfrastructureError, SubmissionError, UserError
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure
+from a2perf.runs.bundles.layout import TRACKING_FILE, emissions_file
 from a2perf.runs.dataset_notes import Energy
-from a2perf.runs.layout import TRACKING_FILE, emissions_file
 from a2perf.runs.tracking_record import TrackingReport, read_tracking, recorded
 from a2perf.storage import read_json, read_record, write_json
 from a2perf.submission.evaluator.progress import RunProgress

@@ -25,8 +25,8 @@ from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import UserError
 from a2perf.runs.dataset_notes import Energy
 from a2perf.storage import read_record
-from a2perf.submission.evaluator.folder_content import identify_submission
 from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
 
 def generate(

@@ -31,7 +31,7 @@ from a2perf.datasets.noise import POLICY_ACTION
 from a2perf.datasets.space_json import Space, differences, from_json, leaves
 from a2perf.datasets.transitions import Rows, Transitions
 from a2perf.errors import UserError, did_you_mean
-from a2perf.runs.layout import DATASET_NOTES
+from a2perf.runs.bundles.layout import DATASET_NOTES
 from a2perf.storage import read_json, write_json
 
 _NOTE_SCHEMA = 1

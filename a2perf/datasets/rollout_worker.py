@@ -35,10 +35,10 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, Record, RunState, SandboxRecord
 from a2perf.storage import read_record, write_record
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.rollouts import Policy, rollout
+from a2perf.submission.evaluator.playing.rollouts import Policy, rollout
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.submission_util import Submission
 
 

@@ -3,7 +3,7 @@
 Kernels are compiled on their first call, never on import, in IEEE double precision: no fast-math, so the order of
 operations is that of the source and no product is fused with a sum. They release the GIL. Compiled code is kept on
 disk; if no folder can be written, each process compiles it again. Kept code is valid for exactly the sources of the
-folder of the function: a compiled function contains those it calls and the constants it uses, whatever files they are
+domain of the function: a compiled function contains those it calls and the constants it uses, whatever files they are
 in.
 """
 
@@ -77,11 +77,15 @@ def _readable_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
         return {}
 
 
+def _domain_of(folder: Path) -> Path:
+    return _DOMAINS.joinpath(*folder.relative_to(_DOMAINS).parts[:1])
+
+
 @functools.cache
 def _sources_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     # Kernels of a distribution contain those of the domains that they call.
-    folders = [folder] if folder.is_relative_to(_DOMAINS) else [*sorted(_DOMAINS.glob("*/")), folder]
-    for path in (path for one in folders for path in sorted(one.glob("*.py"))):
+    folders = [_domain_of(folder)] if folder.is_relative_to(_DOMAINS) else [*sorted(_DOMAINS.glob("*/")), folder]
+    for path in (path for one in folders for path in sorted(one.rglob("*.py"))):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

@@ -337,8 +337,13 @@ def find_environment(env_id: str) -> tuple[Domain, Environment]:
     """
     known = all_environments()
     if env_id not in known and any_environment.is_id(env_id):
-        limit = any_environment.max_episode_steps(env_id)
-        return ANY_DOMAIN, Environment(id=env_id, entry_point="", ranking=env_id, max_episode_steps=limit)
+        try:
+            limit = any_environment.max_episode_steps(env_id)
+        except ConfigError:
+            if not did_you_mean(env_id, known):
+                raise
+        else:
+            return ANY_DOMAIN, Environment(id=env_id, entry_point="", ranking=env_id, max_episode_steps=limit)
     return _looked_up(known, env_id, "a known environment", "`a2perf envs list` shows every id")
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from a2perf.records import SubmissionIdentity
-from a2perf.runs.run_record import AutotagRecord
+from a2perf.runs.bundles.run_record import AutotagRecord
 
 TAGS_VARIABLE = "WANDB_TAGS"
 API = "https://api.github.com"

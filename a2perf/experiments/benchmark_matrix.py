@@ -22,8 +22,8 @@ from a2perf.launch import Conductor, Resources, Restart, RunCommand, RunEvent, R
 from a2perf.launch.outcomes import read_manifest
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.records import RunState, SubmissionIdentity
-from a2perf.runs.layout import LOGS, bundle_path, manifest_path
-from a2perf.runs.run_record import MODES, RUN_FILE, AutotagRecord, config_of
+from a2perf.runs.bundles.layout import LOGS, bundle_path, manifest_path
+from a2perf.runs.bundles.run_record import MODES, RUN_FILE, AutotagRecord, config_of
 from a2perf.storage import write_record
 
 QUEUE_FOLDER = ".queue"
@@ -128,7 +128,7 @@ def submission_matrix(
     Raises:
         UserError: the folder does not exist.
     """
-    from a2perf.submission.evaluator.folder_content import identify_submission
+    from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
     if not submission.is_dir():
         raise ConfigError(f"the submission folder {submission} does not exist", hint="check --submission")

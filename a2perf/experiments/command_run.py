@@ -33,13 +33,13 @@ from a2perf.launch import die_with_parent
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import SCHEMA, Failure, FailureKind, Manifest, Record, RunState, SubmissionIdentity
-from a2perf.runs.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.bundles.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.bundles.layout import TRACKING_FILE
+from a2perf.runs.bundles.run_record import RUN_FILE, AutotagRecord, ExperimentRun, config_of, folder_name, user_name
+from a2perf.runs.bundles.written_files import WrittenFiles, descendants
 from a2perf.runs.conditions import packages_of
-from a2perf.runs.layout import TRACKING_FILE
-from a2perf.runs.run_record import RUN_FILE, AutotagRecord, ExperimentRun, config_of, folder_name, user_name
-from a2perf.runs.written_files import WrittenFiles, descendants
 from a2perf.storage import read_record, write_json, write_record
-from a2perf.submission.evaluator.failure_diagnosis import tail
+from a2perf.submission.evaluator.process.failure_diagnosis import tail
 from a2perf.system import adopt_orphans, wait_for_end
 
 RUN_DIR_VARIABLE = "A2PERF_RUN_DIR"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
-from a2perf.runs.layout import bundle_path
+from a2perf.runs.bundles.layout import bundle_path
 from a2perf.submission.participant_gin import parse
 from a2perf.submission.run_options import RunOptions
 

@@ -19,12 +19,12 @@ from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.experiments.needs import require_folder
 from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, Resources, RunSpec
-from a2perf.runs.files import files_of, kind_at
-from a2perf.runs.packed_archive import packed_place, packed_top
+from a2perf.runs.bundles.files import files_of, kind_at
+from a2perf.runs.packed.packed_archive import packed_place, packed_top
 from a2perf.stranger_files import Kind
 from a2perf.submission import configuration
-from a2perf.submission.evaluator.folder_content import identify_submission
-from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
+from a2perf.submission.evaluator.submitted.identity import RunTask
 from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.options import parse_participant_args

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean
-from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.files import files_of
-from a2perf.runs.layout import MODES, bundle_path
+from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.layout import MODES, bundle_path
 
 _PACKAGES = ("gymnasium_robotics", "ale_py")
 _VERSIONED = re.compile(r"(.+)-v(\d+)")

@@ -17,7 +17,7 @@ from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash
 from a2perf.launch.run_spec import RunSpec
 from a2perf.metrics.protocol import Protocol, ProtocolTask, Track
-from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.run_options import OPTIONS, RunOptions, service_options
 
 STEPS_VARIABLE, ENERGY_VARIABLE = "A2PERF_TRAIN_STEPS", "A2PERF_TRAIN_ENERGY_KWH"

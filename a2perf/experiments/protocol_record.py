@@ -19,10 +19,10 @@ from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.protocol import ProtocolTask, Track
 from a2perf.metrics.submitted import BudgetCheck, ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import Manifest, RolloutResults, RunState, SubmissionIdentity, TrainResults
-from a2perf.runs import layout
-from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.files import files_of
-from a2perf.runs.log_files import find_logs
+from a2perf.runs.bundles import layout
+from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.log_files import find_logs
 from a2perf.runs.series import SeriesReader, read_returns
 from a2perf.storage import sha256_of
 from a2perf.submission.evaluator.train import ENERGY_LIMIT

@@ -22,9 +22,9 @@ from a2perf.experiments.runners.smoke import PHASES_FILE
 from a2perf.launch import QUEUE_FILE, Conductor, Resources, RunCommand, RunEvent, RunSpec, State
 from a2perf.launch.outcomes import read_manifest
 from a2perf.records import RunState
-from a2perf.runs.layout import bundle_path
+from a2perf.runs.bundles.layout import bundle_path
 from a2perf.storage import write_atomic, write_json
-from a2perf.submission.evaluator.failure_diagnosis import tail
+from a2perf.submission.evaluator.process.failure_diagnosis import tail
 
 _RUNNER = "a2perf.experiments.runners.smoke"
 _TAIL_LINES = 12

@@ -22,7 +22,7 @@ from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.plain_text import markdown_text
 from a2perf.records import RunState
 from a2perf.storage import read_record, write_atomic, write_record
-from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.options import parse_participant_args
 
 SUMMARY = "summary.md"

@@ -27,7 +27,7 @@ from a2perf.launch.interface import Cause, ExitStatus, appended
 from a2perf.launch.local import GpuPool, gpu_count
 from a2perf.launch.run_spec import EVALUATOR, RunCommand
 from a2perf.metrics.trackers.host import CONTAINER_VARIABLE
-from a2perf.runs.process_identity import ProcessIdentity
+from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.sandbox.limits import PARALLEL_RUNS_VARIABLE
 from a2perf.submission.evaluator import seed_secret
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from a2perf.errors import UserError
 from a2perf.launch.run_spec import RunCommand
-from a2perf.runs.layout import ATTIC
+from a2perf.runs.bundles.layout import ATTIC
 from a2perf.submission.evaluator import seed_secret
 
 USER = 1000

@@ -23,8 +23,8 @@ from a2perf.launch import die_with_parent
 from a2perf.launch.fork_server import ForkServer
 from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals, run_environment
 from a2perf.launch.run_spec import RunCommand
-from a2perf.runs.process_identity import ProcessIdentity
-from a2perf.submission.evaluator.failure_diagnosis import oom_kills, signal_name
+from a2perf.runs.bundles.process_identity import ProcessIdentity
+from a2perf.submission.evaluator.process.failure_diagnosis import oom_kills, signal_name
 from a2perf.system import LINUX, usable_processors, wait_for_end
 
 _Started = tuple[int, int, Callable[[], int]]

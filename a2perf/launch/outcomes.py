@@ -18,12 +18,12 @@ from a2perf.errors import UserError
 from a2perf.launch.interface import Cause, ExitStatus
 from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, QueueEntry
 from a2perf.records import Attempt, Episode, Failure, FailureKind, Manifest, RolloutResults, RunState
-from a2perf.runs import inventory, layout
-from a2perf.runs.attempts import OUT_OF_REACH
-from a2perf.runs.bundle import record_end
-from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.files import files_of
-from a2perf.runs.run_record import MODES
+from a2perf.runs.bundles import inventory, layout
+from a2perf.runs.bundles.attempts import OUT_OF_REACH
+from a2perf.runs.bundles.bundle import record_end
+from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.run_record import MODES
 
 _INTERRUPTED = 130  # exit status of a command that was interrupted
 _FINAL = "not retried automatically because its participant had started (--retry-infrastructure runs it again)"

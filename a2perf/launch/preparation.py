@@ -19,8 +19,8 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import INFRASTRUCTURE, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand, RunSpec
 from a2perf.records import RunState
-from a2perf.runs.attempts import REASON_VARIABLE
-from a2perf.runs.layout import archive_path
+from a2perf.runs.bundles.attempts import REASON_VARIABLE
+from a2perf.runs.bundles.layout import archive_path
 
 RUN_AGAIN = (INFRASTRUCTURE, "configuration")
 """Kinds of failure that the same command retries unless they are final: of the host, or fixable by the caller."""

@@ -20,7 +20,7 @@ from typing import Any
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE, AttemptOutcome, Lease, QueueEntry, State
 from a2perf.launch.queue_file import QueueFile
 from a2perf.launch.run_spec import RunCommand, RunSpec
-from a2perf.runs.process_identity import ProcessIdentity
+from a2perf.runs.bundles.process_identity import ProcessIdentity
 
 MAX_RETRIES = 3
 """How often an entry is tried again after a failure of the infrastructure."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from a2perf.runs.bundle import RESOURCES_VARIABLE
+from a2perf.runs.bundles.bundle import RESOURCES_VARIABLE
 
 EVALUATOR = "a2perf.submission.main_submission"
 

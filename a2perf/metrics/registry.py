@@ -18,8 +18,8 @@ from a2perf.constants import SystemMetrics
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics import application, data_cost, efficiency, policy_reliability, system
 from a2perf.metrics.definition import Metric
-from a2perf.metrics.reliability import METRICS as RELIABILITY
-from a2perf.metrics.reliability import metric_name
+from a2perf.metrics.profiles.reliability import METRICS as RELIABILITY
+from a2perf.metrics.profiles.reliability import metric_name
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.metrics.statistics import ranks
 from a2perf.metrics.values import Category, MetricResult, MetricValue, Profile, profile_named

@@ -24,12 +24,12 @@ from a2perf.metrics import application, registry
 from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
 from a2perf.metrics.submitted import protocol_of, submitted_of
 from a2perf.metrics.values import MetricValue, Profile, profile_named
-from a2perf.runs.finding import find_runs, fingerprint_of
-from a2perf.runs.foreign_layouts import UNKNOWN_ENVIRONMENT
-from a2perf.runs.layout import MODES
+from a2perf.runs.bundles.layout import MODES
+from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
 from a2perf.runs.reading import identify, read_run
 from a2perf.runs.run import Run, RunFolder, RunIdentity
-from a2perf.runs.seed_groups import grouped, is_environment_known, seed_key
+from a2perf.runs.stores.finding import find_runs, fingerprint_of
+from a2perf.runs.stores.seed_groups import grouped, is_environment_known, seed_key
 from a2perf.worker_pool import worker_pool
 
 SCHEMA = 1

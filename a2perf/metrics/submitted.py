@@ -15,8 +15,8 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.metrics.protocol import Track
 from a2perf.records import SCHEMA, Record, SubmissionIdentity
-from a2perf.runs.files import files_of
-from a2perf.runs.packed_archive import unpacked_path
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.packed.packed_archive import unpacked_path
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 

@@ -16,9 +16,9 @@ from a2perf.arrays import Values
 from a2perf.metrics import protocol
 from a2perf.metrics.bootstrap import Estimate, aggregate_iqm, bootstrap, performance_profile
 from a2perf.plain_text import plain_text
-from a2perf.report import compared_charts as compared
-from a2perf.report.compared_charts import Lines
-from a2perf.report.drawing import Chart, interactive
+from a2perf.report.figures import compared_charts as compared
+from a2perf.report.figures.compared_charts import Lines
+from a2perf.report.figures.drawing import Chart, interactive
 from a2perf.report.numbers_text import normalised_text
 from a2perf.report.references import protocol_task, run_means
 from a2perf.report.tables import Table, Text, columns

@@ -15,17 +15,17 @@ from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.report import provenance
 from a2perf.report.across_tasks import AcrossTasks, across_tasks
-from a2perf.report.drawing import Chart
+from a2perf.report.figures.drawing import Chart
+from a2perf.report.figures.setting_charts import charts_of_setting
 from a2perf.report.numbers_text import counted
 from a2perf.report.own_sections import AddedSection, added_sections
 from a2perf.report.run_sections import RootSection, RunSection, root_section, run_table
 from a2perf.report.score_tables import MODE_WORDS, ScoreTable, score_table
-from a2perf.report.setting_charts import charts_of_setting
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
 from a2perf.report.task_results import Label, SeedGroup, TaskResults, labels_of, results_by_task, title_of
 from a2perf.runs.run import Run
-from a2perf.runs.seed_groups import is_environment_known
+from a2perf.runs.stores.seed_groups import is_environment_known
 
 MAX_RUNS_WITH_CHARTS = 12
 """In a larger report the runs appear only in the charts of their task; one chart per run would be too many."""

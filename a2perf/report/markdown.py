@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from a2perf.plain_text import markdown_block
 from a2perf.report.content import Report, shared
-from a2perf.report.drawing import Chart
+from a2perf.report.figures.drawing import Chart
 from a2perf.report.numbers_text import counted
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import DOUBTFUL_MARK, ScoreCell, ScoreTable

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from a2perf.plugins import RejectedPlugin, load_plugins
-from a2perf.report.drawing import Chart
+from a2perf.report.figures.drawing import Chart
 from a2perf.report.tables import Table
 from a2perf.report.task_results import TaskResults
 

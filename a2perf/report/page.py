@@ -19,9 +19,9 @@ from markupsafe import Markup
 
 from a2perf.metrics import registry
 from a2perf.plain_text import html_text
-from a2perf.report.compared_charts import colour_of
 from a2perf.report.content import Report, shared
-from a2perf.report.drawing import inline_svg
+from a2perf.report.figures.compared_charts import colour_of
+from a2perf.report.figures.drawing import inline_svg
 from a2perf.report.markdown import FIGURES
 from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import to_html

@@ -19,7 +19,7 @@ from a2perf.report.run_numbers import Measure
 from a2perf.report.run_sections import RunSection
 from a2perf.report.score_tables import CATEGORIES
 from a2perf.report.tables import csv_text, exact
-from a2perf.runs.layout import MODES
+from a2perf.runs.bundles.layout import MODES
 
 CSV_COLUMNS = (
     "level", "run", "submission", "mode", "domain", "task", "env_id", "env_fingerprint", "seed", "state", "category",

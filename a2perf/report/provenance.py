@@ -12,7 +12,7 @@ from a2perf.records import Manifest
 from a2perf.report.numbers_text import counted
 from a2perf.report.tables import Quantity, Table, Text, columns, quantity_text
 from a2perf.report.task_results import Label, SeedGroup, TaskResults, title_of
-from a2perf.runs.layout import EARLIER_CONFIG
+from a2perf.runs.bundles.layout import EARLIER_CONFIG
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import TrackingReport
 

@@ -14,10 +14,10 @@ from a2perf.domains import task_title
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.report import provenance
-from a2perf.report.drawing import Chart
+from a2perf.report.figures.drawing import Chart
+from a2perf.report.figures.run_charts import charts_of
 from a2perf.report.names import submission_title
 from a2perf.report.numbers_text import counted
-from a2perf.report.run_charts import charts_of
 from a2perf.report.run_numbers import Measure, find, measures
 from a2perf.report.tables import Cell, Pair, Quantity, Table, Text, columns
 from a2perf.runs.run import MediaFile, Run

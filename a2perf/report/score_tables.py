@@ -22,7 +22,7 @@ from a2perf.report.provenance import noise
 from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import normalised_score, scored_task
 from a2perf.report.task_results import Label, SeedGroup, TaskResults, title_of
-from a2perf.runs.layout import MODES
+from a2perf.runs.bundles.layout import MODES
 
 CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")
 MODE_WORDS = {"train": "training", "inference": "inference", "generalization": "generalization"}

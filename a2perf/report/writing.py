@@ -12,7 +12,7 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf.report.content import make_report
-from a2perf.report.drawing import only_in_pages
+from a2perf.report.figures.drawing import only_in_pages
 from a2perf.report.latex import latex_document, score_table_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
 from a2perf.report.page import to_page

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from a2perf.errors import UserError
-from a2perf.runs.run_record import StoredRun, literal
+from a2perf.runs.bundles.run_record import StoredRun, literal
 
 FINISHED = ("finished",)
 

@@ -16,8 +16,8 @@ import msgspec
 from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import TagJournal
-from a2perf.runs.run_record import TAGS_FILE, StoredRun
-from a2perf.runs.store import RunStore
+from a2perf.runs.bundles.run_record import TAGS_FILE, StoredRun
+from a2perf.runs.stores.store import RunStore
 
 _MOST_NAMES = 20
 

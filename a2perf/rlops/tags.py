@@ -17,9 +17,9 @@ import filelock
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.runs.files import files_of
-from a2perf.runs.packed_archive import packed_place
-from a2perf.runs.run_record import user_name
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.run_record import user_name
+from a2perf.runs.packed.packed_archive import packed_place
 from a2perf.storage import Journal, journal_entries
 
 _LOCK_TIMEOUT_S = 30.0

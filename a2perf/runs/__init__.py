@@ -11,24 +11,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from a2perf.runs.files import BundleFiles, files_of
-    from a2perf.runs.finding import find_runs
+    from a2perf.runs.bundles.files import BundleFiles, files_of
     from a2perf.runs.formats import RunFormat
     from a2perf.runs.reading import read_run, read_runs
     from a2perf.runs.run import Run, RunFolder, RunIdentity
     from a2perf.runs.series import Series
+    from a2perf.runs.stores.finding import find_runs
     from a2perf.runs.tracking_record import TrackingReport
 
 _HOMES = {
-    "BundleFiles": "files",
+    "BundleFiles": "bundles.files",
     "Run": "run",
     "RunFolder": "run",
     "RunFormat": "formats",
     "RunIdentity": "run",
     "Series": "series",
     "TrackingReport": "tracking_record",
-    "files_of": "files",
-    "find_runs": "finding",
+    "files_of": "bundles.files",
+    "find_runs": "stores.finding",
     "read_run": "reading",
     "read_runs": "reading",
 }

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from a2perf.runs.run_record import StoredRun
+from a2perf.runs.bundles.run_record import StoredRun
 
 _MOST_NAMED = 5
 ADVICE = "run both versions interleaved, on the same seeds and hosts"

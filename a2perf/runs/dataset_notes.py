@@ -10,9 +10,9 @@ import math
 
 import msgspec
 
-from a2perf.runs.files import BundleFiles
-from a2perf.runs.layout import ARTIFACTS
-from a2perf.runs.layout import DATASET_NOTES as FOLDER
+from a2perf.runs.bundles.files import BundleFiles
+from a2perf.runs.bundles.layout import ARTIFACTS
+from a2perf.runs.bundles.layout import DATASET_NOTES as FOLDER
 from a2perf.stranger_files import Kind, StrangerFileError
 
 _MAX_NOTES = 100

@@ -10,14 +10,15 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.records import Failure, TrainResults
-from a2perf.runs import bundle_reading, foreign_layouts, layout
-from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.finding import find_runs
+from a2perf.runs.bundles import bundle_reading, layout
+from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.layout import MODES
+from a2perf.runs.bundles.submission_info import info_of
+from a2perf.runs.foreign import foreign_layouts
+from a2perf.runs.foreign.tables import table_of
 from a2perf.runs.formats import RunFormat, run_formats
-from a2perf.runs.layout import MODES
 from a2perf.runs.run import BUNDLE, MediaFile, Run, RunDetails, RunFolder, RunIdentity
-from a2perf.runs.submission_info import info_of
-from a2perf.runs.tables import table_of
+from a2perf.runs.stores.finding import find_runs
 from a2perf.stranger_files import StrangerFileError
 
 MAX_CONDITIONS, MAX_CONDITION_CHARACTERS = 1000, 2000

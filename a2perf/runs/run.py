@@ -13,15 +13,15 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode, Failure, Manifest, SubmissionInfo, TrainResults
-from a2perf.runs.layout import MODES
+from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 
 if TYPE_CHECKING:
+    from a2perf.runs.bundles.files import BundleFiles
+    from a2perf.runs.bundles.reproduction import ReproductionMark
     from a2perf.runs.dataset_notes import DatasetNote
-    from a2perf.runs.files import BundleFiles
-    from a2perf.runs.reproduction import ReproductionMark
+    from a2perf.runs.foreign.tables import CsvTable
     from a2perf.runs.series import Series
-    from a2perf.runs.tables import CsvTable
 
 BUNDLE, EARLIER, LOGS, TABLE = "a2perf bundle", "earlier platform", "training logs", "CSV file"
 
@@ -46,7 +46,7 @@ class RunFolder:
 
     def files(self) -> BundleFiles:
         """Returns access to the files of the run; for a run that is one file, to those of its folder."""
-        from a2perf.runs.files import files_of
+        from a2perf.runs.bundles.files import files_of
 
         return files_of(self.path.parent if self.is_file else self.path)
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.errors import UserError
-from a2perf.runs.files import FileStatus
-from a2perf.runs.log_files import LogFiles, LogKind, child_name, is_hparams_folder, reader_of
-from a2perf.runs.series_cache import CachedLog, Columns, SeriesCache
+from a2perf.runs.bundles.files import FileStatus
+from a2perf.runs.bundles.log_files import LogFiles, LogKind, child_name, is_hparams_folder, reader_of
+from a2perf.runs.events.series_cache import CachedLog, Columns, SeriesCache
 from a2perf.stranger_files import StrangerFileError
 
 RETURN_TAGS = (

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import InfrastructureError, install_hint
-from a2perf.runs.process_identity import left_behind, mark
+from a2perf.runs.bundles.process_identity import left_behind, mark
 from a2perf.sandbox import host_id, seccomp, view
 from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox.container_image import empty_image

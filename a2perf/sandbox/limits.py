@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from a2perf.runs.process_identity import left_behind, mark
+from a2perf.runs.bundles.process_identity import left_behind, mark
 from a2perf.sandbox import orphans
 from a2perf.sandbox.interface import Limits
 from a2perf.system import LINUX

@@ -236,7 +236,7 @@ def _kernel_caches() -> list[Path]:
         folder for place in (PACKAGE.parent, *path_lines(Path(sys.prefix))) for folder in place.glob("a2perf_*/")
     }
     return [
-        *sorted(PACKAGE.glob("domains/*/__pycache__")),
+        *sorted(PACKAGE.glob("domains/*/**/__pycache__")),
         *(cache for folder in sorted(distributions) for cache in sorted(folder.rglob("__pycache__"))),
     ]
 

@@ -21,12 +21,12 @@ import click
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
-from a2perf.runs.layout import MANIFEST, METRICS
+from a2perf.runs.bundles.layout import MANIFEST, METRICS
 from a2perf.sandbox import limits
 from a2perf.submission import configuration
-from a2perf.submission.evaluator import participant_home
-from a2perf.submission.evaluator.folder_content import bundle_folder
+from a2perf.submission.evaluator.process import participant_home
 from a2perf.submission.evaluator.progress import RunProgress, run_progress
+from a2perf.submission.evaluator.submitted.folder_content import bundle_folder
 from a2perf.submission.gin_origin import is_inside, locate
 from a2perf.submission.given_paths import settled
 from a2perf.submission.options import normalised, parse_participant_args, set_verbosity
@@ -176,8 +176,8 @@ def warm_up(
     """
     from a2perf.domains.tfa.suite_gym import create_domain
     from a2perf.submission import submission_util
-    from a2perf.submission.evaluator.identity import RunTask
-    from a2perf.submission.evaluator.own_code import package_sha256
+    from a2perf.submission.evaluator.process.own_code import package_sha256
+    from a2perf.submission.evaluator.submitted.identity import RunTask
 
     folder = None if submission is None else _existing_folder(submission)
     trusted = RunOptions.taken_from(flags).trusts_submission

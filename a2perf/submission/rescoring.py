@@ -13,14 +13,14 @@ from typing import Any
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import LatencyResults, RolloutResults, RunState
-from a2perf.runs.files import files_of
-from a2perf.runs.finding import find_runs
-from a2perf.runs.inventory import problems, read_manifest
-from a2perf.runs.layout import JOURNAL, LATENCY_FILE, MANIFEST, METRICS, ROLLOUTS_FILE, SCORES
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.inventory import problems, read_manifest
+from a2perf.runs.bundles.layout import JOURNAL, LATENCY_FILE, MANIFEST, METRICS, ROLLOUTS_FILE, SCORES
 from a2perf.runs.run import EARLIER
+from a2perf.runs.stores.finding import find_runs
 from a2perf.storage import Journal, read_record, write_json, write_record
-from a2perf.submission.evaluator import results
-from a2perf.submission.evaluator.episode_records import completed_episodes, further_episodes
+from a2perf.submission.evaluator.playing import results
+from a2perf.submission.evaluator.playing.episode_records import completed_episodes, further_episodes
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.settings import Submission
 

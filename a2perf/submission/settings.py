@@ -18,7 +18,7 @@ import msgspec
 from a2perf.constants import BenchmarkDomain, BenchmarkMode
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, did_you_mean
-from a2perf.runs.layout import MANIFEST
+from a2perf.runs.bundles.layout import MANIFEST
 from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST
 from a2perf.submission.run_services import wanted_services
 

@@ -16,7 +16,7 @@ import click
 
 from docs.building.import_graph import ORDER, ROOT, lines, modules
 
-MODULES_SIDE_BY_SIDE = 30
+MODULES_SIDE_BY_SIDE = 25
 
 
 def measured(root: Path = ROOT) -> dict[str, int]:

@@ -38,7 +38,7 @@ STRIPS = PAGES.parent / "pictures"
 GALLERY = "<!-- gallery -->"
 # Environment id -> the class with further arguments, which the entry point takes beside those of its class.
 FURTHER = {
-    "CircuitTraining-Generated-v0": "a2perf.domains.circuit_training.design_plan:DesignSpec",
+    "CircuitTraining-Generated-v0": "a2perf.domains.circuit_training.generated.design_plan:DesignSpec",
     **dict.fromkeys(
         (f"WebNavigation-Composed-{depth:02d}-v0" for depth in (1, 2, 3)),
         "a2perf.domains.web_navigation.environment:WebNavigationEnv",

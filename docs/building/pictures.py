@@ -156,7 +156,7 @@ def record(scene: Scene, environment: Environment) -> Recording:
 
 def _reference_motion(scene: Scene, environment: Environment) -> Recording:
     """Returns pictures of the generated gait that the robot is rewarded for following; no physics is involved."""
-    from a2perf.domains.quadruped_locomotion.reference import reference_pose
+    from a2perf.domains.quadruped_locomotion.motion.reference import reference_pose
     from a2perf.domains.quadruped_locomotion.rendering import HEIGHT, WIDTH, Camera
 
     env = gymnasium.make(environment.id, mode="test", disable_env_checker=True)
@@ -181,7 +181,7 @@ def _options(environment: Environment) -> dict[str, Any] | None:
     """Returns the options of a reset that choose the website with the longest solution: most of level 1 are empty."""
     if not environment.id.startswith("WebNavigation"):
         return None
-    from a2perf.domains.web_navigation.designs import shipped_designs, shipped_record
+    from a2perf.domains.web_navigation.sites.designs import shipped_designs, shipped_record
 
     level = environment.kwargs.get("difficulty", environment.example.get("difficulty", 1))
     if not isinstance(level, int):

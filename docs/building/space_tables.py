@@ -120,7 +120,7 @@ def _quadruped_actions() -> list[Part]:
 
 
 def _quadruped_observations() -> list[Part]:
-    from a2perf.domains.quadruped_locomotion.reference import TARGET_STEPS
+    from a2perf.domains.quadruped_locomotion.motion.reference import TARGET_STEPS
     from a2perf.domains.quadruped_locomotion.sensors import IMU, LAST_ACTION, MOTOR_ANGLES, STACKED_STEPS, TARGETS
 
     ages = ["now", *(f"{age} step{'s' if age > 1 else ''} ago" for age in range(1, STACKED_STEPS))]

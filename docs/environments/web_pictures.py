@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from a2perf.domains.web_navigation import LEVELS
-from a2perf.domains.web_navigation.designs import shipped_designs, shipped_record
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.generator import EPISODES
-from a2perf.domains.web_navigation.layout import listed_boxes
-from a2perf.domains.web_navigation.nodes import PAGE_MIN_HEIGHT
+from a2perf.domains.web_navigation.page.layout import listed_boxes
+from a2perf.domains.web_navigation.page.nodes import PAGE_MIN_HEIGHT
+from a2perf.domains.web_navigation.sites.designs import shipped_designs, shipped_record
+from a2perf.domains.web_navigation.sites.generator import EPISODES
+from a2perf.domains.web_navigation.sites.website import build_site
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import build_site
 from a2perf.errors import MissingDependency
 
 HERE = Path(__file__).parent

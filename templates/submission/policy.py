@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 from gymnasium import spaces
 
-from a2perf.domains.web_navigation.vocabulary import UnlockedVocabulary
+from a2perf.domains.web_navigation.page.vocabulary import UnlockedVocabulary
 from a2perf.errors import UserError
 
 BUCKETS = 512  # words of web navigation share this many weights

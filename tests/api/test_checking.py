@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 import a2perf
 from a2perf.api import checking
-from a2perf.cli.check import check as command
+from a2perf.cli.submission_folder import check as command
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from tests.made_submissions import policy
 from tests.waiting import Child, until

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import a2perf
 from a2perf.api.environments import find_task
-from a2perf.cli.envs import envs
+from a2perf.cli.data import envs
 from a2perf.domains.registry import domains
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
 

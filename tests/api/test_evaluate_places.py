@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import a2perf
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from tests.api.evaluate_runs import TASK
 from tests.waiting import Child, until
 

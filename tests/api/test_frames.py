@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import a2perf
-from a2perf.api.table import Table
+from a2perf.api.views.table import Table
 from a2perf.errors import ConfigError, MissingDependency
 
 

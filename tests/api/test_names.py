@@ -96,7 +96,7 @@ def _examples() -> list[Any]:
 @pytest.fixture
 def work(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """A folder with the examples, the shipped results, some runs below ``runs``, and a dataset."""
-    from a2perf.runs.pack import unpack
+    from a2perf.runs.packed.pack import unpack
 
     for folder in ("results/recorded", "examples/minimal"):
         shutil.copytree(repository / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pyc*"))

@@ -19,7 +19,7 @@ import pytest
 import a2perf
 from a2perf.errors import ConfigError, UserError
 from a2perf.metrics.trackers.sampler import Sampler
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from a2perf.runs.reading import read_runs
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs import signing
+from a2perf.runs.packed import signing
 from a2perf.sandbox import LADDER, Limits, why_unavailable
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.launch import docker_engine
 from tests.made_submissions import policy
 from tests.participants import make_participant

@@ -12,10 +12,10 @@ import pytest
 from gymnasium.spaces import Box
 
 from a2perf.sandbox import LADDER
-from a2perf.submission.evaluator import participant_process
-from a2perf.submission.evaluator.actions import ActionChecker
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.latency import clock_suspicion
+from a2perf.submission.evaluator.playing.actions import ActionChecker
+from a2perf.submission.evaluator.playing.latency import clock_suspicion
+from a2perf.submission.evaluator.process import participant_process
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from tests.attacks.catalogue import ASSAULTS, LIMITS, MIB, PROBES, Assault, Probe, levels_that_stop
 
 SPACE = Box(-1, 1, (2,), np.float32)

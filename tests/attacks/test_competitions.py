@@ -17,9 +17,9 @@ from a2perf.experiments.competition import folder_check
 from a2perf.experiments.competition.entrants import EntrantList
 from a2perf.experiments.competition.records import Competition
 from a2perf.records import Manifest
-from a2perf.runs.bundle import write_manifest
-from a2perf.runs.inventory import read_manifest, record_files
-from a2perf.runs.pack import pack, unpack
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import read_manifest, record_files
+from a2perf.runs.packed.pack import pack, unpack
 from a2perf.storage import read_json, read_record, write_json, write_record
 from tests.deep_folders import nest
 from tests.killed_python import kill_first_starts

@@ -20,7 +20,7 @@ from a2perf.sandbox import limits as control_groups
 from a2perf.sandbox.guard.entry import RLIMITS, SYSCTLS
 from a2perf.sandbox.guard.tree import descendants
 from a2perf.storage import read_json
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.attacks.conftest import OBEYS
 from tests.made_submissions import TROT, gin, write_submission
 from tests.participants import make_participant

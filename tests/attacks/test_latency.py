@@ -18,9 +18,9 @@ import pytest
 import a2perf
 from a2perf.records import LatencyResults, RolloutResults
 from a2perf.storage import read_record
-from a2perf.submission.evaluator import latency, step_account
+from a2perf.submission.evaluator.playing import latency, step_account
+from a2perf.submission.evaluator.playing.seeds import RunSeeds
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.seeds import RunSeeds
 from a2perf.submission.submission_util import Submission
 from tests.made_submissions import TROT, gin, write_submission
 from tests.participants import make_participant

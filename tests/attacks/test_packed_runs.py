@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from a2perf.cli import cli
 from a2perf.errors import UserError
-from a2perf.runs import packed_archive, packed_format, signing
-from a2perf.runs.bundle import write_manifest
-from a2perf.runs.inventory import read_manifest, record_files
-from a2perf.runs.pack import pack, unpack
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import read_manifest, record_files
+from a2perf.runs.packed import packed_archive, packed_format, signing
+from a2perf.runs.packed.pack import pack, unpack
 from tests.attacks.forged_zip import FILE, MARKER, Forged, folder, marker, write
 from tests.launch.test_signing import finished
 

@@ -21,8 +21,8 @@ from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox, limits, task_clock
 from a2perf.sandbox.limits import GroupParent
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.attacks.conftest import OBEYS
 from tests.made_submissions import write_submission
 from tests.ordinary_user import way_to_the_interpreter
@@ -319,10 +319,10 @@ import os, sys
 os.setgroups([]); os.setresgid(4242, 4242, 4242); os.setresuid(4242, 4242, 4242)
 from pathlib import Path
 from a2perf.sandbox import Limits, get_sandbox, limits
-from a2perf.submission.evaluator.confinement import Confinement
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.participant_spec import ParticipantSpec
+from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 assert not limits.place().enforces
 top = Path(sys.argv[1])
 bounds = eval(sys.argv[3])

@@ -14,7 +14,7 @@ import pytest
 
 from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from a2perf.sandbox import strongest_level
 from tests.made_submissions import TROT, command, done, gin, policy, write_submission
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import a2perf.domains  # noqa: F401
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from a2perf.sandbox import strongest_level
 from tests.made_submissions import TROT, gin, policy
 

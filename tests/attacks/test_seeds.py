@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from a2perf.submission.evaluator import seeds as package
+from a2perf.submission.evaluator.playing import seeds as package
 
 CANDIDATES = range(100_000)
 GUESSED_KEYS = (b"", bytes(32), b"a2perf", b"secret", b"0" * 32)

@@ -18,9 +18,10 @@ from a2perf.cli.bundles import sign as sign_command
 from a2perf.cli.bundles import validate as validate_command
 from a2perf.cli.bundles import verify as verify_command
 from a2perf.cli.results import score as score_command
-from a2perf.runs import find_runs, read_run, signing
-from a2perf.runs.bundle import validate, write_manifest
-from a2perf.runs.inventory import find_bundles, read_manifest, record_files
+from a2perf.runs import find_runs, read_run
+from a2perf.runs.bundles.bundle import validate, write_manifest
+from a2perf.runs.bundles.inventory import find_bundles, read_manifest, record_files
+from a2perf.runs.packed import signing
 from tests.launch.test_signing import finished, run
 from tests.shipped_runs import SHIPPED, unpacked
 

@@ -15,8 +15,8 @@ import pytest
 from a2perf.errors import ConfigError
 from a2perf.sandbox import LADDER
 from a2perf.stranger_files import Kind, walk
-from a2perf.submission.evaluator.folder_content import identify_submission
-from a2perf.submission.evaluator.folder_problems import problems
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
+from a2perf.submission.evaluator.submitted.folder_problems import problems
 from tests.deep_folders import nest
 from tests.made_submissions import TROT, gin, policy, write_submission
 from tests.participants import make_participant

@@ -16,9 +16,12 @@ import pytest
 
 from a2perf import cli
 from a2perf.records import Failure, FailureKind, SubmissionIdentity
-from a2perf.runs import event_series, files_of, find_runs, log_files, read_run, tables
+from a2perf.runs import files_of, find_runs, read_run
+from a2perf.runs.bundles import log_files
+from a2perf.runs.bundles.files import FolderFiles
 from a2perf.runs.dataset_notes import read_notes
-from a2perf.runs.files import FolderFiles
+from a2perf.runs.events import event_series
+from a2perf.runs.foreign import tables
 from a2perf.storage import Journal, json_text, read_json
 from tests.deep_folders import nest
 from tests.event_logs import read_event_file
@@ -200,7 +203,7 @@ def _events(path: Path, payloads: list[bytes]) -> Path:
 def test_event_files_beyond_a_bound_say_so(
     bound: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from a2perf.runs import event_files
+    from a2perf.runs.events import event_files
 
     for module in (event_series, event_files):
         if hasattr(module, bound):

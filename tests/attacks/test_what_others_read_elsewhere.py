@@ -22,11 +22,12 @@ from a2perf.experiments.performance_test.condition import PerformanceVerdict
 from a2perf.experiments.submit import summary_text
 from a2perf.metrics.submitted import ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import SubmissionIdentity
-from a2perf.runs import files, index
-from a2perf.runs.files import FolderFiles
-from a2perf.runs.importers import find_imports
-from a2perf.runs.log_files import LogKind, find_logs
+from a2perf.runs.bundles import files
+from a2perf.runs.bundles.files import FolderFiles
+from a2perf.runs.bundles.log_files import LogKind, find_logs
+from a2perf.runs.foreign.importers import find_imports
 from a2perf.runs.series import SeriesReader
+from a2perf.runs.stores import index
 from a2perf.stranger_files import Bounds
 from tests.attacks.test_what_others_read import BAD, NAME, _check, hostile, obeyed, printed
 from tests.rlops.made_runs import METRIC, write_run

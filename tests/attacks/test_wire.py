@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from a2perf.records import FailureKind
 from a2perf.sandbox import LADDER
-from a2perf.submission.evaluator.actions import ActionChecker
-from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.playing.actions import ActionChecker
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from tests.made_submissions import policy
 
 FORGER = policy(

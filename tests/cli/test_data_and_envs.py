@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf.api import host_probes
-from a2perf.cli.data import data
+from a2perf.cli.data import data, envs
 from a2perf.cli.doctor import doctor
-from a2perf.cli.envs import envs
 from a2perf.domains.registry import all_environments, domains
 from a2perf.errors import AssetUnavailable, ConfigError
 from a2perf.sandbox.limits import GroupParent

@@ -8,9 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import a2perf
-from a2perf.cli.check import check
-from a2perf.cli.init import init
 from a2perf.cli.results import report, score
+from a2perf.cli.submission_folder import check, init
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
 from tests.made_submissions import policy
 from tests.shipped import shipped_domains

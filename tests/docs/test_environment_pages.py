@@ -83,7 +83,7 @@ def test_each_array_of_an_observation_is_described(domain: str) -> None:
 
 
 def test_rewards_of_the_quadruped_are_those_of_the_code() -> None:
-    from a2perf.domains.quadruped_locomotion import imitation
+    from a2perf.domains.quadruped_locomotion.motion import imitation
 
     text = environments.section(page_of("quadruped_locomotion"), "Rewards")
     terms = " + ".join(f"{weight:g} {term}" for weight, term in zip(imitation.WEIGHTS, imitation.TERMS, strict=True))
@@ -97,7 +97,7 @@ def test_rewards_of_the_quadruped_are_those_of_the_code() -> None:
 
 
 def test_rewards_of_web_and_circuits_are_those_of_the_code() -> None:
-    from a2perf.domains.circuit_training.cost_model import CostWeights
+    from a2perf.domains.circuit_training.engine.cost_model import CostWeights
     from a2perf.domains.web_navigation.reward import Reward
 
     web, circuit = Reward(), CostWeights()

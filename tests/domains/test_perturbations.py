@@ -11,8 +11,8 @@ from a2perf.domains.perturbation import make_perturbed
 from a2perf.domains.quadruped_locomotion.perturbations import ANGLE_NOISE
 from a2perf.domains.quadruped_locomotion.sensors import IMU, LAST_ACTION, MOTOR_ANGLES, TARGETS
 from a2perf.domains.tfa.suite_gym import make_environment
+from a2perf.domains.web_navigation.page.vocabulary import built_in_words, tokenize
 from a2perf.domains.web_navigation.perturbations import WORDINGS
-from a2perf.domains.web_navigation.vocabulary import built_in_words, tokenize
 from a2perf.errors import ConfigError
 from tests.domains.circuit_training.conftest import play
 from tests.domains.test_conformance import equal, rollout

@@ -6,7 +6,7 @@ import pytest
 
 from a2perf.domains import view_title
 from a2perf.domains.registry import Domain, Task, domains, get_domain
-from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.evaluator.submitted.identity import RunTask
 
 VIEWS = [(domain, task) for domain in domains().values() for task in domain.tasks if task.view_of]
 

@@ -10,8 +10,8 @@ import pytest
 
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.records import FailureKind
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.rollouts import rollout
+from a2perf.submission.evaluator.playing.rollouts import rollout
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from a2perf.domains.web_navigation.primitives import GOLD
+from a2perf.domains.web_navigation.page.primitives import GOLD
 from a2perf.domains.web_navigation.text import FIELD_NAMES, write_composed_instruction, write_instruction
 from a2perf.metrics import protocol as protocols
-from a2perf.submission.evaluator.seeds import spawn_seeds
+from a2perf.submission.evaluator.playing.seeds import spawn_seeds
 
 
 @pytest.fixture

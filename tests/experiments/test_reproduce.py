@@ -13,8 +13,8 @@ from a2perf.experiments.reproduce.reproduction import FAIL_ON, ReproduceRequest,
 from a2perf.experiments.reproduce.selection import find_bundles
 from a2perf.launch import Conductor
 from a2perf.launch.interface import get_launcher
-from a2perf.runs import signing
-from a2perf.runs.reproduction import mark_of, place_of, read_reproduction
+from a2perf.runs.bundles.reproduction import mark_of, place_of, read_reproduction
+from a2perf.runs.packed import signing
 from a2perf.submission.run_options import RunOptions
 from tests.made_submissions import launch, policy, write_submission
 

@@ -18,10 +18,10 @@ from a2perf.experiments.reproduce.rebuild import RebuildOptions, fresh_seeds, re
 from a2perf.experiments.reproduce.selection import find_bundles, sample
 from a2perf.report.leaderboard.entries import find_entries
 from a2perf.report.leaderboard.signatures import Trust
-from a2perf.runs.layout import CONFIG
-from a2perf.runs.reproduction import Reproduction, place_of, write_reproduction
+from a2perf.runs.bundles.layout import CONFIG
+from a2perf.runs.bundles.reproduction import Reproduction, place_of, write_reproduction
+from a2perf.runs.packed.signing import manifest_sha256
 from a2perf.runs.run import Run, RunIdentity
-from a2perf.runs.signing import manifest_sha256
 from tests.metrics import made_bundles
 
 

@@ -30,8 +30,9 @@ except ImportError:
 
 guided = __name__ == "__main__" and atheris is not None
 with atheris.instrument_imports(include=["a2perf.submission"]) if guided else contextlib.nullcontext():
-    from a2perf.submission.evaluator import actions, answers, failure_diagnosis
-    from a2perf.submission.evaluator.failures import ParticipantFailure
+    from a2perf.submission.evaluator.playing import actions
+    from a2perf.submission.evaluator.process import answers, failure_diagnosis
+    from a2perf.submission.evaluator.process.failures import ParticipantFailure
     from a2perf.submission.participant import wire
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)

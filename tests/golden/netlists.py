@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from a2perf.domains.circuit_training.design import Design
-from a2perf.domains.circuit_training.generator import toy_design
-from a2perf.domains.circuit_training.plc_file import Placed
+from a2perf.domains.circuit_training.generated.design import Design
+from a2perf.domains.circuit_training.generated.generator import toy_design
+from a2perf.domains.circuit_training.netlists.plc_file import Placed
 
 SAMPLE_CANVAS = (500.0, 500.0)  # um
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf import assets
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.plc_file import read_placement
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
+from a2perf.domains.circuit_training.netlists.plc_file import read_placement
 from a2perf.domains.quadruped_locomotion import ASSETS
 from a2perf.errors import UserError
 from tests.golden import netlists, recorded

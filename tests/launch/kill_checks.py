@@ -13,7 +13,7 @@ import psutil
 from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import State
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from tests.launch import remains
 from tests.launch.kill_forms import Form, bundles, result_of
 

@@ -29,7 +29,7 @@ from a2perf.experiments.competition.run_entrants import run_specs
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
 from a2perf.launch import RunSpec
 from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
-from a2perf.runs import signing
+from a2perf.runs.packed import signing
 from a2perf.storage import read_json, write_record
 from tests.made_submissions import policy, write_submission
 from tests.submission import wheels
@@ -273,7 +273,7 @@ def test_held_out_tasks_follow_their_seed_and_look_like_what_is_told(
 ) -> None:
     import gymnasium
 
-    from a2perf.domains.web_navigation import generator
+    from a2perf.domains.web_navigation.sites import generator
 
     monkeypatch.setattr(generator, "EPISODES", 100)  # the difficulty is measured less exactly, and sooner
     register_environments()

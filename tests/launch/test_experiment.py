@@ -23,7 +23,7 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import QueueEntry, State
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
 from a2perf.records import FailureKind
-from a2perf.runs.pack import pack
+from a2perf.runs.packed.pack import pack
 from tests.launch.entries import Stage, write_entry, write_manifest
 from tests.launch.remains import leftovers, processes_of
 from tests.made_submissions import TOY, a2perf, gin

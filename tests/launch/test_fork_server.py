@@ -15,7 +15,7 @@ import pytest
 
 from a2perf.launch import ExitStatus, RunCommand
 from a2perf.launch.local import LocalJob, LocalLauncher
-from a2perf.runs.process_identity import ProcessIdentity
+from a2perf.runs.bundles.process_identity import ProcessIdentity
 from tests.api.evaluate_runs import BINDINGS, TASK, write_submission
 from tests.waiting import Child, until
 

@@ -16,8 +16,8 @@ import pytest
 from a2perf.launch.conductor import QUEUE_FILE
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import State
-from a2perf.runs.attempts import OUT_OF_REACH
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.attempts import OUT_OF_REACH
+from a2perf.runs.bundles.bundle import validate
 from a2perf.sandbox import available_levels, strongest_level
 from a2perf.storage import Journal
 from tests.launch.entries import Stage

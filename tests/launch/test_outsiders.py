@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from tests.launch.entries import Stage
 from tests.made_submissions import a2perf
 

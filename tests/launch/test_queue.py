@@ -16,7 +16,7 @@ from a2perf.errors import UserError
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import AttemptOutcome, Lease, State
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
-from a2perf.runs.process_identity import ProcessIdentity, start_ticks, this_boot
+from a2perf.runs.bundles.process_identity import ProcessIdentity, start_ticks, this_boot
 from tests.waiting import Child
 
 DONE = AttemptOutcome(True, exit_code=0)

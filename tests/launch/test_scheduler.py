@@ -17,7 +17,7 @@ from a2perf.errors import InfrastructureError, UserError
 from a2perf.launch import ExitStatus, Queue, Resources, RunCommand, RunEvent, State, drive
 from a2perf.launch.local import LocalLauncher
 from a2perf.launch.run_spec import RunSpec
-from a2perf.runs.process_identity import ProcessIdentity
+from a2perf.runs.bundles.process_identity import ProcessIdentity
 from tests.launch.remains import processes_of
 from tests.launch.waiting import end_of
 from tests.waiting import Child, until

@@ -16,10 +16,10 @@ from a2perf.metrics import protocol as protocols
 from a2perf.metrics.scores import score_runs
 from a2perf.metrics.submitted import ProtocolRecord, read_submitted, submitted_of
 from a2perf.records import RolloutResults, RunState
-from a2perf.runs.bundle import validate
-from a2perf.runs.files import files_of
-from a2perf.runs.inventory import read_manifest
-from a2perf.runs.pack import pack, unpack
+from a2perf.runs.bundles.bundle import validate
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.inventory import read_manifest
+from a2perf.runs.packed.pack import pack, unpack
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 

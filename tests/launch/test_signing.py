@@ -15,9 +15,9 @@ from a2perf.cli.bundles import validate as validate_command
 from a2perf.cli.bundles import verify as verify_command
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.records import Manifest, RunState, SubmissionIdentity
-from a2perf.runs import signing
-from a2perf.runs.bundle import Bundle, open_bundle, validate
-from a2perf.runs.inventory import checksum
+from a2perf.runs.bundles.bundle import Bundle, open_bundle, validate
+from a2perf.runs.bundles.inventory import checksum
+from a2perf.runs.packed import signing
 from a2perf.storage import json_text
 
 

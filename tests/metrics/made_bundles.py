@@ -19,8 +19,8 @@ from a2perf.records import (
     SubmissionIdentity,
     TrainResults,
 )
-from a2perf.runs.bundle import write_manifest
-from a2perf.runs.inventory import record_files
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import record_files
 from a2perf.storage import read_record, write_json, write_record
 from tests.metrics import event_bytes as made
 

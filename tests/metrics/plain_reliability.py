@@ -9,7 +9,7 @@ import itertools
 import math
 from typing import Any
 
-from a2perf.metrics.lowpass import _A, _B, _STEADY
+from a2perf.metrics.profiles.lowpass import _A, _B, _STEADY
 
 
 def percentile(values: list[float], percent: float) -> float:

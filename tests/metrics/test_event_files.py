@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a2perf.runs import event_checksums
-from a2perf.runs.event_writer import EventWriter
+from a2perf.runs.events import event_checksums
+from a2perf.runs.events.event_writer import EventWriter
 from tests.event_logs import event_files_below, read_event_file
 from tests.metrics import event_bytes as made
 
@@ -226,7 +226,7 @@ def test_small_windows_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     data = made.version() + made.curve("a", range(300)) + image + made.curve("b", range(300)) + b"\x07"
     path = written(tmp_path, data)
     whole = read_event_file(path)
-    monkeypatch.setattr("a2perf.runs.event_files.WINDOW_BYTES", 777)
+    monkeypatch.setattr("a2perf.runs.events.event_files.WINDOW_BYTES", 777)
     pieces = read_event_file(path)
     assert pieces.problems == whole.problems
     assert (pieces.records, pieces.end) == (whole.records, whole.end)

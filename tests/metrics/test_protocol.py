@@ -16,8 +16,8 @@ import a2perf
 from a2perf.domains.registry import all_environments, get_domain, stored_fingerprint
 from a2perf.errors import UserError
 from a2perf.metrics import protocol as protocols
-from a2perf.runs.pack import unpack
-from a2perf.submission.evaluator.seeds import spawn_seeds
+from a2perf.runs.packed.pack import unpack
+from a2perf.submission.evaluator.playing.seeds import spawn_seeds
 
 HOUSE = Path(__file__).resolve().parents[2]
 SHA256 = {

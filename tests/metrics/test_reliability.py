@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a2perf.errors import UserError
-from a2perf.metrics import lowpass
-from a2perf.metrics.curves import clean
-from a2perf.metrics.reliability import rollouts, training
-from a2perf.metrics.reliability_corrected import slopes, windowed
-from a2perf.metrics.reliability_upstream import iqr_by_step, windowed_iqr
+from a2perf.metrics.profiles import lowpass
+from a2perf.metrics.profiles.curves import clean
+from a2perf.metrics.profiles.reliability import rollouts, training
+from a2perf.metrics.profiles.reliability_corrected import slopes, windowed
+from a2perf.metrics.profiles.reliability_upstream import iqr_by_step, windowed_iqr
 from a2perf.metrics.statistics import drawdown, iqr, mad, std
 from tests.golden.recorded import cases
 from tests.metrics import plain_reliability as plain

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.runs import log_files
-from a2perf.runs.event_files import read_event_stream
-from a2perf.runs.event_series import EventFile
-from a2perf.runs.files import FolderFiles
-from a2perf.runs.log_files import LogKind, reader_of
-from a2perf.runs.series_cache import CachedLog, LogContent, SeriesCache
+from a2perf.runs.bundles import log_files
+from a2perf.runs.bundles.files import FolderFiles
+from a2perf.runs.bundles.log_files import LogKind, reader_of
+from a2perf.runs.events.event_files import read_event_stream
+from a2perf.runs.events.event_series import EventFile
+from a2perf.runs.events.series_cache import CachedLog, LogContent, SeriesCache
 from tests.event_logs import read_event_file
 from tests.metrics import event_bytes as made
 

@@ -21,7 +21,7 @@ from a2perf.metrics.registry import rank, score
 from a2perf.metrics.system import METRICS
 from a2perf.metrics.system_series import merge_on_time, report_of_table, seconds_of
 from a2perf.records import Attempt
-from a2perf.runs.attempts import with_earlier
+from a2perf.runs.bundles.attempts import with_earlier
 from a2perf.runs.tracking_record import EnergyUncertainty, combined_uncertainty, read_tracking, summed
 from tests.metrics.made_runs import runs_of
 from tests.waiting import Child

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.report import ReportSection, register_section, unregister_section, write_report
-from a2perf.report.drawing import new_figure, single
+from a2perf.report.figures.drawing import new_figure, single
 from a2perf.report.tables import Column, Table, Text
 from a2perf.report.task_results import TaskResults
 from a2perf.runs import read_runs

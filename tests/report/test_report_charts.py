@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from a2perf.report import charts
-from a2perf.report import compared_charts as compared
-from a2perf.report.compared_charts import Lines
-from a2perf.report.drawing import INK, POINTS_SHOWN, inline_svg, interactive, pictures, single
+from a2perf.report.figures import charts
+from a2perf.report.figures import compared_charts as compared
+from a2perf.report.figures.compared_charts import Lines
+from a2perf.report.figures.drawing import INK, POINTS_SHOWN, inline_svg, interactive, pictures, single
 from a2perf.report.learning import pooled_over_runs
-from a2perf.runs.tables import CsvTable
+from a2perf.runs.foreign.tables import CsvTable
 
 
 def test_thinning_keeps_every_peak_and_both_ends() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from a2perf.records import Attempt, Failure, FailureKind, Manifest, RunState, SubmissionIdentity
-from a2perf.runs.run_record import ExperimentRun
+from a2perf.runs.bundles.run_record import ExperimentRun
 from a2perf.storage import write_record
 from tests.metrics import event_bytes, made_bundles
 

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from a2perf.rlops.store import Store
+from a2perf.runs.bundles.run_record import ExperimentRun, StoredRun
 from a2perf.runs.conditions import differences, packages_of
-from a2perf.runs.run_record import ExperimentRun, StoredRun
 from tests.made_submissions import a2perf
 from tests.rlops.made_runs import METRIC, write_run
 

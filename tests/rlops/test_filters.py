@@ -9,7 +9,7 @@ import pytest
 
 from a2perf.errors import UserError
 from a2perf.rlops.filters import RunQuery, parse_experiment, parse_tag_expression
-from a2perf.runs.run_record import StoredRun, config_of
+from a2perf.runs.bundles.run_record import StoredRun, config_of
 
 RUN = StoredRun(
     run_id="ppo/CartPole-v1/v1/seed_1", path=Path("run"), experiment="ppo", env_id="CartPole-v1", seed=1, version="v1",

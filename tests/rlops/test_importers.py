@@ -14,9 +14,9 @@ import pytest
 import a2perf
 from a2perf.errors import UserError
 from a2perf.rlops.store import Store
-from a2perf.runs.bundle import validate
-from a2perf.runs.importers import find_imports, history_series, import_run
-from a2perf.runs.run_record import StoredRun
+from a2perf.runs.bundles.bundle import validate
+from a2perf.runs.bundles.run_record import StoredRun
+from a2perf.runs.foreign.importers import find_imports, history_series, import_run
 from tests.rlops.made_runs import METRIC, events
 
 ROWS = [
@@ -77,7 +77,7 @@ def test_import_that_was_killed_leaves_nothing_that_counts(tmp_path: Path) -> No
     folder = tmp_path / "E-v0__ppo__1__17"
     logged(folder)
     code = (
-        "import os, sys\nfrom pathlib import Path\nimport a2perf.runs.importers as importers\n"
+        "import os, sys\nfrom pathlib import Path\nimport a2perf.runs.foreign.importers as importers\n"
         "importers.record_files = lambda folder, manifest: os.kill(os.getpid(), 9)\n"
         "importers.import_run(Path(sys.argv[1]), importers.find_imports([Path(sys.argv[2])])[0])\n"
     )

@@ -22,8 +22,8 @@ from a2perf.experiments.benchmark_matrix import (
 from a2perf.launch import Conductor, get_launcher
 from a2perf.records import Manifest
 from a2perf.rlops.store import Store
-from a2perf.runs.bundle import validate
-from a2perf.runs.run_record import AutotagRecord, ExperimentRun
+from a2perf.runs.bundles.bundle import validate
+from a2perf.runs.bundles.run_record import AutotagRecord, ExperimentRun
 from a2perf.storage import read_record
 from tests.rlops.made_runs import METRIC, events
 from tests.waiting import Child, is_alive, until

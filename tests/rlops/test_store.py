@@ -18,11 +18,11 @@ from a2perf.records import Episode, Manifest, RolloutResults, RunState
 from a2perf.rlops.filters import RunQuery, parse_experiment
 from a2perf.rlops.store import Store
 from a2perf.rlops.tags import parse_date
-from a2perf.runs.bundle import open_bundle
-from a2perf.runs.index import INDEX_FILE
-from a2perf.runs.run_record import StoredRun
+from a2perf.runs.bundles.bundle import open_bundle
+from a2perf.runs.bundles.run_record import StoredRun
 from a2perf.runs.series import Series
-from a2perf.runs.store import store_folder
+from a2perf.runs.stores.index import INDEX_FILE
+from a2perf.runs.stores.store import store_folder
 from a2perf.storage import read_record, write_record
 from tests.rlops import made_runs
 from tests.rlops.made_runs import METRIC, write_run
@@ -173,7 +173,7 @@ def test_states_tell_a_run_that_goes_on_from_one_whose_writer_is_gone(tmp_path: 
     assert state() == "finished"
     code = (
         "import os, sys\nfrom pathlib import Path\nfrom tests.rlops import made_runs\n"
-        "from a2perf.records import RunState\nfrom a2perf.runs.bundle import open_bundle\n"
+        "from a2perf.records import RunState\nfrom a2perf.runs.bundles.bundle import open_bundle\n"
         "manifest = made_runs.manifest(state=RunState.RUNNING)\nmanifest.attempts = []\n"
         "open_bundle(Path(sys.argv[1]), manifest, '', force=True)\nos.kill(os.getpid(), 9)\n"
     )

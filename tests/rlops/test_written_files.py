@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs.written_files import WrittenFiles, descendants
+from a2perf.runs.bundles.written_files import WrittenFiles, descendants
 from tests.waiting import Child
 
 HOST = socket.gethostname()

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from a2perf.cli import cli
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import RunState
-from a2perf.runs.bundle import write_manifest
-from a2perf.runs.inventory import read_manifest, record_files
-from a2perf.runs.pack import pack, unpack
-from a2perf.runs.packed_archive import is_packed, opened_archive
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import read_manifest, record_files
+from a2perf.runs.packed.pack import pack, unpack
+from a2perf.runs.packed.packed_archive import is_packed, opened_archive
 from tests.launch.test_signing import finished
 
 

@@ -13,10 +13,11 @@ import a2perf
 from a2perf.cli import cli
 from a2perf.errors import UserError
 from a2perf.metrics.submitted import submitted_of
-from a2perf.runs import find_runs, read_run, signing
-from a2perf.runs.files import files_of, kind_at, names_at
-from a2perf.runs.inventory import find_bundles
-from a2perf.runs.pack import pack, unpack
+from a2perf.runs import find_runs, read_run
+from a2perf.runs.bundles.files import files_of, kind_at, names_at
+from a2perf.runs.bundles.inventory import find_bundles
+from a2perf.runs.packed import signing
+from a2perf.runs.packed.pack import pack, unpack
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, Unreadable
 from tests.shipped_runs import SHIPPED, unpacked
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs.files import FolderFiles, configuration_name, files_of
+from a2perf.runs.bundles.files import FolderFiles, configuration_name, files_of
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, StrangerFileError, Unreadable
 
 

@@ -11,12 +11,12 @@ import pytest
 from a2perf.metrics.scores import score_runs
 from a2perf.rlops.store import Store
 from a2perf.runs import Run, find_runs, read_run
-from a2perf.runs.files import FolderFiles
-from a2perf.runs.inventory import record_files
-from a2perf.runs.log_files import LogKind, find_logs
-from a2perf.runs.process_identity import ProcessIdentity
-from a2perf.runs.seed_groups import SeedKey, differing, seed_key
+from a2perf.runs.bundles.files import FolderFiles
+from a2perf.runs.bundles.inventory import record_files
+from a2perf.runs.bundles.log_files import LogKind, find_logs
+from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.runs.series import RETURN_TAGS, Series, SeriesReader, kept_points, read_returns
+from a2perf.runs.stores.seed_groups import SeedKey, differing, seed_key
 from a2perf.storage import write_record
 from tests.rlops import made_runs
 

@@ -10,8 +10,7 @@ from a2perf.errors import SubmissionError, UserError
 from a2perf.records import SubmissionInfo
 from a2perf.report.names import kind_order, metric_title, submission_kind, submission_title
 from a2perf.runs import find_runs, read_run
-from a2perf.runs.run import BUNDLE, RunFolder
-from a2perf.runs.submission_info import (
+from a2perf.runs.bundles.submission_info import (
     FALLBACK_FILE,
     FILE,
     KINDS,
@@ -20,7 +19,8 @@ from a2perf.runs.submission_info import (
     info_of,
     read_submission_info,
 )
-from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.runs.run import BUNDLE, RunFolder
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
 REPOSITORY = Path(__file__).parents[2]
 RECORDED = REPOSITORY / "results" / "recorded"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.errors import InfrastructureError
-from a2perf.runs.process_identity import mark
+from a2perf.runs.bundles.process_identity import mark
 from a2perf.sandbox import Limits, SandboxSpec, get_sandbox
 from a2perf.sandbox.container import LABEL, why_unavailable
 from tests.launch.docker_engine import DockerEngine

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs import process_identity
+from a2perf.runs.bundles import process_identity
 from a2perf.sandbox import Limits, limits
 from a2perf.sandbox.guard.accounts import Accounts
 from a2perf.sandbox.limits import ControlGroup, GroupParent, counters, find_place, most_tasks
-from a2perf.submission.evaluator import participant_home
+from a2perf.submission.evaluator.process import participant_home
 from tests.waiting import Child
 
 MIB = 2**20

@@ -5,8 +5,8 @@ import pytest
 from gymnasium import spaces
 
 from a2perf.records import FailureKind
-from a2perf.submission.evaluator.actions import ActionChecker
-from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.submission.evaluator.playing.actions import ActionChecker
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 

@@ -17,11 +17,11 @@ from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, QueueEntry, State
 from a2perf.launch.run_spec import RunCommand, RunSpec
 from a2perf.records import Attempt, FailureKind
-from a2perf.runs import attempts
-from a2perf.runs.attempts import AttemptClock, Used, used, with_earlier
-from a2perf.runs.bundle import validate
-from a2perf.submission.evaluator import artifacts
-from a2perf.submission.evaluator.failures import ParticipantFailure
+from a2perf.runs.bundles import attempts
+from a2perf.runs.bundles.attempts import AttemptClock, Used, used, with_earlier
+from a2perf.runs.bundles.bundle import validate
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.submitted import artifacts
 from tests.launch.entries import write_manifest
 from tests.made_submissions import bindings, command, done
 from tests.waiting import Child, until

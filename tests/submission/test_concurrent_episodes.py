@@ -16,9 +16,9 @@ from a2perf.errors import ConfigError
 from a2perf.metrics.trackers.process_tree import TreeSample, TreeSum
 from a2perf.records import Manifest, RolloutResults
 from a2perf.storage import read_record
-from a2perf.submission.evaluator import episodes
-from a2perf.submission.evaluator.episodes import ConcurrentEpisodes, PlannedEpisode
-from a2perf.submission.evaluator.session import allow_open_files
+from a2perf.submission.evaluator.playing import episodes
+from a2perf.submission.evaluator.playing.episodes import ConcurrentEpisodes, PlannedEpisode
+from a2perf.submission.evaluator.process.session import allow_open_files
 from a2perf.submission.settings import Submission
 from tests.made_submissions import WEB, gin, policy
 from tests.submission.test_repeats import GIN

@@ -8,7 +8,7 @@ import pytest
 from a2perf.constants import BenchmarkMode
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration
-from a2perf.submission.evaluator.identity import RunTask
+from a2perf.submission.evaluator.submitted.identity import RunTask
 from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.main_submission import task_bindings
 from a2perf.submission.participant_settings import ALLOWED

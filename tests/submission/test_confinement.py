@@ -10,7 +10,7 @@ import pytest
 from a2perf.errors import ConfigError
 from a2perf.sandbox import strongest_level
 from a2perf.sandbox.limits import LEAST_SHARE_BYTES, PARALLEL_RUNS_VARIABLE, participants_bytes
-from a2perf.submission.evaluator.confinement import confinement
+from a2perf.submission.evaluator.process.confinement import confinement
 from a2perf.submission.submission_util import Submission
 from tests.made_submissions import STANDS, bindings, policy
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from a2perf.storage import Journal
 from tests.launch.remains import processes_of
 from tests.made_submissions import bindings, command, done, launch, policy

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from a2perf.records import Failure, FailureKind
-from a2perf.runs import disk_reserve
-from a2perf.submission.evaluator.artifacts import DiskSpace
+from a2perf.runs.bundles import disk_reserve
+from a2perf.submission.evaluator.submitted.artifacts import DiskSpace
 
 FULL = Failure(kind=FailureKind.DISK, where="train", message="OSError: [Errno 28] No space left on device")
 

@@ -12,9 +12,9 @@ import pytest
 
 from a2perf.errors import ConfigError, SubmissionError
 from a2perf.records import SubmissionIdentity
-from a2perf.runs.bundle import submission_difference
-from a2perf.submission.evaluator import folder_content
-from a2perf.submission.evaluator.folder_content import bundle_folder, commit_of, identify_submission
+from a2perf.runs.bundles.bundle import submission_difference
+from a2perf.submission.evaluator.submitted import folder_content
+from a2perf.submission.evaluator.submitted.folder_content import bundle_folder, commit_of, identify_submission
 from a2perf.submission.given_paths import settled
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from a2perf.sandbox import strongest_level
 from tests.made_submissions import a2perf, bindings, policy
 

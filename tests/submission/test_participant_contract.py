@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.submission.evaluator.folder_problems import problems
+from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.signatures import (
     INFER_ONCE,
     LOAD_POLICY,

@@ -16,8 +16,8 @@ import pytest
 from a2perf.errors import InfrastructureError
 from a2perf.records import FailureKind
 from a2perf.sandbox import Limits
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.made_submissions import policy
 from tests.participants import make_participant
 from tests.waiting import Child, is_alive, until
@@ -456,7 +456,7 @@ FORGERIES = {
 
 @pytest.mark.parametrize("case", FORGERIES)
 def test_forged_answer_is_bad_output_and_never_a_crash_or_a_hang(loaded, case: str, monkeypatch) -> None:
-    from a2perf.submission.evaluator import participant_process
+    from a2perf.submission.evaluator.process import participant_process
 
     monkeypatch.setattr(participant_process, "ENDING_GRACE_S", 0.5)
     body, words = FORGERIES[case]
@@ -546,7 +546,7 @@ def test_interpreter_without_the_worker_is_the_hosts_fault(submission, process, 
 
 
 def test_exit_that_hangs_is_cut_short(submission, process, monkeypatch) -> None:
-    from a2perf.submission.evaluator import participant_process
+    from a2perf.submission.evaluator.process import participant_process
 
     monkeypatch.setattr(participant_process, "CLOSE_GRACE_S", 0.3)
     code = "import atexit, time\natexit.register(time.sleep, 60)\ndef train(): pass"

@@ -12,13 +12,13 @@ import pytest
 from a2perf.errors import ConfigError
 from a2perf.metrics.scores import score_runs
 from a2perf.records import FailureKind, Manifest, RolloutResults
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from a2perf.storage import read_record
-from a2perf.submission.evaluator.action_record import BINS, ActionRecorder
-from a2perf.submission.evaluator.answers import BadAnswer, confidence
-from a2perf.submission.evaluator.episodes import episode_plan
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.seeds import RunSeeds
+from a2perf.submission.evaluator.playing.action_record import BINS, ActionRecorder
+from a2perf.submission.evaluator.playing.episodes import episode_plan
+from a2perf.submission.evaluator.playing.seeds import RunSeeds
+from a2perf.submission.evaluator.process.answers import BadAnswer, confidence
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.settings import Submission
 from tests.made_submissions import TOY, WEB, bindings, gin, policy
 from tests.participants import make_participant

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from a2perf.records import Manifest, RunState
-from a2perf.runs.bundle import write_manifest
+from a2perf.runs.bundles.bundle import write_manifest
 from a2perf.storage import read_record
 from a2perf.submission.evaluator import seed_secret
-from a2perf.submission.evaluator.seeds import spawn_seeds
+from a2perf.submission.evaluator.playing.seeds import spawn_seeds
 from tests.made_submissions import TROT, gin, policy
 
 GIN = gin(TROT, time_participant_code=False, num_inference_episodes=2, record_frames=0, kwargs={"mode": "train"})

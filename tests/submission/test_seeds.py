@@ -11,7 +11,7 @@ import pytest
 
 from a2perf.errors import ConfigError
 from a2perf.submission.evaluator import seed_secret
-from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file, spawn_seeds
+from a2perf.submission.evaluator.playing.seeds import RunSeeds, read_seed_file, spawn_seeds
 
 SECRET = bytes(range(32))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.submission.evaluator import source_problems
+from a2perf.submission.evaluator.submitted import source_problems
 from tests.killed_python import kill_first_starts
 
 SOURCE = b"def train():\n    pass\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2perf.submission.evaluator.rollouts import value_hash
+from a2perf.submission.evaluator.playing.rollouts import value_hash
 from tests.made_submissions import policy, write_submission
 from tests.participants import make_participant
 

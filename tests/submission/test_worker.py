@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import a2perf
-from a2perf.submission.evaluator.plain_spaces import plain_spaces
+from a2perf.submission.evaluator.submitted.plain_spaces import plain_spaces
 from a2perf.submission.participant.lazy_environment import LazyEnvironment
 from tests.made_submissions import policy, write_submission
 

@@ -14,7 +14,7 @@ from a2perf.domains.host_support import with_wheels
 from a2perf.domains.registry import DemonstrationRun, Domain, Environment, HeldOutTask, Perturbation, Task
 
 if TYPE_CHECKING:
-    from a2perf.domains.circuit_training.placement_cost import PlacementCost as PlacementCost
+    from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost as PlacementCost
 
 _REPOSITORY = "TILOS-AI-Institute/MacroPlacement"
 _COMMIT = "20eddb6"
@@ -191,7 +191,7 @@ def held_out_tasks(count: int, seed: int) -> list[HeldOutTask]:
 def __getattr__(name: str) -> Any:
     """Loads the engine on first use."""
     if name == "PlacementCost":
-        from a2perf.domains.circuit_training.placement_cost import PlacementCost
+        from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 
         return PlacementCost
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.domains.arguments import RENDER_MODES, one_of, refuse_unknown
-from a2perf.domains.circuit_training import designs
 from a2perf.domains.circuit_training.errors import ArgumentError
+from a2perf.domains.circuit_training.generated import designs
 from a2perf.domains.circuit_training.rendering import OVERLAYS
 from a2perf.domains.circuit_training.rules import NODE_ORDERS
 from a2perf.domains.display import require_display

@@ -20,12 +20,13 @@ from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, completed_by_gin
-from a2perf.domains.circuit_training import cost_model, starting_point
+from a2perf.domains.circuit_training import starting_point
 from a2perf.domains.circuit_training.action_space import CellSpace
 from a2perf.domains.circuit_training.arguments import check_arguments, refuse_unknown_specification, resolve_files
+from a2perf.domains.circuit_training.engine import cost_model
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.errors import ArgumentError, InfeasibleActionError
 from a2perf.domains.circuit_training.observation import Observation, ObservationConfig, ObservationExtractor
-from a2perf.domains.circuit_training.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf.domains.circuit_training.rules import PlacementRules, node_order
 from a2perf.domains.display import PictureWindow
@@ -363,7 +364,7 @@ class CircuitEnv(gymnasium.Env[Observation, Any], EzPickle):
 
     def _refine(self) -> float:
         """Runs coordinate descent on the finished placement and returns its cost."""
-        from a2perf.domains.circuit_training.coordinate_descent import CoordinateDescentPlacer
+        from a2perf.domains.circuit_training.engine.coordinate_descent import CoordinateDescentPlacer
 
         CoordinateDescentPlacer(self._engine(), self._cost_info, stdcell_placer="fd").place()
         return self._cost_info(self._engine(), True)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.density import EDGE_TOLERANCE
+from a2perf.domains.circuit_training.engine.density import EDGE_TOLERANCE
 from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 
 Floats = NDArray[np.float64]

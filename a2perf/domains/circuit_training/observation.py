@@ -15,8 +15,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.rules import PlacementRules
 from a2perf.domains.circuit_training.starting_point import SparseAdjacency
 

@@ -17,10 +17,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.circuit_training.engine.placement import ROTATION
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.environment import CircuitEnv
-from a2perf.domains.circuit_training.netlist import SIDES
-from a2perf.domains.circuit_training.placement import ROTATION
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import SIDES
 
 Floats = NDArray[np.float64]
 SCALE = 2.0

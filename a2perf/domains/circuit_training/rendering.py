@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from a2perf.domains.circuit_training.netlist import KIND_PORT, KIND_STDCELL
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import KIND_PORT, KIND_STDCELL
 
 OVERLAYS = ("nets", "congestion", "density")
 WIDTH, HEIGHT = 800, 600  # px

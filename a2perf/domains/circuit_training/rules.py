@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.arguments import one_of
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
 
 NODE_ORDERS = ("descending_size_macro_first", "random", "random_macro_first")
 Step = tuple[Any, float, bool, bool, dict[str, Any]]

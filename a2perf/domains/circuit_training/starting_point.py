@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist_cache import cached_arrays, digest
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist_cache import cached_arrays, digest
 
 FORCE_DIRECTED_STEPS = (100, 100, 100)
 _MIXED_SIZE = {"factors": (1.0, 2.0, 2.0), "attract": (100.0, 1e-3, 1e-5), "repel": (0.0, 1e5, 1e6)}

@@ -99,7 +99,7 @@ _GENERATED = tuple(
 _MUJOCO = tuple(
     Environment(
         id=f"QuadrupedLocomotionMuJoCo-Dog{gait.capitalize()}-v0",
-        entry_point="a2perf.domains.quadruped_locomotion.mujoco_twin:build_mujoco_env",
+        entry_point="a2perf.domains.quadruped_locomotion.physics.mujoco_twin:build_mujoco_env",
         kwargs={"clip": f"dog_{gait}"},
         title=f"Dog, {gait} (MuJoCo)",
         summary=f"imitate a dog's {gait} from motion capture (MuJoCo instead of PyBullet)",
@@ -145,7 +145,7 @@ DOMAIN = Domain(
     ),
     generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
     assets=tuple(ASSETS.values()),
-    held_out="a2perf.domains.quadruped_locomotion.gaits:held_out_tasks",
+    held_out="a2perf.domains.quadruped_locomotion.motion.gaits:held_out_tasks",
     support=(
         tested_here("quadruped_locomotion"),
         Support("Linux", "x86_64", NEWER, "quadruped_locomotion", "tested", _NO_WHEEL),

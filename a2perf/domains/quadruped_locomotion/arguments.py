@@ -14,10 +14,11 @@ import numpy as np
 from a2perf import assets
 from a2perf.domains.arguments import RENDER_MODES, integer_of_at_least, one_of, refuse_unknown
 from a2perf.domains.display import require_display
-from a2perf.domains.quadruped_locomotion import ASSETS, randomization
-from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, GAITS, synthetic_clip
-from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip, load_clip
-from a2perf.domains.quadruped_locomotion.robot import FloatArray
+from a2perf.domains.quadruped_locomotion import ASSETS
+from a2perf.domains.quadruped_locomotion.motion.gaits import FAMILIES, GAITS, synthetic_clip
+from a2perf.domains.quadruped_locomotion.motion.motion_clip import MotionClip, load_clip
+from a2perf.domains.quadruped_locomotion.physics import randomization
+from a2perf.domains.quadruped_locomotion.physics.robot import FloatArray
 from a2perf.errors import ConfigError, did_you_mean
 
 _RESET_OPTIONS = ("clip", "phase", "randomize")

@@ -19,7 +19,7 @@ def clips() -> None:
 def list_clips() -> None:
     """Lists the clips by name."""
     from a2perf import assets
-    from a2perf.domains.quadruped_locomotion.gaits import GAITS, synthetic_clip
+    from a2perf.domains.quadruped_locomotion.motion.gaits import GAITS, synthetic_clip
 
     for name in GAITS:
         click.echo(f"{name:<18} generated    {synthetic_clip(name).duration:.3f} s")
@@ -41,7 +41,7 @@ def generate(gait: str, file: Path, **changes: float | None) -> None:
     """Generates a clip FILE from a named GAIT (synthetic_trot, _pace, _bound, _spin) with some parameters changed."""
     from dataclasses import replace
 
-    from a2perf.domains.quadruped_locomotion.gaits import generate_clip, named_gait
+    from a2perf.domains.quadruped_locomotion.motion.gaits import generate_clip, named_gait
 
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     clip = generate_clip(replace(named_gait(gait), name=file.stem, **given))

@@ -16,7 +16,6 @@ from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from a2perf.domains.arguments import RENDER_MODES, EpisodeOverError, argument_names, completed_by_gin, refuse_unknown
-from a2perf.domains.quadruped_locomotion import randomization
 from a2perf.domains.quadruped_locomotion.arguments import (
     check_arguments,
     checked_action,
@@ -24,24 +23,29 @@ from a2perf.domains.quadruped_locomotion.arguments import (
     checked_options,
     resolve_clips,
 )
-from a2perf.domains.quadruped_locomotion.backends import PhysicsBackend, make_physics, return_memory
-from a2perf.domains.quadruped_locomotion.gaits import FAMILIES, VARIANTS, varied_clip
-from a2perf.domains.quadruped_locomotion.imitation import (
+from a2perf.domains.quadruped_locomotion.motion.gaits import FAMILIES, VARIANTS, varied_clip
+from a2perf.domains.quadruped_locomotion.motion.imitation import (
     MAX_ROOT_ANGLE,
     MAX_ROOT_DISTANCE_SQUARED,
     TERMS,
     root_progress,
 )
-from a2perf.domains.quadruped_locomotion.reference import REFERENCE_STATE_PROBABILITY, WARM_UP_TIME, ReferenceMotion
-from a2perf.domains.quadruped_locomotion.rendering import Camera
-from a2perf.domains.quadruped_locomotion.robot import (
+from a2perf.domains.quadruped_locomotion.motion.reference import (
+    REFERENCE_STATE_PROBABILITY,
+    WARM_UP_TIME,
+    ReferenceMotion,
+)
+from a2perf.domains.quadruped_locomotion.motion.rotations import heading
+from a2perf.domains.quadruped_locomotion.physics import randomization
+from a2perf.domains.quadruped_locomotion.physics.backends import PhysicsBackend, make_physics, return_memory
+from a2perf.domains.quadruped_locomotion.physics.robot import (
     CONTROL_STEP,
     DEFAULT_MOTOR_POSE,
     DEFAULT_ORIENTATION,
     DEFAULT_POSITION,
     FloatArray,
 )
-from a2perf.domains.quadruped_locomotion.rotations import heading
+from a2perf.domains.quadruped_locomotion.rendering import Camera
 from a2perf.domains.quadruped_locomotion.rules import CompatLocomotionRules, LocomotionRules, observation_bounds
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, fill_sensors
 from a2perf.domains.quadruped_locomotion.task import (

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.perturbation import SeededWrapper
-from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
+from a2perf.domains.quadruped_locomotion.physics.randomization import PARAMETERS
 from a2perf.domains.quadruped_locomotion.sensors import IMU, MOTOR_ANGLES, STACKED_STEPS
 
 TILT_NOISE, RATE_NOISE, ANGLE_NOISE = 0.05, 0.2, 0.03

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.display import require_display
-from a2perf.domains.quadruped_locomotion import PICTURES_HINT, robot
-from a2perf.domains.quadruped_locomotion.bullet_backend import import_pybullet, place
-from a2perf.domains.quadruped_locomotion.robot import FloatArray
+from a2perf.domains.quadruped_locomotion import PICTURES_HINT
+from a2perf.domains.quadruped_locomotion.physics import robot
+from a2perf.domains.quadruped_locomotion.physics.bullet_backend import import_pybullet, place
+from a2perf.domains.quadruped_locomotion.physics.robot import FloatArray
 from a2perf.errors import MissingDependency
 
 WIDTH = 480  # px

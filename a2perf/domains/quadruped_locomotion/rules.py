@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.quadruped_locomotion.motion_clip import MotionClip
-from a2perf.domains.quadruped_locomotion.reference import TARGET_COUNT
-from a2perf.domains.quadruped_locomotion.robot import DEFAULT_JOINT_POSE, JOINT_LOWER, JOINT_UPPER, FloatArray
+from a2perf.domains.quadruped_locomotion.motion.motion_clip import MotionClip
+from a2perf.domains.quadruped_locomotion.motion.reference import TARGET_COUNT
+from a2perf.domains.quadruped_locomotion.physics.robot import DEFAULT_JOINT_POSE, JOINT_LOWER, JOINT_UPPER, FloatArray
 from a2perf.domains.quadruped_locomotion.sensors import DEFAULT_LATENCY, OBSERVATION_SIZE, TARGETS
 
 CURRICULUM_STEPS = 30e6

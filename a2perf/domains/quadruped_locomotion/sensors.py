@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from a2perf.domains.compilation import compiled
-from a2perf.domains.quadruped_locomotion.robot import (
+from a2perf.domains.quadruped_locomotion.motion.rotations import euler, inverse_rotate_single, product_single
+from a2perf.domains.quadruped_locomotion.physics.robot import (
     DEFAULT_ORIENTATION,
     MOTOR_DIRECTION,
     MOTOR_OFFSET,
@@ -21,7 +22,6 @@ from a2perf.domains.quadruped_locomotion.robot import (
     FloatArray,
     IntArray,
 )
-from a2perf.domains.quadruped_locomotion.rotations import euler, inverse_rotate_single, product_single
 
 HISTORY_LENGTH = 100
 DEFAULT_LATENCY = 0.002  # s

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from a2perf.domains.compilation import compiled
-from a2perf.domains.quadruped_locomotion.imitation import TERMS, WEIGHTS, imitation_terms
-from a2perf.domains.quadruped_locomotion.motion_clip import ClipData
-from a2perf.domains.quadruped_locomotion.physics_loop import Actuation, filter_action, new_actuation
-from a2perf.domains.quadruped_locomotion.reference import (
+from a2perf.domains.quadruped_locomotion.motion.imitation import TERMS, WEIGHTS, imitation_terms
+from a2perf.domains.quadruped_locomotion.motion.motion_clip import ClipData
+from a2perf.domains.quadruped_locomotion.motion.reference import (
     CLOCK_OFFSET,
     CLOCK_PHASE,
     CLOCK_START,
@@ -25,7 +24,8 @@ from a2perf.domains.quadruped_locomotion.reference import (
     advance,
     target_frames,
 )
-from a2perf.domains.quadruped_locomotion.robot import (
+from a2perf.domains.quadruped_locomotion.physics.physics_loop import Actuation, filter_action, new_actuation
+from a2perf.domains.quadruped_locomotion.physics.robot import (
     CONTROL_STEP,
     STATE_SIZE,
     SUBSTEPS,

@@ -162,6 +162,6 @@ def _stacked(infos: list[dict[str, Any]]) -> dict[str, Any]:
 
 def make_mujoco_vector_env(num_envs: int, **kwargs: Any) -> ThreadedVectorEnv:
     """Makes the vector environment of the MuJoCo ids for ``gymnasium.make_vec``."""
-    from a2perf.domains.quadruped_locomotion.mujoco_twin import build_mujoco_env
+    from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import build_mujoco_env
 
     return ThreadedVectorEnv(num_envs, make=build_mujoco_env, **kwargs)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from a2perf.domains.arguments import integer_of_at_least, one_of, refuse_unknown
-from a2perf.domains.web_navigation.designs import check_designs, load_designs
 from a2perf.domains.web_navigation.observation import Sizes
-from a2perf.domains.web_navigation.primitives import GOLD
-from a2perf.domains.web_navigation.vocabulary import VOCABULARIES, DistributedVocabulary, read_vocabulary
-from a2perf.domains.web_navigation.website import Site, WebsiteDesign, checked_design
+from a2perf.domains.web_navigation.page.primitives import GOLD
+from a2perf.domains.web_navigation.page.vocabulary import VOCABULARIES, DistributedVocabulary, read_vocabulary
+from a2perf.domains.web_navigation.sites.designs import check_designs, load_designs
+from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, checked_design
 from a2perf.errors import ConfigError
 
 BACKENDS = ("model", "chromium")

@@ -15,7 +15,7 @@ from a2perf.domains.web_navigation import LEVELS
 from a2perf.errors import UserError
 
 if TYPE_CHECKING:
-    from a2perf.domains.web_navigation.generator import Measured
+    from a2perf.domains.web_navigation.sites.generator import Measured
 
 SHIPPED_SEED = 20240
 
@@ -38,8 +38,8 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
     Difficulty is the share of 2000 episodes that a uniform choice among valid actions solves. Rerun the command to
     resume.
     """
-    from a2perf.domains.web_navigation import designs as sets
-    from a2perf.domains.web_navigation import generator
+    from a2perf.domains.web_navigation.sites import designs as sets
+    from a2perf.domains.web_navigation.sites import generator
     from a2perf.storage import Journal, write_atomic
 
     measured: dict[int, list[Measured]] = {}
@@ -63,8 +63,8 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
 @click.option("--out", hidden=True)
 def difficulty(out: str | None) -> None:
     """Print the measured difficulty of the shipped websites."""
-    from a2perf.domains.web_navigation import designs as sets
-    from a2perf.domains.web_navigation.generator import Measured
+    from a2perf.domains.web_navigation.sites import designs as sets
+    from a2perf.domains.web_navigation.sites.generator import Measured
 
     if out is not None:
         raise UserError(
@@ -99,7 +99,7 @@ def _report(measured: Mapping[int, Sequence[Measured]]) -> None:
 
 def _in_processes(workers: int, jobs: Iterable[tuple[int, int, int]]) -> Iterator[Measured | None]:
     """Measures candidates of endless jobs in other processes; yields them in their order."""
-    from a2perf.domains.web_navigation.generator import draw_candidate
+    from a2perf.domains.web_navigation.sites.generator import draw_candidate
 
     source, ahead = iter(jobs), deque[Future["Measured | None"]]()
     with ProcessPoolExecutor(workers) as pool:

@@ -18,15 +18,15 @@ from gymnasium.utils import EzPickle
 
 from a2perf.domains.arguments import argument_names, completed_by_gin, integer_of_at_least, one_of, refuse_unknown
 from a2perf.domains.web_navigation.arguments import WITHOUT_EFFECT, checked_options, checked_profile, choose_designs
-from a2perf.domains.web_navigation.backend import End, Value
+from a2perf.domains.web_navigation.browsers.backend import End, Value
 from a2perf.domains.web_navigation.environment import ARGUMENTS, WebNavigationEnv
 from a2perf.domains.web_navigation.episode import WebEpisode
+from a2perf.domains.web_navigation.page.vocabulary import DUMMY_KEY
 from a2perf.domains.web_navigation.reward import RAW
+from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site, draw_gold
 from a2perf.domains.web_navigation.solver import check_solvable, solution_length
 from a2perf.domains.web_navigation.text import write_composed_instruction
 from a2perf.domains.web_navigation.vector import WebVectorEnv, make_vector_env
-from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY
-from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site, draw_gold
 from a2perf.errors import ConfigError
 
 ORDERS = ("given", "reversed")

@@ -30,18 +30,18 @@ from a2perf.domains.web_navigation.arguments import (
     checked_vocabulary,
     choose_designs,
 )
-from a2perf.domains.web_navigation.backend import Backend, End, PageRow
+from a2perf.domains.web_navigation.browsers.backend import Backend, End, PageRow
 from a2perf.domains.web_navigation.episode import ActionMasks, WebEpisode
-from a2perf.domains.web_navigation.interfaces import OBSERVATIONS, interface_of
 from a2perf.domains.web_navigation.observation import Encoder, Frame, Sizes, new_frame
-from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.page.interfaces import OBSERVATIONS, interface_of
+from a2perf.domains.web_navigation.page.page_model import PageModel
+from a2perf.domains.web_navigation.page.vocabulary import DistributedVocabulary
 from a2perf.domains.web_navigation.reward import REASON, CompatWebRules, Reward, WebRules
-from a2perf.domains.web_navigation.site_tables import preload
+from a2perf.domains.web_navigation.sites.site_tables import preload
+from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site
 from a2perf.domains.web_navigation.solver import check_solvable, solve, text_solution
 from a2perf.domains.web_navigation.text import TextView, write_instruction
 from a2perf.domains.web_navigation.text.instruction import phrasing_of
-from a2perf.domains.web_navigation.vocabulary import DistributedVocabulary
-from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
 
 Observation = dict[str, Any]
@@ -170,7 +170,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         if backend == "model":
             self._backend = PageModel(self.sizes.elements, conceptual=self.conceptual)
         else:
-            from a2perf.domains.web_navigation.chromium import ChromiumBackend
+            from a2perf.domains.web_navigation.browsers.chromium import ChromiumBackend
 
             self._backend = ChromiumBackend(browser_args)
         self._frame = new_frame(self.sizes, self.encoder.padding)

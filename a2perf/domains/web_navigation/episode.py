@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.web_navigation.backend import ActionOutcome, Backend, End, Value
+from a2perf.domains.web_navigation.browsers.backend import ActionOutcome, Backend, End, Value
 from a2perf.domains.web_navigation.observation import NEW, Encoder, Frame, Sizes, encode, profile_rows
-from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.domains.web_navigation.reward import RAW, Reward, WebRules, potential
-from a2perf.domains.web_navigation.website import Site
+from a2perf.domains.web_navigation.sites.website import Site
 
 _RUNNING = End.RUNNING
 

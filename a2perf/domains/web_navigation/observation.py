@@ -13,8 +13,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.web_navigation.backend import PageRow, Value
-from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY, NO_CLASS, NULL, DistributedVocabulary, tokenize
+from a2perf.domains.web_navigation.browsers.backend import PageRow, Value
+from a2perf.domains.web_navigation.page.vocabulary import DUMMY_KEY, NO_CLASS, NULL, DistributedVocabulary, tokenize
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float32]

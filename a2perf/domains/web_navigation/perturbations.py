@@ -16,10 +16,10 @@ import numpy as np
 
 from a2perf.domains.perturbation import SeededWrapper
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.nodes import CONTROL_HEIGHT, FORM_WIDTH, NodeRole, PageNode
-from a2perf.domains.web_navigation.primitives import GOLD
+from a2perf.domains.web_navigation.page.nodes import CONTROL_HEIGHT, FORM_WIDTH, NodeRole, PageNode
+from a2perf.domains.web_navigation.page.primitives import GOLD
+from a2perf.domains.web_navigation.sites.website import Site, assembled_site
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import Site, assembled_site
 from a2perf.errors import ConfigError
 
 Change = Callable[[Sequence[PageNode], np.random.Generator], None]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from a2perf.domains.web_navigation.backend import End
+from a2perf.domains.web_navigation.browsers.backend import End
 from a2perf.errors import ConfigError
 
 # by End

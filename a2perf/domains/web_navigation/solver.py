@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from a2perf.domains.web_navigation.backend import End, Value
-from a2perf.domains.web_navigation.nodes import NodeRole
+from a2perf.domains.web_navigation.browsers.backend import End, Value
 from a2perf.domains.web_navigation.observation import Sizes, profile_rows
-from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.primitives import GOLD
+from a2perf.domains.web_navigation.page.nodes import NodeRole
+from a2perf.domains.web_navigation.page.page_model import PageModel
+from a2perf.domains.web_navigation.page.primitives import GOLD
+from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site
 from a2perf.domains.web_navigation.text.actions import TextAction
 from a2perf.domains.web_navigation.text.view import is_primary
-from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
 from a2perf.errors import ConfigError
 
 _FILLS = (NodeRole.TEXT, NodeRole.SELECT, NodeRole.CHECK, NodeRole.RADIO)

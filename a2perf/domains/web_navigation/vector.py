@@ -27,7 +27,7 @@ from a2perf.domains.web_navigation.arguments import checked_action
 from a2perf.domains.web_navigation.environment import WebNavigationEnv, build_web_env
 from a2perf.domains.web_navigation.episode import ActionMasks
 from a2perf.domains.web_navigation.observation import Frame, array_specs
-from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.system import usable_processors
 

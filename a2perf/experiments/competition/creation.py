@@ -37,7 +37,7 @@ from a2perf.experiments.competition.records import (
 )
 from a2perf.experiments.competition.required_runs import gin_texts
 from a2perf.records import Record
-from a2perf.runs.bundle import now
+from a2perf.runs.bundles.bundle import now
 from a2perf.storage import json_text, read_record, sha256_of, write_atomic, write_record
 from a2perf.submission.templates import create_submission
 

@@ -19,7 +19,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.competition.folder_check import FolderCheck, examine
 from a2perf.experiments.competition.records import ENTRANTS, REVEALED, Competition, canonical_sha256
 from a2perf.records import Record
-from a2perf.runs.bundle import now
+from a2perf.runs.bundles.bundle import now
 from a2perf.sandbox import get_sandbox
 from a2perf.storage import read_record, write_record
 from a2perf.stranger_files import printable

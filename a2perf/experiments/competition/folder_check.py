@@ -84,9 +84,9 @@ def _main(folder: Path) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     bound = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
-    from a2perf.submission.evaluator.folder_content import identify_submission
-    from a2perf.submission.evaluator.participant_python import REQUIREMENTS
+    from a2perf.submission.evaluator.process.participant_python import REQUIREMENTS
     from a2perf.submission.evaluator.python_env import read_requirements
+    from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
     try:
         identity = identify_submission(folder)

@@ -19,12 +19,12 @@ from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, 
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
 from a2perf.experiments.evaluator_run import recorded_bindings
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
-from a2perf.runs.files import configuration_name, files_of
-from a2perf.runs.inventory import problems as inventory_problems
-from a2perf.runs.layout import JOURNAL, ROLLOUTS
+from a2perf.runs.bundles.files import configuration_name, files_of
+from a2perf.runs.bundles.inventory import problems as inventory_problems
+from a2perf.runs.bundles.layout import JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable
-from a2perf.submission.evaluator.seeds import RunSeeds
+from a2perf.submission.evaluator.playing.seeds import RunSeeds
 
 UNPUBLISHED = ("artifacts", "logs", "media")
 """Folders of a bundle that are not published: they contain the entrant's files. The manifest has their hashes."""

@@ -40,11 +40,11 @@ from a2perf.experiments.competition.run_checks import UNPUBLISHED, Promise, chec
 from a2perf.experiments.competition.standings import EntrantStanding, OutcomeRecord, Standing, TaskStanding, ranked
 from a2perf.launch.queue_entry import INFRASTRUCTURE, PREREQUISITE
 from a2perf.records import Manifest, Record, RunState
-from a2perf.runs.bundle import now
-from a2perf.runs.files import files_of, kind_at, names_at
-from a2perf.runs.inventory import artifacts_sha256, find_bundles, read_manifest
-from a2perf.runs.layout import ATTIC, is_archived
-from a2perf.runs.packed_archive import packed_top
+from a2perf.runs.bundles.bundle import now
+from a2perf.runs.bundles.files import files_of, kind_at, names_at
+from a2perf.runs.bundles.inventory import artifacts_sha256, find_bundles, read_manifest
+from a2perf.runs.bundles.layout import ATTIC, is_archived
+from a2perf.runs.packed.packed_archive import packed_top
 from a2perf.storage import parse_record, write_atomic, write_json, write_record
 from a2perf.stranger_files import Kind, StrangerFileError, chunks, printable, walk
 

@@ -2,5 +2,5 @@
 
 ``claims`` has the grammar and the quantities, ``selection`` the bundles, ``rebuild`` the run specifications,
 ``comparison`` what is equal and what changed, ``judgement`` the verdict, ``reproduction`` the whole. The record of a
-verdict is in ``a2perf.runs.reproduction``, because reports read it.
+verdict is in ``a2perf.runs.bundles.reproduction``, because reports read it.
 """

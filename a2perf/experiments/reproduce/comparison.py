@@ -17,14 +17,14 @@ from a2perf.experiments.reproduce.claims import mean_over_tasks
 from a2perf.experiments.reproduce.selection import RecordedBundle
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode, Manifest
-from a2perf.runs import layout
-from a2perf.runs.bundle_reading import read_arrays
-from a2perf.runs.files import files_of
-from a2perf.runs.reproduction import ChangedCondition, FirstDifference
+from a2perf.runs.bundles import layout
+from a2perf.runs.bundles.bundle_reading import read_arrays
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.reproduction import ChangedCondition, FirstDifference
 from a2perf.runs.run import Run
 from a2perf.storage import MAX_RECORD_BYTES, parse_json
 from a2perf.stranger_files import printable
-from a2perf.submission.evaluator.folder_content import SCHEME
+from a2perf.submission.evaluator.submitted.folder_content import SCHEME
 
 UNKNOWN = "not recorded"
 _NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from a2perf.experiments.reproduce.claims import QUANTITIES, Claim, bounds_of, margin_of
 from a2perf.experiments.reproduce.comparison import EpisodeComparison, paired_differences
 from a2perf.metrics.claims import MARGIN, ClaimResult, SequentialClaim
-from a2perf.runs.reproduction import CheckedClaim, Outcome
+from a2perf.runs.bundles.reproduction import CheckedClaim, Outcome
 from a2perf.runs.run import Run
 
 _EACH_CONFIDENCE = 0.975

@@ -20,14 +20,14 @@ from a2perf.experiments.protocol_plan import trains
 from a2perf.experiments.reproduce.selection import RecordedBundle
 from a2perf.launch.run_spec import Resources, RunSpec
 from a2perf.records import Manifest, TrainResults
-from a2perf.runs import layout
-from a2perf.runs.files import BundleFiles, configuration_name, files_of
-from a2perf.runs.inventory import MAX_MANIFEST_BYTES
-from a2perf.runs.signing import manifest_sha256
+from a2perf.runs.bundles import layout
+from a2perf.runs.bundles.files import BundleFiles, configuration_name, files_of
+from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES
+from a2perf.runs.packed.signing import manifest_sha256
 from a2perf.storage import parse_record, write_atomic
 from a2perf.stranger_files import Kind, printable
-from a2perf.submission.evaluator.folder_content import SCHEME, identify_submission
-from a2perf.submission.evaluator.seeds import RunSeeds, spawn_seeds
+from a2perf.submission.evaluator.playing.seeds import RunSeeds, spawn_seeds
+from a2perf.submission.evaluator.submitted.folder_content import SCHEME, identify_submission
 from a2perf.submission.participant.forms import is_submission
 from a2perf.submission.participant_gin import Binding, to_gin
 from a2perf.submission.participant_settings import permitted

@@ -26,14 +26,21 @@ from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, RunEvent, 
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Manifest, RunState
-from a2perf.runs.layout import REPRODUCTION_SUFFIX
-from a2perf.runs.packed_archive import packed_place
+from a2perf.runs.bundles.layout import REPRODUCTION_SUFFIX
+from a2perf.runs.bundles.reproduction import (
+    Outcome,
+    RepeatedRun,
+    Reproduction,
+    place_of,
+    read_reproduction,
+    write_reproduction,
+)
+from a2perf.runs.packed.packed_archive import packed_place
+from a2perf.runs.packed.signing import manifest_sha256, read_private_key
 from a2perf.runs.reading import read_run
-from a2perf.runs.reproduction import Outcome, RepeatedRun, Reproduction, place_of, read_reproduction, write_reproduction
 from a2perf.runs.run import BUNDLE, Run, RunFolder
-from a2perf.runs.signing import manifest_sha256, read_private_key
-from a2perf.submission.evaluator.folder_content import identify_submission
-from a2perf.submission.evaluator.own_code import package_sha256
+from a2perf.submission.evaluator.process.own_code import package_sha256
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
 DEFAULT_SUFFIX = "-reproduced"
 RERUNS = ".reruns"

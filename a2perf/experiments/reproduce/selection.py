@@ -12,12 +12,12 @@ import numpy as np
 
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.records import Manifest
-from a2perf.runs.files import files_of
-from a2perf.runs.finding import find_runs
-from a2perf.runs.inventory import problems, read_manifest
-from a2perf.runs.layout import bundle_path
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.inventory import problems, read_manifest
+from a2perf.runs.bundles.layout import bundle_path
 from a2perf.runs.reading import read_run
 from a2perf.runs.run import BUNDLE, Run, RunFolder
+from a2perf.runs.stores.finding import find_runs
 from a2perf.stranger_files import printable
 
 CHECKED_MODES = ("inference", "generalization")

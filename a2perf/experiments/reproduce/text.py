@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from a2perf.plain_text import terminal_line
-from a2perf.runs.reproduction import CheckedClaim, Reproduction
+from a2perf.runs.bundles.reproduction import CheckedClaim, Reproduction
 
 if TYPE_CHECKING:
     from rich.table import Table

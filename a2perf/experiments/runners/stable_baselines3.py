@@ -23,7 +23,7 @@ import numpy as np
 from a2perf.errors import MissingDependency, UserError, did_you_mean, install_hint
 from a2perf.experiments.needs import resolve_env_id
 from a2perf.experiments.script_wrapper.live_values import scalar
-from a2perf.runs.event_writer import EventWriter
+from a2perf.runs.events.event_writer import EventWriter
 
 BEST, LAST = "rl_model_best", "rl_model_finished"
 _SUCCESS_KEYS = ("is_success", "success")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.runs.event_writer import EventWriter
+from a2perf.runs.events.event_writer import EventWriter
 
 
 class LiveValues:

@@ -21,20 +21,20 @@ from a2perf.experiments.script_wrapper.instrument import instrument
 from a2perf.experiments.script_wrapper.order import ORDER, REPORT, ScriptOrder, ScriptReport
 from a2perf.launch.foreground import LogTail
 from a2perf.records import Failure, FailureKind, Manifest, SandboxRecord, SubmissionIdentity
-from a2perf.runs.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.bundles.bundle import Bundle, Finished, now, open_bundle
+from a2perf.runs.bundles.layout import WRITTEN_ELSEWHERE
+from a2perf.runs.bundles.run_record import RUN_FILE, ExperimentRun, config_of, folder_name, user_name
+from a2perf.runs.bundles.written_files import WrittenFiles, descendants
 from a2perf.runs.conditions import packages_of
-from a2perf.runs.event_writer import EventWriter
-from a2perf.runs.layout import WRITTEN_ELSEWHERE
-from a2perf.runs.run_record import RUN_FILE, ExperimentRun, config_of, folder_name, user_name
-from a2perf.runs.store import store_folder
-from a2perf.runs.written_files import WrittenFiles, descendants
+from a2perf.runs.events.event_writer import EventWriter
+from a2perf.runs.stores.store import store_folder
 from a2perf.sandbox import Confined, Ending, Limits, Sandbox, SandboxSpec, get_sandbox
 from a2perf.storage import sha256_of, write_json, write_record
-from a2perf.submission.evaluator import failure_diagnosis
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.participant_home import THREAD_VARIABLES
+from a2perf.submission.evaluator.process import failure_diagnosis
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_home import THREAD_VARIABLES
+from a2perf.submission.evaluator.process.session import supervise
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import supervise
 from a2perf.submission.evaluator.tracking import attach, record_tracking, tracker
 
 _CHILD = "a2perf.experiments.script_wrapper.child"

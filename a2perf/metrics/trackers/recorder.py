@@ -24,7 +24,7 @@ from a2perf.metrics.trackers.row_files import EMISSIONS_COLUMNS, TRACE_COLUMNS, 
 from a2perf.metrics.trackers.tick import BEFORE, DURING, MIN_BASELINE_S, Tick, Tracker
 from a2perf.metrics.trackers.unaccounted import ACCOUNTS, Unaccounted
 from a2perf.metrics.trackers.uncertainty import short_run_notes
-from a2perf.runs.layout import TRACE_FILE, emissions_file
+from a2perf.runs.bundles.layout import TRACE_FILE, emissions_file
 from a2perf.runs.tracking_record import (
     COMPONENTS,
     JOULES_PER_KWH,

@@ -20,16 +20,16 @@ from a2perf.metrics.submitted import FILE, ProtocolRecord, read_submitted
 from a2perf.records import Manifest, Record, RunState, SubmissionInfo
 from a2perf.report.leaderboard.signatures import Signature, Trust
 from a2perf.report.names import plain
-from a2perf.runs.bundle import integrity
-from a2perf.runs.bundle_reading import identity_of
-from a2perf.runs.files import files_of
-from a2perf.runs.finding import find_runs
-from a2perf.runs.inventory import MAX_MANIFEST_BYTES
-from a2perf.runs.layout import MANIFEST, MODES, SIGNATURE
-from a2perf.runs.reproduction import ReproductionMark
+from a2perf.runs.bundles.bundle import integrity
+from a2perf.runs.bundles.bundle_reading import identity_of
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES
+from a2perf.runs.bundles.layout import MANIFEST, MODES, SIGNATURE
+from a2perf.runs.bundles.reproduction import ReproductionMark
+from a2perf.runs.bundles.submission_info import info_of
 from a2perf.runs.run import BUNDLE, RunFolder
-from a2perf.runs.seed_groups import seed_key
-from a2perf.runs.submission_info import info_of
+from a2perf.runs.stores.finding import find_runs
+from a2perf.runs.stores.seed_groups import seed_key
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from a2perf.report.drawing import INK, Chart, inline_svg, new_figure, single
+from a2perf.report.figures.drawing import INK, Chart, inline_svg, new_figure, single
 from a2perf.report.leaderboard.columns import is_partial, metric_cell, score_cell
 from a2perf.report.leaderboard.ranking import Board, pareto_front
 from a2perf.report.leaderboard.scoring import Entry

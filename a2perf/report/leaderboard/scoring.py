@@ -23,7 +23,7 @@ from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record, SubmissionInfo
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RecordingFacts, RunLine
 from a2perf.report.names import plain
-from a2perf.runs.layout import MODES
+from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.reading import read_run
 from a2perf.runs.run import Run, RunFolder
 

@@ -8,9 +8,9 @@ from typing import Literal, Self
 
 from a2perf.errors import MissingDependency, UserError
 from a2perf.records import Record
-from a2perf.runs import signing
-from a2perf.runs.layout import REPRODUCTION_SUFFIX
-from a2perf.runs.reproduction import ReproductionMark, mark_of, read_reproduction
+from a2perf.runs.bundles.layout import REPRODUCTION_SUFFIX
+from a2perf.runs.bundles.reproduction import ReproductionMark, mark_of, read_reproduction
+from a2perf.runs.packed import signing
 
 SignatureState = Literal["signed", "unknown key", "unsigned", "invalid", "not checked"]
 

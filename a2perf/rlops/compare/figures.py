@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from a2perf.report import compared_charts as compared
-from a2perf.report.compared_charts import Lines
-from a2perf.report.drawing import Drawing
+from a2perf.report.figures import compared_charts as compared
+from a2perf.report.figures.compared_charts import Lines
+from a2perf.report.figures.drawing import Drawing
+from a2perf.report.figures.panels import ChartPanel, panels_figure
 from a2perf.report.learning import pooled_over_runs
-from a2perf.report.panels import ChartPanel, panels_figure
 from a2perf.rlops.compare.comparison import ComparedGroups
 from a2perf.rlops.compare.selection import GroupRuns, Panel
 

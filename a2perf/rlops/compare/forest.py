@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import UserError
 from a2perf.metrics.difference import Sign, spread_of_all
-from a2perf.report.charts import rows_of_names, shortened
-from a2perf.report.drawing import INK, WIDTH_IN, Chart, new_figure, single
+from a2perf.report.figures.charts import rows_of_names, shortened
+from a2perf.report.figures.drawing import INK, WIDTH_IN, Chart, new_figure, single
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups
 from a2perf.rlops.compare.sentences import sign_text
 from a2perf.rlops.compare.tables import JudgementNumbers

@@ -30,10 +30,10 @@ from a2perf.rlops.compare.selection import (
     shared_runs,
     short_runs,
 )
-from a2perf.runs.foreign_layouts import UNKNOWN_ENVIRONMENT
-from a2perf.runs.run_record import StoredRun
-from a2perf.runs.seed_groups import environment_names, is_environment_known
+from a2perf.runs.bundles.run_record import StoredRun
+from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
 from a2perf.runs.series import Series
+from a2perf.runs.stores.seed_groups import environment_names, is_environment_known
 
 MODE_ORDER = ("inference", "generalization", "train")
 """Which mode is compared if the groups have several: an evaluation before the returns during training."""

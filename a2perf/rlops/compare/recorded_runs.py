@@ -13,9 +13,9 @@ import msgspec
 from a2perf.errors import UserError, did_you_mean, names_text
 from a2perf.plain_text import plain_text
 from a2perf.rlops.tags import TagJournal
-from a2perf.runs.index import read_run_folder
+from a2perf.runs.bundles.run_record import TAGS_FILE, StoredRun
 from a2perf.runs.run import BUNDLE, Run
-from a2perf.runs.run_record import TAGS_FILE, StoredRun
+from a2perf.runs.stores.index import read_run_folder
 
 _STORE_DEPTH = 8
 """A run lies at most so many folders below the journal of its store."""

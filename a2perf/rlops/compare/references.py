@@ -18,7 +18,7 @@ from a2perf.metrics import protocol
 from a2perf.metrics.protocol import ReferenceScale
 from a2perf.metrics.submitted import protocol_of
 from a2perf.rlops.compare.selection import Panel
-from a2perf.runs.store import RETURN_METRICS
+from a2perf.runs.stores.store import RETURN_METRICS
 
 EPISODE_RETURN = "returns"
 """The metric of runs that were evaluated: the mean return of their episodes."""

@@ -15,10 +15,10 @@ from a2perf.arrays import Values
 from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.store import Store
+from a2perf.runs.bundles.run_record import StoredRun
 from a2perf.runs.conditions import ADVICE, differences
-from a2perf.runs.run_record import StoredRun
-from a2perf.runs.seed_groups import differing, environment_names
 from a2perf.runs.series import Series
+from a2perf.runs.stores.seed_groups import differing, environment_names
 
 ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
 _SHORT = 0.9

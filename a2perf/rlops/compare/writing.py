@@ -12,7 +12,7 @@ from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.experiments.junit import Outcome, VerdictCase, VerdictSuite
 from a2perf.metrics.bootstrap import Estimate
-from a2perf.report.drawing import Chart, interactive, only_in_pages, pictures
+from a2perf.report.figures.drawing import Chart, interactive, only_in_pages, pictures
 from a2perf.report.page import render
 from a2perf.report.tables import Table, markdown_text, text_table, to_csv, to_markdown
 from a2perf.rlops.compare.comparison import ComparedGroups

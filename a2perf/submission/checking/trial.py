@@ -27,13 +27,13 @@ from a2perf.records import Failure, FailureKind
 from a2perf.stranger_files import printable
 from a2perf.submission import configuration
 from a2perf.submission.checking.records import CheckFinding, CheckReply, CheckRequest
-from a2perf.submission.evaluator.actions import ActionChecker
-from a2perf.submission.evaluator.confinement import confinement
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.folder_problems import problems
-from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.participant_python import requirement_problems
-from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.playing.actions import ActionChecker
+from a2perf.submission.evaluator.process.confinement import confinement
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_python import requirement_problems
+from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.submitted.folder_problems import problems
+from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.gin_origin import locate
 from a2perf.submission.main_submission import outside_of
 from a2perf.submission.run_options import RunOptions

@@ -26,23 +26,25 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Record, SandboxRecord
-from a2perf.runs import attempts
-from a2perf.runs.bundle import Bundle, participant_starts
-from a2perf.runs.layout import JOURNAL, METRICS, OUTCOME_FILE, TRACKING_FILE
+from a2perf.runs.bundles import attempts
+from a2perf.runs.bundles.bundle import Bundle, participant_starts
+from a2perf.runs.bundles.layout import JOURNAL, METRICS, OUTCOME_FILE, TRACKING_FILE
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
-from a2perf.submission.evaluator import artifacts, failure_diagnosis, results
-from a2perf.submission.evaluator.confinement import confinement, parallel_tasks
-from a2perf.submission.evaluator.episode_records import completed_episodes
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
-from a2perf.submission.evaluator.participant_python import participant_python
-from a2perf.submission.evaluator.participant_spec import RunLimit
-from a2perf.submission.evaluator.participants import ParticipantFolders, Participants, run_limit_of
-from a2perf.submission.evaluator.play import play
+from a2perf.submission.evaluator.playing import results
+from a2perf.submission.evaluator.playing.episode_records import completed_episodes
+from a2perf.submission.evaluator.playing.play import play
+from a2perf.submission.evaluator.process import failure_diagnosis
+from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_python import participant_python
+from a2perf.submission.evaluator.process.participant_spec import RunLimit
+from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants, run_limit_of
+from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
+from a2perf.submission.evaluator.submitted import artifacts
+from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracker
 from a2perf.submission.settings import Submission
 from a2perf.system import end_with_parent

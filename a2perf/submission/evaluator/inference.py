@@ -13,16 +13,17 @@ from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError
 from a2perf.fault_point import fault_point
 from a2perf.records import Manifest
-from a2perf.runs.bundle import Bundle
-from a2perf.runs.layout import ARTIFACTS, LATENCY_FILE
-from a2perf.submission.evaluator import artifacts, latency, media, results
-from a2perf.submission.evaluator.episode_records import completed_episodes
-from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
-from a2perf.submission.evaluator.play import play
+from a2perf.runs.bundles.bundle import Bundle
+from a2perf.runs.bundles.layout import ARTIFACTS, LATENCY_FILE
+from a2perf.submission.evaluator.playing import latency, media, results
+from a2perf.submission.evaluator.playing.episode_records import completed_episodes
+from a2perf.submission.evaluator.playing.play import play
+from a2perf.submission.evaluator.playing.seeds import RunSeeds, read_seed_file
+from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.seeds import RunSeeds, read_seed_file
-from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
+from a2perf.submission.evaluator.submitted import artifacts
+from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission

@@ -13,9 +13,9 @@ from a2perf.metrics.trackers.emissions import EmissionsSettings, resolve_setting
 from a2perf.metrics.trackers.host import describe_host
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Attempt, Manifest
-from a2perf.runs.attempts import with_earlier
-from a2perf.runs.bundle import Bundle
-from a2perf.runs.layout import TRACKING_FILE
+from a2perf.runs.bundles.attempts import with_earlier
+from a2perf.runs.bundles.bundle import Bundle
+from a2perf.runs.bundles.layout import TRACKING_FILE
 from a2perf.sandbox import Confined
 from a2perf.storage import write_json
 from a2perf.submission.settings import Submission

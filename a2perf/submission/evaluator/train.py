@@ -12,16 +12,17 @@ from contextlib import contextmanager, suppress
 from a2perf.domains.availability import require_packages
 from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Failure, FailureKind, TrainResults
-from a2perf.runs.bundle import Bundle
-from a2perf.runs.layout import TRAIN_FILE
+from a2perf.runs.bundles.bundle import Bundle
+from a2perf.runs.bundles.layout import TRAIN_FILE
 from a2perf.storage import write_record
-from a2perf.submission.evaluator import artifacts, results
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.identity import RunTask, new_manifest
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.playing import results
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
+from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.evaluator.session import Sessions, run_mode, services_of
+from a2perf.submission.evaluator.submitted import artifacts
+from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.settings import Submission
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from a2perf.records import Manifest, RolloutResults
-from a2perf.runs.bundle import validate
+from a2perf.runs.bundles.bundle import validate
 from a2perf.storage import read_record
 from a2perf_agents.calls import ModelCall, joined, read_entries
 from a2perf_agents.record import ModelUsage

@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from a2perf.domains.quadruped_locomotion.environment import QuadrupedLocomotionEnv
-from a2perf.domains.quadruped_locomotion.mujoco_model import TwinPhysics
+from a2perf.domains.quadruped_locomotion.physics.mujoco_model import TwinPhysics
 from a2perf_baselines.quadruped_locomotion.mujoco_batch import MuJoCoBatch, Variation
 from a2perf_baselines.quadruped_locomotion.residual_control import ResidualControl
 

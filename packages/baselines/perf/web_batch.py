@@ -32,7 +32,7 @@ def _timed(work: Callable[[], int], seconds: float) -> tuple[float, float]:
 
 def learning_batch(seconds: float, level: int) -> dict[str, float]:
     """Steps per second of wall and of processor time of the batch for learners, with random candidates."""
-    from a2perf.domains.web_navigation.generator import training_designs
+    from a2perf.domains.web_navigation.sites.generator import training_designs
     from a2perf_baselines.web_navigation.batch import WebBatch
 
     count = 256
@@ -58,7 +58,7 @@ def training(seconds: float, level: int) -> dict[str, float]:
     from policy import CandidatePolicy
     from train import Settings, ppo_settings
 
-    from a2perf.domains.web_navigation.generator import training_designs
+    from a2perf.domains.web_navigation.sites.generator import training_designs
     from a2perf_baselines.learning.torch.ppo import PPO
     from a2perf_baselines.web_navigation.batch import WebBatch
 

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.generator import training_designs
+from a2perf.domains.web_navigation.sites.generator import training_designs
 from a2perf.domains.web_navigation.solver import solve
 from a2perf_baselines.web_navigation.batch import WebBatch
 from a2perf_baselines.web_navigation.pairs import BUCKETS, FEATURES, PairReader, _hash
@@ -83,8 +83,8 @@ def test_candidates_beyond_the_table_are_left_out() -> None:
 
 
 def test_no_two_keys_and_no_two_captions_of_the_catalogue_share_a_bucket() -> None:
-    from a2perf.domains.web_navigation.primitives import CATALOGUE, GOLD, NO_PRIMITIVE
-    from a2perf.domains.web_navigation.vocabulary import tokenize
+    from a2perf.domains.web_navigation.page.primitives import CATALOGUE, GOLD, NO_PRIMITIVE
+    from a2perf.domains.web_navigation.page.vocabulary import tokenize
 
     def texts(node):
         yield from (text for text in (node.text, node.placeholder) if text)

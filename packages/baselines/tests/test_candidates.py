@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.generator import training_designs
+from a2perf.domains.web_navigation.sites.generator import training_designs
 from a2perf.domains.web_navigation.solver import solve
 from a2perf.errors import ConfigError
 from a2perf_baselines.candidates import CandidateChoice, CandidateEnv, candidates_of, padded
@@ -82,8 +82,8 @@ def test_a_row_says_what_is_filled_already():
 
 
 def test_no_two_profile_keys_share_their_columns():
-    from a2perf.domains.web_navigation.primitives import GOLD
-    from a2perf.domains.web_navigation.vocabulary import UnlockedVocabulary, tokenize
+    from a2perf.domains.web_navigation.page.primitives import GOLD
+    from a2perf.domains.web_navigation.page.vocabulary import UnlockedVocabulary, tokenize
 
     table = UnlockedVocabulary().save()
     texts = web._Texts({number: word for word, number in table.items()})

@@ -6,9 +6,9 @@ import pytest
 mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
 pytest.importorskip("numba", reason="the batch is compiled")
 
-from a2perf.domains.quadruped_locomotion.mujoco_model import TwinPhysics, model_xml  # noqa: E402
-from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv  # noqa: E402
-from a2perf.domains.quadruped_locomotion.robot import DEFAULT_JOINT_POSE  # noqa: E402  # noqa: E402
+from a2perf.domains.quadruped_locomotion.physics.mujoco_model import TwinPhysics, model_xml  # noqa: E402
+from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import MuJoCoQuadrupedEnv  # noqa: E402
+from a2perf.domains.quadruped_locomotion.physics.robot import DEFAULT_JOINT_POSE  # noqa: E402  # noqa: E402
 from a2perf.errors import ConfigError  # noqa: E402
 from a2perf_baselines.quadruped_locomotion.mujoco_batch import MuJoCoBatch, Variation  # noqa: E402
 from a2perf_baselines.quadruped_locomotion.residual_control import (  # noqa: E402

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import a2perf  # noqa: F401
-from a2perf.submission.evaluator.folder_problems import problems
-from a2perf.submission.evaluator.rollouts import rollout
+from a2perf.submission.evaluator.playing.rollouts import rollout
+from a2perf.submission.evaluator.submitted.folder_problems import problems
 
 pytest.importorskip("numba", reason="needs the extra circuit-training")
 pytest.importorskip("a2perf_placement", reason="needs the distribution a2perf-placement")

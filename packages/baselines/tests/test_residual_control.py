@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
+from a2perf.domains.quadruped_locomotion.physics.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
 from a2perf.errors import ConfigError
 from a2perf_baselines.quadruped_locomotion.residual_control import (
     DIFFERENCES_SIZE,

@@ -129,7 +129,7 @@ def test_checkpoint_of_another_seed_and_unknown_arguments_are_refused(train, mon
 
 @needs_sb3
 def test_it_trains_and_infers_as_a_submission(example: Path, tmp_path: Path) -> None:
-    from a2perf.submission.evaluator.folder_problems import problems
+    from a2perf.submission.evaluator.submitted.folder_problems import problems
 
     assert not problems(example)
     for config, arguments in (

@@ -186,7 +186,7 @@ def test_a_budget_is_never_exceeded(train) -> None:
 
 @pytest.mark.slow
 def test_it_trains_and_infers_as_a_submission(repository: Path, tmp_path: Path) -> None:
-    from a2perf.submission.evaluator.folder_problems import problems
+    from a2perf.submission.evaluator.submitted.folder_problems import problems
 
     example = repository / "packages" / "baselines" / "examples" / "sb3_ppo"
     assert not problems(example)

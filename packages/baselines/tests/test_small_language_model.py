@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.generator import training_designs
+from a2perf.domains.web_navigation.sites.generator import training_designs
 
 MODULES = ("prompt", "network", "serve", "evaluate", "train", "reading")
 

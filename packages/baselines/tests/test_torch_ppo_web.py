@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.generator import training_designs
+from a2perf.domains.web_navigation.sites.generator import training_designs
 from a2perf.errors import UserError
 from a2perf_baselines.web_navigation.batch import WebBatch
 from a2perf_baselines.web_navigation.pairs import BUCKETS, FEATURES
@@ -146,7 +146,7 @@ def test_numpy_scores_candidates_as_the_trained_network_does(example: Path, comp
 
 @needs_torch
 def test_it_trains_as_a_submission(example: Path, tmp_path: Path) -> None:
-    from a2perf.submission.evaluator.folder_problems import problems
+    from a2perf.submission.evaluator.submitted.folder_problems import problems
 
     assert not problems(example)
     done = subprocess.run(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.domains.web_navigation.designs import shipped_designs
+from a2perf.domains.web_navigation.sites.designs import shipped_designs
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # the expansion lies among the tests
 
-from a2perf.domains.circuit_training import designs
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.plc_file import read_placement
+from a2perf.domains.circuit_training.generated import designs
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
+from a2perf.domains.circuit_training.netlists.plc_file import read_placement
 from a2perf_placement.netlists.flat_generator import FlatSpec, write_flat_design
 from a2perf_placement.netlists.grid_choice import choose_grid
 from a2perf_placement.netlists.grouping import GroupingSettings, Hypergraph, group_cells

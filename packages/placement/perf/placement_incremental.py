@@ -28,9 +28,9 @@ import gymnasium
 import numpy as np
 
 import a2perf.domains
-from a2perf.domains.circuit_training.designs import design_files
-from a2perf.domains.circuit_training.netlist import KIND_MACRO_PIN
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.generated.designs import design_files
+from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO_PIN
 from a2perf_placement.annealing import Annealing, Schedule
 from a2perf_placement.incremental import IncrementalPlacement
 from a2perf_placement.profiles import engine_from_header

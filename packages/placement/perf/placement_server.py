@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # the client lies 
 import psutil
 from tests.domains.circuit_training.protocol_client import ProtocolClient
 
-from a2perf.domains.circuit_training.designs import design_files
-from a2perf.domains.circuit_training.plc_file import read_header
+from a2perf.domains.circuit_training.generated.designs import design_files
+from a2perf.domains.circuit_training.netlists.plc_file import read_header
 from a2perf.errors import AssetUnavailable
 
 REQUEST = b'{"name": "GetNodeType", "args": [0]}'

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.stats import kendalltau
 
 import a2perf  # noqa: F401  registers the ids
-from a2perf.report.drawing import INK, new_figure, pictures
+from a2perf.report.figures.drawing import INK, new_figure, pictures
 from a2perf_placement.annealing import Annealing, Schedule
 from a2perf_placement.incremental import evaluate_placement
 from a2perf_placement.report.charts import draw_maps, map_scales

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.connectivity import rent_nets
-from a2perf.domains.circuit_training.netlist import KIND_STDCELL, Names, Netlist, NetlistError
+from a2perf.domains.circuit_training.netlists.connectivity import rent_nets
+from a2perf.domains.circuit_training.netlists.netlist import KIND_STDCELL, Names, Netlist, NetlistError
 from a2perf_placement.netlists.flat_design import FlatDesign, Floats
 
 Ints = NDArray[np.int64]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from a2perf.domains.circuit_training import ARIANE
-from a2perf.domains.circuit_training.cost_model import CostWeights
-from a2perf.domains.circuit_training.designs import design_files
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
-from a2perf.domains.circuit_training.placement import PlacementError
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.cost_model import CostWeights
+from a2perf.domains.circuit_training.engine.placement import PlacementError
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.generated.designs import design_files
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf.errors import AssetUnavailable, ConfigError
 from a2perf_placement.annealing import Annealing, Schedule
 from a2perf_placement.incremental import IncrementalPlacement, evaluate_placement

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import a2perf
-from a2perf.cli.check import check
 from a2perf.cli.competition import competition as command
-from a2perf.cli.init import init
+from a2perf.cli.submission_folder import check, init
 from a2perf.domains.moved import hint_for
 from a2perf.domains.registry import stored_fingerprint
 from a2perf.errors import ConfigError

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from a2perf.domains.circuit_training.design_plan import DesignSpec
-from a2perf.domains.circuit_training.generator import generate
-from a2perf.domains.circuit_training.netlist_cache import load_netlist
+from a2perf.domains.circuit_training.generated.design_plan import DesignSpec
+from a2perf.domains.circuit_training.generated.generator import generate
+from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
 from a2perf.errors import ConfigError
 from a2perf_placement.netlists.commands import netlist
 from a2perf_placement.netlists.statistics import netlist_statistics

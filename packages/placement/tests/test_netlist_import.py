@@ -7,14 +7,14 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf.cli import cli
-from a2perf.domains.circuit_training.design_plan import DesignSpec
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.generator import generate
+from a2perf.domains.circuit_training.generated.design_plan import DesignSpec
+from a2perf.domains.circuit_training.generated.generator import generate
 from a2perf.domains.circuit_training.mask import macro_mask
-from a2perf.domains.circuit_training.netlist import KIND_STDCELL, NetlistError
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import KIND_STDCELL, NetlistError
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.errors import ConfigError, MissingDependency
 from a2perf_placement.netlists import grid_choice, partitioning
 from a2perf_placement.netlists.def_reader import read_def
@@ -153,8 +153,8 @@ def test_a_placement_goes_back_as_def_and_tcl(task, flat_files, tmp_path):
 
 
 def test_orientations_of_def_and_tcl_move_pins_alike():
-    from a2perf.domains.circuit_training.netlist import ORIENTATIONS
-    from a2perf.domains.circuit_training.placement import ROTATION
+    from a2perf.domains.circuit_training.engine.placement import ROTATION
+    from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
     from a2perf_placement.netlists.placement_export import _TURNS
 
     quarter = np.array([[0, -1], [1, 0]])  # a quarter turn to the left

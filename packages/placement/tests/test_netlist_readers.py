@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a2perf.domains.circuit_training.netlist import NetlistError
+from a2perf.domains.circuit_training.netlists.netlist import NetlistError
 from a2perf_placement.netlists import statements
 from a2perf_placement.netlists.bookshelf import read_bookshelf
 from a2perf_placement.netlists.def_reader import read_def

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.placement import PlacementError
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement import PlacementError
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf_placement.overlaps import legality, overlapping_pairs
 from tests.domains.circuit_training.conftest import node_text
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf.errors import ConfigError
 from a2perf_placement.server import command, methods, replies
 from a2perf_placement.server.command import install, main

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf_placement.server import methods, requests
 from packages.placement.tests.protocol_client import ProtocolClient
 from tests.domains.circuit_training.conftest import random_netlist

@@ -118,9 +118,9 @@ def small(write_netlist):
 @pytest.fixture
 def engine(write_netlist):
     """Returns an engine with a random design that is placed at random, canvas 100 x 90 um."""
-    from a2perf.domains.circuit_training.netlist import ORIENTATIONS
-    from a2perf.domains.circuit_training.netlist_reader import read_netlist
-    from a2perf.domains.circuit_training.placement_cost import PlacementCost
+    from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+    from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
+    from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 
     def make(seed: int, beyond: float = 0.0, spacing: tuple[float, float] = (0.0, 0.0)) -> PlacementCost:
         rng = np.random.default_rng(seed)

@@ -11,8 +11,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_STDCELL
-from a2perf.domains.circuit_training.placement import Placement
+from a2perf.domains.circuit_training.engine.placement import Placement
+from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_STDCELL
 
 Floats = NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from a2perf.domains.circuit_training.coordinate_descent import CoordinateDescentPlacer
-from a2perf.domains.circuit_training.cost_model import cost_info_function
+from a2perf.domains.circuit_training.engine.coordinate_descent import CoordinateDescentPlacer
+from a2perf.domains.circuit_training.engine.cost_model import cost_info_function
 from a2perf.domains.circuit_training.environment import CircuitEnv
 from a2perf.domains.circuit_training.errors import ArgumentError
 from tests.domains.circuit_training.conftest import play

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.congestion import sums_are_exact
-from a2perf.domains.circuit_training.density import mean_of_largest
+from a2perf.domains.circuit_training.engine.congestion import sums_are_exact
+from a2perf.domains.circuit_training.engine.density import mean_of_largest
 from tests.domains.circuit_training import plain_costs
 
 SEEDS = range(12)

@@ -138,7 +138,7 @@ def test_steps_after_the_end_and_on_a_closed_environment_are_refused():
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory):
     """Two macros of which the second has no place once the first lies in the middle."""
-    from a2perf.domains.circuit_training.design import Design
+    from a2perf.domains.circuit_training.generated.design import Design
 
     design = Design("crowded", (), (10.0, 10.0), (5, 5))
     for name, size in (("A", 5.0), ("B", 4.0)):
@@ -205,7 +205,7 @@ def test_with_compat_a_random_order_ignores_reset_and_may_start_with_soft_macros
 
 
 def _with_a_fixed_macro(netlist_file, init_placement, plc_wrapper_main):
-    from a2perf.domains.circuit_training.cost_model import EngineSettings, create_placement_cost
+    from a2perf.domains.circuit_training.engine.cost_model import EngineSettings, create_placement_cost
 
     return create_placement_cost(
         netlist_file, init_placement, plc_wrapper_main, EngineSettings(fixed_macro_names_regex=("M[L]",))

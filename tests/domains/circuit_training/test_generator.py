@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from a2perf.domains import get_domain
-from a2perf.domains.circuit_training import designs
-from a2perf.domains.circuit_training.connectivity import hilbert_positions, level_probabilities, rent_nets
-from a2perf.domains.circuit_training.design_plan import DesignSpec
 from a2perf.domains.circuit_training.environment import CircuitEnv
-from a2perf.domains.circuit_training.generator import ariane_twin, generate, toy_design
+from a2perf.domains.circuit_training.generated import designs
+from a2perf.domains.circuit_training.generated.design_plan import DesignSpec
+from a2perf.domains.circuit_training.generated.generator import ariane_twin, generate, toy_design
+from a2perf.domains.circuit_training.netlists.connectivity import hilbert_positions, level_probabilities, rent_nets
 from a2perf.errors import ConfigError
 from tests.domains.circuit_training.conftest import play
 

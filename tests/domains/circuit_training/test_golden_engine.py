@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from tests.golden import recorded
 
 

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from a2perf.domains.circuit_training.netlist_cache import load_netlist
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.sandbox import SandboxSpec, get_sandbox
 from tests.domains.circuit_training.conftest import random_netlist
 
@@ -19,8 +19,8 @@ import json, sys
 if sys.argv[2] == "plain":
     sys.modules["numba"] = None
 from a2perf.domains import compilation
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 assert compilation.NUMBA_AVAILABLE == (sys.argv[2] != "plain")
 plc = PlacementCost(read_netlist(sys.argv[1]), 0.5, 0.5)
 plc.set_canvas_boundary_check(False)
@@ -56,7 +56,7 @@ def test_importing_works_where_no_compiled_code_can_be_kept(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     code = (
         "import numpy as np\n"
-        "from a2perf.domains.circuit_training.density import mean_of_largest\n"
+        "from a2perf.domains.circuit_training.engine.density import mean_of_largest\n"
         "print(mean_of_largest(np.arange(4.0), 2))"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "below")}
@@ -70,11 +70,11 @@ def test_the_scanner_is_compiled_once_for_all_confined_programs(write_netlist, t
     path = write_netlist(random_netlist(13))
     load_netlist(path)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    code = f"from a2perf.domains.circuit_training import netlist_cache as n; n.load_netlist({str(path)!r})"
+    code = f"from a2perf.domains.circuit_training.netlists import netlist_cache as n; n.load_netlist({str(path)!r})"
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert list((tmp_path / "numba").glob("circuit_training_*/netlist_scanner.scan-*.nbi"))
+    assert list((tmp_path / "numba").glob("netlists_*/netlist_scanner.scan-*.nbi"))
     code = (
-        "from a2perf.domains.circuit_training.netlist_reader import keep_scanner, scanner\n"
+        "from a2perf.domains.circuit_training.netlists.netlist_reader import keep_scanner, scanner\n"
         "keep_scanner()\nprint(scanner.scan.signatures)"
     )
     confined = get_sandbox("bubblewrap").start(

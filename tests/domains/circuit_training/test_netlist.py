@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from a2perf.assets import cache_dir
-from a2perf.domains.circuit_training import netlist_cache, netlist_reader
-from a2perf.domains.circuit_training.netlist import NetlistError
-from a2perf.domains.circuit_training.netlist_cache import load_netlist
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
+from a2perf.domains.circuit_training.netlists import netlist_cache, netlist_reader
+from a2perf.domains.circuit_training.netlists.netlist import NetlistError
+from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.errors import UserError
 from tests.domains.circuit_training.conftest import DESIGN, MACRO, node_text, random_netlist
 
@@ -155,7 +155,7 @@ def test_the_cache_holds_columns_of_the_text_as_it_is_now(write_netlist, monkeyp
 
 def test_importing_the_engine_compiles_nothing():
     code = (
-        "import a2perf.domains.circuit_training.placement_cost, sys\n"
+        "import a2perf.domains.circuit_training.engine.placement_cost, sys\n"
         "from numba.core.dispatcher import Dispatcher\n"
         "modules = [m for n, m in sys.modules.items() if n.startswith('a2perf.domains.circuit_training')]\n"
         "kernels = [v for m in modules for v in vars(m).values() if isinstance(v, Dispatcher)]\n"

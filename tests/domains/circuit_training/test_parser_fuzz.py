@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training import netlist_reader
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.plc_file import read_header, read_placement
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists import netlist_reader
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
+from a2perf.domains.circuit_training.netlists.plc_file import read_header, read_placement
 from a2perf.errors import UserError
 from tests.domains.circuit_training.conftest import DESIGN, random_netlist
 

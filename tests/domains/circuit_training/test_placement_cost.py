@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from a2perf.domains.circuit_training import PlacementCost
-from a2perf.domains.circuit_training.netlist import NetlistError
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.placement import PlacementError
+from a2perf.domains.circuit_training.engine.placement import PlacementError
+from a2perf.domains.circuit_training.netlists.netlist import NetlistError
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
 from a2perf.errors import UserError
 from tests.domains.circuit_training.conftest import DESIGN, node_text
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.circuit_training.cost_model import create_placement_cost
-from a2perf.domains.circuit_training.plc_file import PlacementFileError, read_header, read_placement
+from a2perf.domains.circuit_training.engine.cost_model import create_placement_cost
+from a2perf.domains.circuit_training.netlists.plc_file import PlacementFileError, read_header, read_placement
 from tests.domains.circuit_training.conftest import DESIGN
 
 

@@ -76,7 +76,7 @@ def make(make_as):
 def twin(make_as):
     """Makes environments in MuJoCo and closes them after the test."""
     pytest.importorskip("mujoco", reason="needs the extra mujoco")
-    from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoQuadrupedEnv
+    from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import MuJoCoQuadrupedEnv
 
     return functools.partial(make_as, MuJoCoQuadrupedEnv)
 

@@ -6,8 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion.gaits import synthetic_clip
-from a2perf.domains.quadruped_locomotion.motion_clip import load_clip
+from a2perf.domains.quadruped_locomotion.motion.gaits import synthetic_clip
+from a2perf.domains.quadruped_locomotion.motion.motion_clip import load_clip
 from a2perf.domains.quadruped_locomotion.pretrained import load_actor
 from a2perf.errors import ConfigError, UserError
 

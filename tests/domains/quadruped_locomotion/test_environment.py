@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from a2perf.domains.quadruped_locomotion import DOMAIN
-from a2perf.domains.quadruped_locomotion.gaits import synthetic_clip
-from a2perf.domains.quadruped_locomotion.imitation import WEIGHTS
-from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
-from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE
+from a2perf.domains.quadruped_locomotion.motion.gaits import synthetic_clip
+from a2perf.domains.quadruped_locomotion.motion.imitation import WEIGHTS
+from a2perf.domains.quadruped_locomotion.physics.randomization import PARAMETERS
+from a2perf.domains.quadruped_locomotion.physics.robot import DEFAULT_MOTOR_POSE
 from a2perf.domains.quadruped_locomotion.rules import CompatLocomotionRules, LocomotionRules
 
 REST = np.zeros(12, dtype=np.float32)

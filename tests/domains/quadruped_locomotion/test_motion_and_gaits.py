@@ -7,8 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend, import_pybullet
-from a2perf.domains.quadruped_locomotion.gaits import (
+from a2perf.domains.quadruped_locomotion.motion.gaits import (
     BOUND,
     GAITS,
     SPIN,
@@ -18,10 +17,12 @@ from a2perf.domains.quadruped_locomotion.gaits import (
     synthetic_clip,
     varied,
 )
-from a2perf.domains.quadruped_locomotion.motion_clip import clip_from_content, load_clip
-from a2perf.domains.quadruped_locomotion.native_backend import NativeBackend
-from a2perf.domains.quadruped_locomotion.physics_loop import new_actuation
-from a2perf.domains.quadruped_locomotion.robot import (
+from a2perf.domains.quadruped_locomotion.motion.motion_clip import clip_from_content, load_clip
+from a2perf.domains.quadruped_locomotion.motion.rotations import euler, heading, inverse_rotate_single, product_single
+from a2perf.domains.quadruped_locomotion.physics.bullet_backend import BulletBackend, import_pybullet
+from a2perf.domains.quadruped_locomotion.physics.native_backend import NativeBackend
+from a2perf.domains.quadruped_locomotion.physics.physics_loop import new_actuation
+from a2perf.domains.quadruped_locomotion.physics.robot import (
     JOINT_LOWER,
     JOINT_UPPER,
     TOE_LINKS,
@@ -30,7 +31,6 @@ from a2perf.domains.quadruped_locomotion.robot import (
     link_frames,
     urdf_path,
 )
-from a2perf.domains.quadruped_locomotion.rotations import euler, heading, inverse_rotate_single, product_single
 from a2perf.errors import ConfigError
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from a2perf import domains
 from a2perf.domains.quadruped_locomotion import PICTURES_HINT
-from a2perf.domains.quadruped_locomotion.physics_loop import new_actuation
-from a2perf.domains.quadruped_locomotion.robot import (
+from a2perf.domains.quadruped_locomotion.physics.physics_loop import new_actuation
+from a2perf.domains.quadruped_locomotion.physics.robot import (
     DEFAULT_JOINT_POSE,
     FOOT_LINKS,
     JOINT_LOWER,
@@ -20,7 +20,7 @@ from a2perf.errors import MissingDependency, install_hint
 
 mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
 
-from a2perf.domains.quadruped_locomotion.mujoco_twin import MuJoCoBackend, step_address  # noqa: E402
+from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import MuJoCoBackend, step_address  # noqa: E402
 
 REST = np.zeros(12)
 

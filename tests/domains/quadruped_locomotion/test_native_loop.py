@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from a2perf.domains.quadruped_locomotion import backends, c_api, native_backend
-from a2perf.domains.quadruped_locomotion.bullet_backend import BulletBackend
-from a2perf.domains.quadruped_locomotion.native_backend import KNOWN_STEP, known_step
+from a2perf.domains.quadruped_locomotion.physics import backends, c_api, native_backend
+from a2perf.domains.quadruped_locomotion.physics.bullet_backend import BulletBackend
+from a2perf.domains.quadruped_locomotion.physics.native_backend import KNOWN_STEP, known_step
 from a2perf.errors import MissingDependency
 
 pytestmark = pytest.mark.group("pybullet")

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf.domains.quadruped_locomotion.commands import clips
-from a2perf.domains.quadruped_locomotion.motion_clip import load_clip
+from a2perf.domains.quadruped_locomotion.motion.motion_clip import load_clip
 
 
 def test_rendered_picture_shows_the_robot_where_it_is(make):

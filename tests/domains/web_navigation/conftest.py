@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from a2perf.domains.web_navigation.chromium import ChromiumBackend
-from a2perf.domains.web_navigation.website import Site, build_site, checked_design
+from a2perf.domains.web_navigation.browsers.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.sites.website import Site, build_site, checked_design
 
 
 @pytest.fixture(scope="package")

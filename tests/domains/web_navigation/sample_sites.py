@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, NO_PRIMITIVE
-from a2perf.domains.web_navigation.website import build_site, checked_design
+from a2perf.domains.web_navigation.page.primitives import CATALOGUE, CONCEPTS, NO_PRIMITIVE
+from a2perf.domains.web_navigation.sites.website import build_site, checked_design
 
 LOGIN = {"number_of_pages": 1, "action": ["username", "password", "submit"], "action_page": [0, 0, 0]}
 SHOP = {

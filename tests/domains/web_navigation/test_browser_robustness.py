@@ -15,12 +15,12 @@ import numpy as np
 import psutil
 import pytest
 
-from a2perf.domains.web_navigation.backend import BackendLost, PageRow
-from a2perf.domains.web_navigation.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.browsers.backend import BackendLost, PageRow
+from a2perf.domains.web_navigation.browsers.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.page.page_model import PageModel
+from a2perf.domains.web_navigation.sites.website import build_site, checked_design
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import build_site, checked_design
 from a2perf.errors import ConfigError, MissingDependency
 from tests.domains.web_navigation.sample_sites import row_of
 from tests.waiting import Child
@@ -33,8 +33,8 @@ GONE_WITHIN_S = 15.0
 
 CHILD = """
 import sys
-from a2perf.domains.web_navigation.chromium import ChromiumBackend
-from a2perf.domains.web_navigation.website import build_site, checked_design
+from a2perf.domains.web_navigation.browsers.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.sites.website import build_site, checked_design
 site = build_site(checked_design({"action": ["submit"], "action_page": [0]}))
 backend = ChromiumBackend()
 backend.reset(site, {}, {})

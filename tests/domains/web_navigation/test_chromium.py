@@ -10,11 +10,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from a2perf.domains import register_environments
-from a2perf.domains.web_navigation.browser import COLLECT_EVERY
-from a2perf.domains.web_navigation.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.browsers.browser import COLLECT_EVERY
+from a2perf.domains.web_navigation.browsers.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
+from a2perf.domains.web_navigation.sites.website import build_site, checked_design
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import build_site, checked_design
 from tests.domains.web_navigation.sample_sites import row_of
 
 pytestmark = [pytest.mark.group("chromium"), pytest.mark.usefixtures("keeper")]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from a2perf.domains.registry import register_environments
-from a2perf.domains.web_navigation import generator
 from a2perf.domains.web_navigation.composed import ComposedWebNavigationEnv
 from a2perf.domains.web_navigation.observation import NEW
+from a2perf.domains.web_navigation.sites import generator
 from a2perf.domains.web_navigation.solver import solution_length
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, row_of

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.backend import rows_changed
-from a2perf.domains.web_navigation.chromium import ChromiumBackend
+from a2perf.domains.web_navigation.browsers.backend import rows_changed
+from a2perf.domains.web_navigation.browsers.chromium import ChromiumBackend
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.nodes import NodeRole
-from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, NO_PRIMITIVE
+from a2perf.domains.web_navigation.page.nodes import NodeRole
+from a2perf.domains.web_navigation.page.page_model import PageModel
+from a2perf.domains.web_navigation.page.primitives import CATALOGUE, CONCEPTS, NO_PRIMITIVE
+from a2perf.domains.web_navigation.sites.website import WebsiteDesign, build_site, checked_design
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import WebsiteDesign, build_site, checked_design
 from a2perf.errors import ConfigError
 
 pytestmark = [pytest.mark.group("chromium"), pytest.mark.usefixtures("keeper")]

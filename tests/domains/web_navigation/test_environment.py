@@ -10,7 +10,7 @@ import pytest
 from a2perf.domains.arguments import EpisodeOverError
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
-from a2perf.domains.web_navigation.vocabulary import LockedThreadedVocabulary, built_in_words
+from a2perf.domains.web_navigation.page.vocabulary import LockedThreadedVocabulary, built_in_words
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import LOGIN, SHOP, row_of
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from a2perf.domains.web_navigation import generator
 from a2perf.domains.web_navigation.commands import websites
-from a2perf.domains.web_navigation.designs import shipped_designs, shipped_record
-from a2perf.domains.web_navigation.primitives import CATALOGUE
+from a2perf.domains.web_navigation.page.primitives import CATALOGUE
+from a2perf.domains.web_navigation.sites import generator
+from a2perf.domains.web_navigation.sites.designs import shipped_designs, shipped_record
+from a2perf.domains.web_navigation.sites.website import build_site
 from a2perf.domains.web_navigation.solver import solution_length, solve
-from a2perf.domains.web_navigation.website import build_site
 from a2perf.storage import Journal
 from tests.domains.web_navigation.sample_sites import SHOP, site_of
 

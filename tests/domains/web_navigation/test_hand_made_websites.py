@@ -3,8 +3,8 @@
 import gin
 import pytest
 
-from a2perf.domains.web_navigation import sample_websites as made
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
+from a2perf.domains.web_navigation.sites import sample_websites as made
 from a2perf.domains.web_navigation.solver import solve
 from a2perf.errors import ConfigError
 

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-from a2perf.domains.web_navigation.html import body_of, element, empty_page, style_sheet
-from a2perf.domains.web_navigation.nodes import PageNode
-from a2perf.domains.web_navigation.primitives import CONCEPTS
-from a2perf.domains.web_navigation.website import build_site, checked_design
+from a2perf.domains.web_navigation.page.html import body_of, element, empty_page, style_sheet
+from a2perf.domains.web_navigation.page.nodes import PageNode
+from a2perf.domains.web_navigation.page.primitives import CONCEPTS
+from a2perf.domains.web_navigation.sites.website import build_site, checked_design
 
 
 def test_texts_are_escaped_and_those_of_an_episode_stand_in_their_slots() -> None:

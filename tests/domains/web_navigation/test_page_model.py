@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.backend import End, rows_changed
+from a2perf.domains.web_navigation.browsers.backend import End, rows_changed
 from a2perf.domains.web_navigation.observation import Encoder, Sizes, encode, new_frame
-from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.vocabulary import UnlockedVocabulary
-from a2perf.domains.web_navigation.website import build_site, checked_design
+from a2perf.domains.web_navigation.page.page_model import PageModel
+from a2perf.domains.web_navigation.page.vocabulary import UnlockedVocabulary
+from a2perf.domains.web_navigation.sites.website import build_site, checked_design
 from tests.domains.web_navigation.sample_sites import PARTS, gold_of, row_of, site_of
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from a2perf.domains.web_navigation.layout import listed_boxes
-from a2perf.domains.web_navigation.nodes import PAGE_WIDTH, NodeRole
-from a2perf.domains.web_navigation.primitives import CATALOGUE, CONCEPTS, CORE, primitive
+from a2perf.domains.web_navigation.page.layout import listed_boxes
+from a2perf.domains.web_navigation.page.nodes import PAGE_WIDTH, NodeRole
+from a2perf.domains.web_navigation.page.primitives import CATALOGUE, CONCEPTS, CORE, primitive
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import PARTS, site_of
 

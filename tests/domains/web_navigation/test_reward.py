@@ -2,7 +2,7 @@
 
 import pytest
 
-from a2perf.domains.web_navigation.backend import End
+from a2perf.domains.web_navigation.browsers.backend import End
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.reward import Reward
 from a2perf.errors import ConfigError

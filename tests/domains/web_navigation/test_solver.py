@@ -5,9 +5,9 @@ import pytest
 
 from a2perf.domains.web_navigation.environment import WebNavigationEnv
 from a2perf.domains.web_navigation.observation import Sizes
-from a2perf.domains.web_navigation.primitives import CORE
+from a2perf.domains.web_navigation.page.primitives import CORE
+from a2perf.domains.web_navigation.sites.website import checked_design
 from a2perf.domains.web_navigation.solver import check_solvable, solution_length, solve
-from a2perf.domains.web_navigation.website import checked_design
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import PARTS
 

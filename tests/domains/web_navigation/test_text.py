@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from a2perf.domains.web_navigation.backend import PageRow
+from a2perf.domains.web_navigation.browsers.backend import PageRow
 from a2perf.domains.web_navigation.observation import Encoder, encode, new_frame
-from a2perf.domains.web_navigation.page_model import PageModel
+from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.domains.web_navigation.text import TextAction, TextView, parse_action, write_instruction
 from a2perf.domains.web_navigation.text.actions import ActionText
 from a2perf.errors import ConfigError

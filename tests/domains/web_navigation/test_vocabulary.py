@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from a2perf.domains.web_navigation import vocabulary as v
+from a2perf.domains.web_navigation.page import vocabulary as v
 from a2perf.errors import ConfigError
 
 KINDS = (v.LockedThreadedVocabulary, v.UnlockedVocabulary)
@@ -28,7 +28,7 @@ def test_tokens_of_a_text():
 
 
 def test_numbers_do_not_depend_on_the_hash_seed():
-    code = "from a2perf.domains.web_navigation.vocabulary import built_in_words; print(built_in_words())"
+    code = "from a2perf.domains.web_navigation.page.vocabulary import built_in_words; print(built_in_words())"
     texts = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True

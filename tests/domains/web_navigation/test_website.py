@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from a2perf.domains.web_navigation.nodes import NodeRole
-from a2perf.domains.web_navigation.website import checked_design
+from a2perf.domains.web_navigation.page.nodes import NodeRole
+from a2perf.domains.web_navigation.sites.website import checked_design
 from a2perf.errors import ConfigError
 from tests.domains.web_navigation.sample_sites import SHOP, site_of
 
@@ -22,7 +22,7 @@ def test_repetitions_and_nothing_are_dropped_and_order_is_kept():
 
 
 def test_numbers_and_the_older_keys_give_the_same_design():
-    from a2perf.domains.web_navigation.primitives import CONCEPTS
+    from a2perf.domains.web_navigation.page.primitives import CONCEPTS
 
     older = {
         "number_of_nodes": 2,

@@ -23,7 +23,7 @@ def _run(field: Field, out: Path, capsys: pytest.CaptureFixture[str], *more: str
 
 
 def test_signed_unknown_forged_and_unsigned(field: Field, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from a2perf.runs.signing import new_key, sign
+    from a2perf.runs.packed.signing import new_key, sign
 
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     public = new_key(ours)

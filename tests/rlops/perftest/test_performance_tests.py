@@ -18,7 +18,7 @@ from tests.made_submissions import a2perf
 SCRIPT = """
 import argparse, os, sys, time
 from pathlib import Path
-from a2perf.runs.event_writer import EventWriter
+from a2perf.runs.events.event_writer import EventWriter
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--env-id")

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from a2perf.submission.evaluator.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from tests.participants import make_participant
 
 TASK = "QuadrupedLocomotion-SyntheticTrot-v0"

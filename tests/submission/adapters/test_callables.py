@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from a2perf.records import FailureKind
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.folder_problems import problems
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.adapters import callables
 from a2perf.submission.participant.adapters.contract import find
 from a2perf.submission.participant.adapters.origin import record_environment, require_origin

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.submission.evaluator.folder_problems import problems
+from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.adapters import callables, sb3, tf_agents
 from tests.made_submissions import write_submission
 

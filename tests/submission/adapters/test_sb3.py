@@ -13,8 +13,8 @@ import pytest
 from gymnasium import spaces
 
 from a2perf.records import FailureKind
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.folder_problems import problems
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.adapters import sb3
 from a2perf.submission.participant.signatures import ContractError
 from tests.made_submissions import write_submission

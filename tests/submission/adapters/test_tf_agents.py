@@ -11,8 +11,8 @@ import pytest
 
 from a2perf.domains.tfa import suite_gym
 from a2perf.records import FailureKind
-from a2perf.submission.evaluator.failures import ParticipantFailure
-from a2perf.submission.evaluator.folder_problems import problems
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.adapters import tf_agents
 from a2perf.submission.participant.signatures import ContractError
 from tests.made_submissions import write_submission
@@ -216,7 +216,7 @@ def test_folder_without_a_policy_is_named(
 def test_evaluator_steps_gymnasium_whatever_the_gin_file_asks_for() -> None:
     import gin
 
-    from a2perf.submission.evaluator.identity import RunTask
+    from a2perf.submission.evaluator.submitted.identity import RunTask
 
     gin.clear_config()
     gin.parse_config(f"create_domain.env_name = {submissions.TASK!r}\ncreate_domain.framework = 'tf_agents'")

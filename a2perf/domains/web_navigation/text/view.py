@@ -15,15 +15,15 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from a2perf.domains.web_navigation.backend import PageRow, Value
+from a2perf.domains.web_navigation.browsers.backend import PageRow, Value
 from a2perf.domains.web_navigation.episode import WebEpisode
-from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
 from a2perf.domains.web_navigation.observation import NEW
-from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.site_tables import PageView, observed_placeholder, observed_text
+from a2perf.domains.web_navigation.page.nodes import NodeRole, PageNode
+from a2perf.domains.web_navigation.page.page_model import PageModel
+from a2perf.domains.web_navigation.page.vocabulary import VISITED
+from a2perf.domains.web_navigation.sites.site_tables import PageView, observed_placeholder, observed_text
+from a2perf.domains.web_navigation.sites.website import Site
 from a2perf.domains.web_navigation.text.actions import TextAction, TextActionError, numbers, parse_action, quoted
-from a2perf.domains.web_navigation.vocabulary import VISITED
-from a2perf.domains.web_navigation.website import Site
 
 ROLES = {
     "input_text": "textbox",

@@ -28,7 +28,7 @@ from a2perf._version import __version__
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import PythonEnvRecord, Record
 from a2perf.storage import read_record, write_record
-from a2perf.submission.evaluator.own_code import listed_packages
+from a2perf.submission.evaluator.process.own_code import listed_packages
 from a2perf.submission.evaluator.python_env import completion
 from a2perf.submission.evaluator.python_env.completion import LOG, STAMP
 from a2perf.submission.evaluator.python_env.installer import Installer, Sources

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.runs.layout import MODEL_CALLS
+from a2perf.runs.bundles.layout import MODEL_CALLS
 from a2perf.storage import MAX_LINE_BYTES, MAX_RECORD_BYTES, read_bounded, write_atomic
 from a2perf_agents.record import (
     Amounts,
@@ -34,7 +34,7 @@ from a2perf_agents.record import (
 )
 
 if TYPE_CHECKING:
-    from a2perf.runs.files import BundleFiles
+    from a2perf.runs.bundles.files import BundleFiles
 
 _DECODER: msgspec.json.Decoder[ModelEntry] = msgspec.json.Decoder(ModelEntry)
 

@@ -24,7 +24,7 @@ import msgspec
 
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.records import Failure
-from a2perf.runs.layout import MODEL_CALLS
+from a2perf.runs.bundles.layout import MODEL_CALLS
 from a2perf.storage import MAX_LINE_BYTES
 from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission.given_paths import settled

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from a2perf.arrays import Values
-from a2perf.runs.bundle_reading import BundleReader
-from a2perf.runs.files import BundleFiles
-from a2perf.runs.layout import MODEL_CALLS, MODEL_USAGE
+from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.files import BundleFiles
+from a2perf.runs.bundles.layout import MODEL_CALLS, MODEL_USAGE
 from a2perf.runs.run import BUNDLE, Run
 from a2perf.storage import MAX_LINE_BYTES
 from a2perf.stranger_files import StrangerFileError

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 
 NO_CLAIM = -1.0
 Action = dict[str, NDArray[Any]]

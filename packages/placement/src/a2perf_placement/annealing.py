@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.cost_model import CostWeights, cost_info_function, cost_weights
+from a2perf.domains.circuit_training.engine.cost_model import CostWeights, cost_info_function, cost_weights
 from a2perf.domains.circuit_training.errors import ArgumentError
 from a2perf_placement.incremental import IncrementalPlacement
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import (
+from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_MACRO,
     KIND_MACRO_PIN,
     KIND_PORT,
@@ -28,8 +28,8 @@ from a2perf.domains.circuit_training.netlist import (
 )
 
 if TYPE_CHECKING:
-    from a2perf.domains.circuit_training.cost_model import CostWeights
-    from a2perf.domains.circuit_training.placement_cost import PlacementCost
+    from a2perf.domains.circuit_training.engine.cost_model import CostWeights
+    from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -177,7 +177,7 @@ class Benchmark:
         Raises:
             ImportError: the packages of the domain (Numba) are not installed in this Python.
         """
-        from a2perf.domains.circuit_training.placement_cost import PlacementCost
+        from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 
         plc = PlacementCost(self.netlist, spacing, spacing)
         for blockage in self.blockages.tolist():
@@ -195,7 +195,7 @@ class Benchmark:
 
     def cost_weights(self) -> CostWeights:
         """Returns the weights for `profiles.cost_profile` and `incremental.IncrementalPlacement`."""
-        from a2perf.domains.circuit_training.cost_model import CostWeights
+        from a2perf.domains.circuit_training.engine.cost_model import CostWeights
 
         return CostWeights(**self.weights)
 
@@ -205,8 +205,8 @@ class Benchmark:
 
         They are written on first use into a new temporary folder.
         """
-        from a2perf.domains.circuit_training.design import Design
-        from a2perf.domains.circuit_training.plc_file import Placed
+        from a2perf.domains.circuit_training.generated.design import Design
+        from a2perf.domains.circuit_training.netlists.plc_file import Placed
 
         netlist = self.netlist
         names = list(netlist.names)

@@ -16,8 +16,8 @@ import numpy as np
 
 from a2perf import assets
 from a2perf.domains.circuit_training import ARIANE, held_out_tasks
-from a2perf.domains.circuit_training.designs import folder_files
 from a2perf.domains.circuit_training.errors import ArgumentError
+from a2perf.domains.circuit_training.generated.designs import folder_files
 from a2perf.domains.competition_profile import CompetitionProfile, ProfileSetting
 from a2perf.domains.registry import HeldOutTask
 from a2perf.errors import did_you_mean

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from a2perf.domains.arguments import EpisodeOverError, one_of
 from a2perf.domains.circuit_training.arguments import refuse_unknown_specification, resolve_files
-from a2perf.domains.circuit_training.cost_model import CostWeights
+from a2perf.domains.circuit_training.engine.cost_model import CostWeights
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost, exact_placement
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_STDCELL, ORIENTATIONS
-from a2perf.domains.circuit_training.placement_cost import PlacementCost, exact_placement
+from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_STDCELL, ORIENTATIONS
 from a2perf.domains.circuit_training.rendering import PlacementPicture
 from a2perf_placement.action_space import NO_CLAIM, Action, PlacementSpace
 from a2perf_placement.benchmark import (

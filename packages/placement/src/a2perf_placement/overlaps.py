@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.placement import PlacementError
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement import PlacementError
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 
 Number = int | float | Fraction | Decimal
 Numbers = Sequence[Number] | NDArray[Any]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf.errors import UserError, did_you_mean
 from a2perf_placement.benchmark import Benchmark
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf.domains.circuit_training.errors import ArgumentError
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf_placement.benchmark import SOFT, Benchmark
 from a2perf_placement.incremental import IncrementalPlacement
 from a2perf_placement.profiles import cost_profile

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from a2perf.domains.circuit_training.cost_model import CostWeights
-from a2perf.domains.circuit_training.density import EDGE_TOLERANCE
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
-from a2perf.domains.circuit_training.plc_file import read_header, required_sizes
+from a2perf.domains.circuit_training.engine.cost_model import CostWeights
+from a2perf.domains.circuit_training.engine.density import EDGE_TOLERANCE
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.plc_file import read_header, required_sizes
 from a2perf.errors import ConfigError, did_you_mean
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf.errors import IllegalAnswer
 from a2perf_placement.overlaps import legality
 

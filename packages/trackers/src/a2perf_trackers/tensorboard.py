@@ -14,8 +14,8 @@ from typing import Any
 
 from a2perf.errors import MissingDependency
 from a2perf.metrics.values import Profile
-from a2perf.runs.event_writer import EventWriter
-from a2perf.runs.run_record import folder_name
+from a2perf.runs.bundles.run_record import folder_name
+from a2perf.runs.events.event_writer import EventWriter
 from a2perf_trackers.description import RunDescription
 from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, install_line, runs_of, writable_folder
 from a2perf_trackers.tracker_names import safe_name

@@ -17,7 +17,7 @@ import msgspec
 
 from a2perf.errors import ConfigError, InfrastructureError
 from a2perf.records import Failure, FailureKind
-from a2perf.runs.layout import MODEL_CALLS, MODEL_USAGE
+from a2perf.runs.bundles.layout import MODEL_CALLS, MODEL_USAGE
 from a2perf.storage import sha256_of, write_record
 from a2perf.submission.run_services import ServedRun, ServiceSession
 from a2perf_agents.calls import read_entries, usage_of

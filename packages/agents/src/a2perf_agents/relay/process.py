@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.runs.layout import MODEL_CALLS
+from a2perf.runs.bundles.layout import MODEL_CALLS
 from a2perf_agents.record import CallScope, OpenedEntry
 from a2perf_agents.relay.budget import RunBudget
 from a2perf_agents.relay.call_journal import CallJournal, RecordedAnswers, last_number

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from a2perf.runs.event_writer import EventWriter
+from a2perf.runs.events.event_writer import EventWriter
 
 FOLDER = "train"
 RETURN_TAG = "Metrics/AverageReturn"

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from a2perf.domains.arguments import integer_of_at_least
 from a2perf.domains.compilation import NUMBA_AVAILABLE
-from a2perf.domains.quadruped_locomotion import mujoco_model
 from a2perf.domains.quadruped_locomotion.arguments import resolve_clips
-from a2perf.domains.quadruped_locomotion.mujoco_model import DEFAULT_PHYSICS, TwinPhysics
-from a2perf.domains.quadruped_locomotion.mujoco_twin import import_mujoco, step_address
-from a2perf.domains.quadruped_locomotion.randomization import PARAMETERS
-from a2perf.domains.quadruped_locomotion.reference import TARGET_STEPS
-from a2perf.domains.quadruped_locomotion.robot import (
+from a2perf.domains.quadruped_locomotion.motion.reference import TARGET_STEPS
+from a2perf.domains.quadruped_locomotion.physics import mujoco_model
+from a2perf.domains.quadruped_locomotion.physics.mujoco_model import DEFAULT_PHYSICS, TwinPhysics
+from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import import_mujoco, step_address
+from a2perf.domains.quadruped_locomotion.physics.randomization import PARAMETERS
+from a2perf.domains.quadruped_locomotion.physics.robot import (
     CHASSIS_GROUP,
     CONTROL_STEP,
     FOOT_LINKS,

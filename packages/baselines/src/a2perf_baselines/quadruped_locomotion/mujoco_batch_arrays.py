@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.quadruped_locomotion.imitation import TERMS
-from a2perf.domains.quadruped_locomotion.motion_clip import ClipData
-from a2perf.domains.quadruped_locomotion.robot import STATE_SIZE, FloatArray, IntArray, KinematicTree
+from a2perf.domains.quadruped_locomotion.motion.imitation import TERMS
+from a2perf.domains.quadruped_locomotion.motion.motion_clip import ClipData
+from a2perf.domains.quadruped_locomotion.physics.robot import STATE_SIZE, FloatArray, IntArray, KinematicTree
 from a2perf.domains.quadruped_locomotion.sensors import HISTORY_LENGTH, OBSERVATION_SIZE
 
 PRIVILEGED_SIZE = 20

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled_part, compiled_without_allocation
-from a2perf.domains.quadruped_locomotion.imitation import (
+from a2perf.domains.quadruped_locomotion.motion.imitation import (
     MAX_ROOT_ANGLE,
     MAX_ROOT_DISTANCE_SQUARED,
     relative_heading,
 )
-from a2perf.domains.quadruped_locomotion.mujoco_twin import Simulation, measure, run
-from a2perf.domains.quadruped_locomotion.physics_loop import Actuation
-from a2perf.domains.quadruped_locomotion.reference import (
+from a2perf.domains.quadruped_locomotion.motion.reference import (
     CLOCK_PHASE,
     CLOCK_TIME,
     REFERENCE_STATE_PROBABILITY,
@@ -31,7 +29,10 @@ from a2perf.domains.quadruped_locomotion.reference import (
     ClipPlacement,
     begin_reference,
 )
-from a2perf.domains.quadruped_locomotion.robot import (
+from a2perf.domains.quadruped_locomotion.motion.rotations import heading, rotate
+from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import Simulation, measure, run
+from a2perf.domains.quadruped_locomotion.physics.physics_loop import Actuation
+from a2perf.domains.quadruped_locomotion.physics.robot import (
     DEFAULT_JOINT_POSE,
     DEFAULT_MOTOR_POSE,
     DEFAULT_ORIENTATION,
@@ -42,7 +43,6 @@ from a2perf.domains.quadruped_locomotion.robot import (
     foot_positions,
     link_frames,
 )
-from a2perf.domains.quadruped_locomotion.rotations import heading, rotate
 from a2perf.domains.quadruped_locomotion.sensors import (
     DEFAULT_LATENCY,
     HISTORY_LENGTH,

@@ -16,8 +16,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.quadruped_locomotion.reference import TARGET_COUNT, TARGET_STEPS
-from a2perf.domains.quadruped_locomotion.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
+from a2perf.domains.quadruped_locomotion.motion.reference import TARGET_COUNT, TARGET_STEPS
+from a2perf.domains.quadruped_locomotion.physics.robot import DEFAULT_MOTOR_POSE, MOTOR_DIRECTION, MOTOR_OFFSET
 from a2perf.domains.quadruped_locomotion.sensors import (
     IMU,
     LAST_ACTION,

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.compilation import compiled
-from a2perf.domains.web_navigation.backend import Value
+from a2perf.domains.web_navigation.browsers.backend import Value
 from a2perf.domains.web_navigation.observation import Sizes
-from a2perf.domains.web_navigation.page_model import PageModel
-from a2perf.domains.web_navigation.primitives import GOLD
+from a2perf.domains.web_navigation.page.page_model import PageModel
+from a2perf.domains.web_navigation.page.primitives import GOLD
+from a2perf.domains.web_navigation.page.vocabulary import DUMMY_KEY, VISITED, tokenize
 from a2perf.domains.web_navigation.reward import RAW, Reward
-from a2perf.domains.web_navigation.site_tables import PageView, SiteTables
-from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY, VISITED, tokenize
-from a2perf.domains.web_navigation.website import Site, WebsiteDesign, build_site
+from a2perf.domains.web_navigation.sites.site_tables import PageView, SiteTables
+from a2perf.domains.web_navigation.sites.website import Site, WebsiteDesign, build_site
 from a2perf_baselines.web_navigation.pairs import FEATURES, FIXED, NUMBERS, PAGE_FEATURES, ElementTexts, PagePairs
 
 STEP_LIMIT = 25

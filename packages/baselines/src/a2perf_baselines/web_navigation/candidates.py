@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.web_navigation.observation import CLASS, PLACEHOLDER, TAG, TEXT, VALUE
-from a2perf.domains.web_navigation.vocabulary import MAX_VOCABULARY_SIZE, VISITED, UnlockedVocabulary
+from a2perf.domains.web_navigation.page.vocabulary import MAX_VOCABULARY_SIZE, VISITED, UnlockedVocabulary
 
 HASHED = ((TAG, 16), (CLASS, 32), (TEXT, 16))
 """Attributes with words as features -> number of buckets that the words are hashed into."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.domains.web_navigation.observation import CLASS, PLACEHOLDER, TAG, TAMPERED, TEXT, VALUE
-from a2perf.domains.web_navigation.vocabulary import DUMMY_KEY, NO_CLASS, VISITED, UnlockedVocabulary
+from a2perf.domains.web_navigation.page.vocabulary import DUMMY_KEY, NO_CLASS, VISITED, UnlockedVocabulary
 from a2perf_baselines.web_navigation.candidates import resemblance
 
 FEATURES = (

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.cost_model import engine_settings
-from a2perf.domains.circuit_training.netlist import KIND_PORT
+from a2perf.domains.circuit_training.engine.cost_model import engine_settings
+from a2perf.domains.circuit_training.netlists.netlist import KIND_PORT
 from a2perf.domains.circuit_training.starting_point import place_everything
 
 Floats = NDArray[np.float64]

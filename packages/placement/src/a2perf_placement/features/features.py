@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.density import add_box
+from a2perf.domains.circuit_training.engine.density import add_box
 from a2perf.domains.circuit_training.mask import macro_mask
 from a2perf_placement.features.design import PlacementDesign
 from a2perf_placement.features.kernels import box_sum, cell_features, cell_sums, wire_growth

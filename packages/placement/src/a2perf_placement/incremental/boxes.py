@@ -5,7 +5,7 @@ The rules are those of ``density`` and ``congestion``, with the conventions of a
 
 from __future__ import annotations
 
-from a2perf.domains.circuit_training.congestion import is_partial
+from a2perf.domains.circuit_training.engine.congestion import is_partial
 from a2perf.domains.compilation import compiled_part
 from a2perf_placement.incremental.state import STANDARD_CELL, CostRules, Places, Wiring, rounded, widen
 from a2perf_placement.incremental.top_sum import TopSum, add_to

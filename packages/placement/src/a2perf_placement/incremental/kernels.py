@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.net_routing import SKIPPED, cell_at
+from a2perf.domains.circuit_training.engine.net_routing import SKIPPED, cell_at
 from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 from a2perf_placement.incremental.boxes import add_blockage, add_box, add_node
 from a2perf_placement.incremental.nets import mark, measure, settle, write_lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.net_routing import SKIPPED, route, unpacked
-from a2perf.domains.circuit_training.wirelength import net_length
+from a2perf.domains.circuit_training.engine.net_routing import SKIPPED, route, unpacked
+from a2perf.domains.circuit_training.engine.wirelength import net_length
 from a2perf.domains.compilation import compiled_part
 from a2perf_placement.incremental.state import (
     NOWHERE,

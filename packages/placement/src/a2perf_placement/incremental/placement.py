@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from a2perf.domains.circuit_training.cost_model import CostWeights
-from a2perf.domains.circuit_training.engine_nodes import NetlistNode
-from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_MACRO_PIN, ORIENTATIONS
-from a2perf.domains.circuit_training.placement import PlacementError
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.cost_model import CostWeights
+from a2perf.domains.circuit_training.engine.engine_nodes import NetlistNode
+from a2perf.domains.circuit_training.engine.placement import PlacementError
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_MACRO_PIN, ORIENTATIONS
 from a2perf.errors import did_you_mean
 from a2perf_placement.incremental.kernels import RESULTS, evaluate_all, evaluate_changes
 from a2perf_placement.incremental.setup import (

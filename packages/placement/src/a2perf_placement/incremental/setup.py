@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_STDCELL
-from a2perf.domains.circuit_training.placement import EXCHANGES_SIDES, ROTATION
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement import EXCHANGES_SIDES, ROTATION
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_STDCELL
 from a2perf_placement.incremental.state import (
     HARD,
     NO_BOX,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS, NetlistError, open_netlist
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS, NetlistError, open_netlist
 from a2perf_placement.netlists.flat_design import (
     PIN_CODE,
     PORT_CODE,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.design import Design
-from a2perf.domains.circuit_training.netlist import (
+from a2perf.domains.circuit_training.generated.design import Design
+from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_MACRO,
     KIND_PORT,
     KIND_STDCELL,
@@ -20,7 +20,7 @@ from a2perf.domains.circuit_training.netlist import (
     SIDES,
     SOFT_PREFIX,
 )
-from a2perf.domains.circuit_training.plc_file import Placed
+from a2perf.domains.circuit_training.netlists.plc_file import Placed
 from a2perf.errors import ConfigError
 from a2perf_placement.netlists.flat_design import FlatDesign
 from a2perf_placement.netlists.grouping import Grouping

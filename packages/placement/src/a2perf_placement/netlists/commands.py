@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from a2perf.domains.circuit_training.design import Design
+from a2perf.domains.circuit_training.generated.design import Design
 from a2perf.errors import ConfigError
 from a2perf.storage import write_atomic
 
@@ -45,8 +45,8 @@ def netlist() -> None:
 @click.option("--flat", is_flag=True, help="Standard cells instead of clusters.")
 def generate(folder: Path, design: str, **spec: Any) -> int:
     """Write a design's netlist and initial placement into FOLDER; the same options give the same bytes."""
-    from a2perf.domains.circuit_training import generator
-    from a2perf.domains.circuit_training.design_plan import DesignSpec
+    from a2perf.domains.circuit_training.generated import generator
+    from a2perf.domains.circuit_training.generated.design_plan import DesignSpec
 
     made: Design
     if design == "generated":
@@ -63,7 +63,7 @@ def generate(folder: Path, design: str, **spec: Any) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(file: Path, as_json: bool) -> int:
     """Print a netlist's counts, areas, fan-outs and Rent exponent."""
-    from a2perf.domains.circuit_training.netlist_cache import load_netlist
+    from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
     from a2perf_placement.netlists.statistics import netlist_statistics
 
     numbers = netlist_statistics(load_netlist(str(file)))
@@ -96,7 +96,7 @@ def show(file: Path, placement: Path, output: Path, overlays: tuple[str, ...], p
     """Write a picture of a PLACEMENT (.plc) of a NETLIST, and print its costs where all of it is placed."""
     from PIL import Image
 
-    from a2perf.domains.circuit_training.cost_model import cost_info_function, create_placement_cost
+    from a2perf.domains.circuit_training.engine.cost_model import cost_info_function, create_placement_cost
     from a2perf.domains.circuit_training.rendering import PlacementPicture
     from a2perf.domains.circuit_training.starting_point import place_soft_macros
 
@@ -115,7 +115,7 @@ def show(file: Path, placement: Path, output: Path, overlays: tuple[str, ...], p
 @click.argument("target", type=click.Path(dir_okay=False, path_type=Path))
 def convert(source: Path, target: Path) -> int:
     """Write the netlist SOURCE as TARGET: protobuf text, gzipped or not, or JSON with one object per node."""
-    from a2perf.domains.circuit_training.netlist_cache import load_netlist
+    from a2perf.domains.circuit_training.netlists.netlist_cache import load_netlist
     from a2perf_placement.netlists.conversion import design_of, nodes_as_json
 
     suffix = next((suffix for suffix in _CONVERTED if target.name.endswith(suffix)), None)

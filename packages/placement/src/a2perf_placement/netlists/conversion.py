@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from a2perf.domains.circuit_training.design import Design
-from a2perf.domains.circuit_training.netlist import (
+from a2perf.domains.circuit_training.generated.design import Design
+from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_MACRO,
     KIND_MACRO_PIN,
     KIND_PORT,
@@ -18,7 +18,7 @@ from a2perf.domains.circuit_training.netlist import (
     SIDES,
     Netlist,
 )
-from a2perf.domains.circuit_training.plc_file import read_header
+from a2perf.domains.circuit_training.netlists.plc_file import read_header
 
 
 def design_of(netlist: Netlist, source: Path) -> Design:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf_placement.netlists.die_area import area_outside
 from a2perf_placement.netlists.flat_design import (
     PIN_CODE,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.engine_nodes import PORT_INSET
-from a2perf.domains.circuit_training.netlist import (
+from a2perf.domains.circuit_training.engine.engine_nodes import PORT_INSET
+from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_MACRO,
     KIND_MACRO_PIN,
     KIND_PORT,

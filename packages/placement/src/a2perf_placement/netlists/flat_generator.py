@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.connectivity import hilbert_positions, rent_nets
-from a2perf.domains.circuit_training.design_plan import in_rows
+from a2perf.domains.circuit_training.generated.design_plan import in_rows
+from a2perf.domains.circuit_training.netlists.connectivity import hilbert_positions, rent_nets
 from a2perf.errors import ConfigError
 
 UNITS = 1000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.density import EDGE_TOLERANCE
+from a2perf.domains.circuit_training.engine.density import EDGE_TOLERANCE
 from a2perf.domains.circuit_training.mask import CANVAS_TOLERANCE, MAX_DENSITY
 from a2perf.domains.compilation import compiled_part, compiled_without_allocation
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_PORT, KIND_STDCELL, SIDES, Netlist
+from a2perf.domains.circuit_training.netlists.netlist import KIND_MACRO, KIND_PORT, KIND_STDCELL, SIDES, Netlist
 from a2perf.errors import ConfigError
 from a2perf_placement.netlists.partitioning import partition
 

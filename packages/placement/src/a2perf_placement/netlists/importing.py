@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.design import NETLIST_NAME, PLACEMENT_NAME
-from a2perf.domains.circuit_training.netlist import (
+from a2perf.domains.circuit_training.generated.design import NETLIST_NAME, PLACEMENT_NAME
+from a2perf.domains.circuit_training.netlists.netlist import (
     KIND_MACRO,
     KIND_PORT,
     KIND_STDCELL,
@@ -26,8 +26,8 @@ from a2perf.domains.circuit_training.netlist import (
     Netlist,
     NetlistError,
 )
-from a2perf.domains.circuit_training.netlist_reader import read_netlist
-from a2perf.domains.circuit_training.plc_file import read_header, read_placement
+from a2perf.domains.circuit_training.netlists.netlist_reader import read_netlist
+from a2perf.domains.circuit_training.netlists.plc_file import read_header, read_placement
 from a2perf.errors import ConfigError
 from a2perf.storage import sha256_of
 from a2perf_placement.netlists.bookshelf import bookshelf_files, read_bookshelf

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from a2perf.domains.circuit_training.netlist import NetlistError
+from a2perf.domains.circuit_training.netlists.netlist import NetlistError
 from a2perf.errors import did_you_mean
 from a2perf_placement.netlists.statements import Progress, StatementFile, shown
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from a2perf.domains.circuit_training.design import NETLIST_NAME, PLACEMENT_NAME
-from a2perf.domains.circuit_training.netlist import ORIENTATIONS
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.generated.design import NETLIST_NAME, PLACEMENT_NAME
+from a2perf.domains.circuit_training.netlists.netlist import ORIENTATIONS
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.storage import write_atomic
 from a2perf_placement.netlists.task_files import RECORD_NAME, ImportRecord, read_import_record

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from a2perf.domains.circuit_training.netlist import NetlistError, open_netlist
+from a2perf.domains.circuit_training.netlists.netlist import NetlistError, open_netlist
 from a2perf.plain_text import terminal_line
 
 PIECE_BYTES = 4 * 2**20

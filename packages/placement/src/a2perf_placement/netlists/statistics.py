@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from a2perf.domains.circuit_training.netlist import KIND_MACRO, KIND_MACRO_PIN, KIND_PORT, KIND_STDCELL, Netlist
+from a2perf.domains.circuit_training.netlists.netlist import (
+    KIND_MACRO,
+    KIND_MACRO_PIN,
+    KIND_PORT,
+    KIND_STDCELL,
+    Netlist,
+)
 
 _LEAST_BLOCK = 4  # nodes; smaller blocks say little
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.arrays import Values
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 from a2perf_placement.profiles import PROFILES, PlacementCosts
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.domains.circuit_training.arguments import resolve_files
-from a2perf.domains.circuit_training.cost_model import EngineSettings, cost_info_function, create_placement_cost
-from a2perf.domains.circuit_training.designs import SPEC_FIELDS
-from a2perf.domains.circuit_training.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.engine.cost_model import EngineSettings, cost_info_function, create_placement_cost
+from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
+from a2perf.domains.circuit_training.generated.designs import SPEC_FIELDS
 from a2perf.domains.registry import Environment, all_environments, find_environment
 from a2perf.errors import UserError
 from a2perf.plain_text import plain_text

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from a2perf.arrays import Values, as_finite
-from a2perf.domains.circuit_training.cost_model import CostWeights
+from a2perf.domains.circuit_training.engine.cost_model import CostWeights
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.metrics.bootstrap import mean_interval
-from a2perf.report.drawing import INK, Chart, new_figure, single
+from a2perf.report.figures.drawing import INK, Chart, new_figure, single
 from a2perf.report.own_sections import ReportSection
 from a2perf.report.tables import Cell, Column, Quantity, Table, Text
 from a2perf.report.task_results import Label, TaskResults, labels_of, title_of

@@ -16,7 +16,7 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf_placement.server import replies
 
 if TYPE_CHECKING:
-    from a2perf.domains.circuit_training.placement_cost import PlacementCost
+    from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
 
 _SHOWN = 60  # characters of a wrong argument in a message
 _MAX_NAME = 4096  # characters of a node's name

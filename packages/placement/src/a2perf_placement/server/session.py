@@ -52,7 +52,7 @@ def serve(settings: ClientFlags) -> int:
     """
     with _connect(settings.pipe_address) as connection:
         threading.Thread(target=_end_with_client, args=(connection,), daemon=True).start()
-        from a2perf.domains.circuit_training.placement_cost import PlacementCost
+        from a2perf.domains.circuit_training.engine.placement_cost import PlacementCost
         from a2perf_placement.server import methods, replies
 
         stream = RequestStream(connection)

@@ -1,0 +1,1 @@
+"""Results as tables, figures and cells of a notebook."""

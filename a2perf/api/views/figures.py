@@ -1,0 +1,213 @@
+"""Figures of runs and scores in the style of reports: one panel per task, one colour per algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from a2perf.api.scored_group import MODE_NAMES, ScoredGroup
+from a2perf.api.views.table import ESTIMATED_MARK
+from a2perf.arrays import Values, as_finite
+from a2perf.errors import ConfigError, UserError, did_you_mean
+from a2perf.metrics import registry
+from a2perf.metrics.values import MetricValue
+from a2perf.plain_text import plain_text
+from a2perf.report.numbers_text import row_scale
+from a2perf.runs.run import Run
+from a2perf.runs.stores.seed_groups import seed_key
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+    from a2perf.report.figures.drawing import Drawing
+    from a2perf.report.figures.panels import ChartPanel
+
+KINDS = ("returns", "curves")
+_DIGITS = 8
+_FEW_EPISODES = 40
+_MOST_TICKS = 6
+
+
+def runs_figure(runs: Sequence[Run], kind: str | None = None) -> Figure:
+    """Draws runs: every episode as a dot (``"returns"``), or the training curves (``"curves"``, and without episodes).
+
+    Raises:
+        ConfigError: an unknown kind.
+        UserError: no run has data of this kind.
+    """
+    if kind is not None and kind not in KINDS:
+        raise ConfigError(f"unknown kind {kind!r}{did_you_mean(kind, KINDS)}", hint=f"use one of {', '.join(KINDS)}")
+    panels: list[ChartPanel] = []
+    for drawn in KINDS if kind is None else (kind,):
+        panels = panels or (_return_panels(runs) if drawn == "returns" else _curve_panels(runs))
+    if not panels:
+        what = {"returns": "episodes", "curves": "training curve"}.get(kind or "", "episodes and no training curve")
+        raise UserError(
+            f"there is nothing to draw: the runs hold no {what}", hint="print the runs to see what they hold"
+        )
+    return _drawn(panels)
+
+
+def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
+    """Draws one metric with its intervals over runs.
+
+    Raises:
+        ConfigError: no group has a value of this metric.
+    """
+    from a2perf.report.figures.compared_charts import intervals, rows_height
+    from a2perf.report.figures.panels import ChartPanel
+
+    by_task: dict[str, list[tuple[str, MetricValue]]] = {}
+    rows_of = [
+        _Row(group.domain, group.task, group.mode, group.fingerprint, str(group.entry["env_kwargs"]), group.view,
+             group.algorithm, group.version, "" if group.task or group.domain else group.runs[0])
+        for group in groups
+    ]  # fmt: skip
+    for group, (title, name) in zip(groups, _titles_and_names(rows_of), strict=True):
+        value = group.value_of(metric)
+        if value is not None:
+            by_task.setdefault(title, []).append((name, value))
+    if not by_task:
+        known = sorted({name for group in groups for name, value in group.scores.items() if value.value is not None})
+        near = did_you_mean(metric, known)
+        raise ConfigError(f"no group has a value of {metric!r}{near}", hint=f"use one of {', '.join(known)}")
+    places = _places(name for found in by_task.values() for name, _ in found)
+    panels = []
+    for title, found in by_task.items():
+        factor, x_name = _scaled_axis(metric, [value for _, value in found])
+        rows = [
+            (name, places[name], (value.value or 0.0) / factor,
+             None if value.interval is None else (value.interval[0] / factor, value.interval[1] / factor))
+            for name, value in found
+        ]  # fmt: skip
+        panels.append(ChartPanel(title, rows_height(len(rows)), partial(_into, intervals, rows, x_name=x_name)))
+    return _drawn(panels)
+
+
+def _return_panels(runs: Sequence[Run]) -> list[ChartPanel]:
+    from a2perf.report.figures.compared_charts import dots, rows_height
+    from a2perf.report.figures.panels import ChartPanel
+
+    rows_of: list[_Row] = []
+    drawn: list[Values] = []
+    for run in runs:
+        identity = run.identity
+        for mode, of_tasks in run.returns.items():
+            for task, values in sorted(of_tasks.items()):
+                finite = as_finite(values)[0]
+                if finite.size:
+                    known = task or identity.task
+                    where = (identity.domain, known, mode, identity.fingerprint, identity.env_kwargs, identity.view)
+                    alone = seed_key(identity, run.folder).alone
+                    rows_of.append(_Row(*where, run.algorithm, identity.version, alone))
+                    drawn.append(finite)
+    found: dict[str, dict[str, list[Values]]] = {}
+    for finite, (title, name) in zip(drawn, _titles_and_names(rows_of), strict=True):
+        found.setdefault(title, {}).setdefault(name, []).append(finite)
+    places = _places(name for of_task in found.values() for name in of_task)
+    panels = []
+    for title, of_task in found.items():
+        rows = [(name, places[name], values) for name, values in sorted(of_task.items())]
+        bold = max(sum(run.size for run in values) for _, _, values in rows) <= _FEW_EPISODES
+        panels.append(ChartPanel(title, rows_height(len(rows)), partial(_into, dots, rows, bold=bold)))
+    return panels
+
+
+def _curve_panels(runs: Sequence[Run]) -> list[ChartPanel]:
+    from a2perf.report.figures.compared_charts import lines, lines_height
+    from a2perf.report.figures.panels import ChartPanel
+    from a2perf.report.learning import learned
+    from a2perf.report.task_results import labels_of, results_by_task
+
+    settings = results_by_task([run for run in runs if run.curve is not None], "corrected")
+    labels = labels_of(settings)
+    panels = []
+    for setting in settings:
+        drawn = [
+            found
+            for group in setting.in_mode("train")
+            if (found := learned(group, labels[group.algorithm], "steps")) is not None
+        ]
+        if drawn:
+            draw = partial(_into, lines, drawn, x_name="steps", y_name="training return")
+            panels.append(ChartPanel(setting.title, lines_height(drawn), draw))
+    return panels
+
+
+def _drawn(panels: Sequence[ChartPanel]) -> Figure:
+    from a2perf.report.figures.panels import figure_for_notebook, panels_figure
+
+    return figure_for_notebook(partial(panels_figure, panels))
+
+
+def _into(chart: Callable[..., Drawing], data: Any, into: SubFigure, **options: Any) -> Drawing:
+    drawing = chart(data, into=into, **options)
+    if not options.get("y_name"):  # labels of many ticks overlap where values need several digits
+        drawing.axes.locator_params(axis="x", nbins=_MOST_TICKS)
+    return drawing
+
+
+class _Row(NamedTuple):
+    """What the runs of one row of a figure share: they are seeds of one another."""
+
+    domain: str
+    task: str
+    mode: str
+    fingerprint: str
+    arguments: str
+    view: str
+    algorithm: str
+    version: str
+    alone: str
+
+
+def _titles_and_names(rows: Sequence[_Row]) -> list[tuple[str, str]]:
+    """Returns the title of the panel and the name of each row.
+
+    Environments that behave differently get separate panels. Rows of one algorithm that differ in its version or in
+    the arguments of the environment get different names.
+    """
+    prints: dict[tuple[str, str, str], set[str]] = {}
+    versions: dict[str, set[str]] = {}
+    for row in rows:
+        prints.setdefault(row[:3], set()).add(row.fingerprint)
+        versions.setdefault(row.algorithm, set()).add(row.version)
+    taken: dict[tuple[str, str], _Row] = {}
+    found: dict[_Row, tuple[str, str]] = {}
+    for row in sorted(set(rows)):
+        title = _title(row.domain, row.task, row.mode)
+        if len(prints[row[:3]]) > 1:
+            title += f" (fingerprint {row.fingerprint[:_DIGITS] or 'unknown'})"
+        several = len(versions[row.algorithm]) > 1 and row.version
+        name = f"{row.algorithm} ({row.view})" if row.view else row.algorithm
+        name = f"{name} ({row.version[:_DIGITS]})" if several else name
+        number = 1
+        while (unique := name if number == 1 else f"{name} ({number})", title) in taken:
+            number += 1
+        taken[unique, title] = row
+        found[row] = (title, unique)
+    return [found[row] for row in rows]
+
+
+def _title(domain: str, task: str, mode: str) -> str:
+    """Returns the title of a task, with the mode of a value that is not of an evaluation."""
+    from a2perf.domains import domain_title, task_title
+
+    where = task_title(domain, task) if task else domain_title(domain) if domain else "Runs without a task"
+    return plain_text(where if mode == "inference" else f"{where}, {MODE_NAMES.get(mode, mode)}")
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    """Returns the place of each name, which gives its colour, the same in all panels."""
+    return {name: place for place, name in enumerate(sorted(set(names), key=lambda name: (name.lower(), name)))}
+
+
+def _scaled_axis(metric: str, values: Sequence[MetricValue]) -> tuple[float, str]:
+    """Returns the number to divide by and the label of the axis: metric, unit, mark of estimates, interval."""
+    scale = row_scale([value.value or 0.0 for value in values], values[0].unit)
+    known = registry.all_metrics().get(metric)
+    label = known.label if known is not None else metric.replace("_", " ").capitalize()
+    mark = ESTIMATED_MARK if any(value.provenance in ("estimated", "mixed") for value in values) else ""
+    unit = f", {scale.unit}" if scale.unit else ""
+    return scale.factor, f"{mark}{plain_text(label)}{unit} (line: 95 % interval over runs)"

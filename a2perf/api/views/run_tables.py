@@ -1,0 +1,288 @@
+"""Tables of recorded runs: one row per run, episode, step, timed call or point of a curve. Runs as text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from a2perf.api.recorded import LazyRun
+from a2perf.api.scored_group import group_lines, normalised_return, text_line, wrapped
+from a2perf.api.views.columns import Kind
+from a2perf.api.views.table import Table, shown_rows, table_text
+from a2perf.metrics import registry
+from a2perf.plain_text import plain_text, terminal_line, terminal_text
+from a2perf.report.numbers_text import Scale, counted, written
+from a2perf.runs.bundles import layout
+from a2perf.runs.bundles.bundle_reading import BundleReader, read_arrays
+from a2perf.runs.run import BUNDLE, Run
+
+MAIN_METRICS = (
+    "success_rate", "energy_gross", "power_mean", "emissions", "memory_rss_peak", "wall_clock",
+    "latency_round_trip_median", "latency_round_trip_p99", "latency_infer_once_median", "MedianPerfDuringTraining",
+)  # fmt: skip
+"""Columns of the table of runs after the return."""
+_CALLS = {
+    "round_trip": "of scored steps, with transport, by the clock of the evaluator",
+    "infer_once": "infer_once only, by the clock of the participant",
+    "preprocess_observation": "preprocess_observation only, by the clock of the participant",
+    "processor_time": "processor time of the process tree per step, by the kernel",
+}
+_STEP_ARRAYS = ("episode", "round_trip_ns", "cpu_ns")
+_OF_EPISODE = ("length", "success", "terminated", "truncated", "clipped_actions")
+_Described: TypeAlias = dict[str, tuple[Kind, str]]
+"""Kind and description by column; a column without a description has an empty one."""
+_Row: TypeAlias = dict[str, Any]
+_Block: TypeAlias = tuple[int, _Row]
+"""A number of rows, and by column their values as an array, or the value of all of them."""
+_IDENTITY: _Described = {
+    "run": ("text", "name of the run: its folder below the given path"),
+    "algorithm": ("text", "name of the submission or algorithm"),
+    "task": ("text", ""),
+    "seed": ("int", "root seed of the run"),
+}
+_MOST_CONDITIONS = 10
+_RETURN = text_line("Return", "").rstrip()
+_LISTED = ("algorithm", "task", "mode", "seed", "state", "return", "success_rate", "energy_gross", "energy_provenance")
+
+
+def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None) -> Table:
+    """Returns one row per run with its identity and metrics.
+
+    Raises:
+        ConfigError: an unknown metric.
+    """
+    chosen = {metric.name: metric for metric in registry.select(MAIN_METRICS if metrics is None else metrics)}
+    described: _Described = {
+        **_IDENTITY, "domain": ("text", ""), "mode": ("text", ""), "state": ("text", ""),
+        "return": ("float", "mean return over episodes; over tasks in generalization"),
+        "normalised_score": ("float", "0: floor, 1: expert"),
+        **{name: ("float", metric.formula) for name, metric in chosen.items()},
+        "energy_provenance": ("text", ""), "bundle": ("text", "folder of the run"),
+    }  # fmt: skip
+    rows: list[_Row] = []
+    sources: list[dict[str, str | None]] = []
+    for result in results:
+        run, group = result.run, result.main_group
+        scores = {} if group is None else group["scores"]
+        values = {name: scores[name]["value"] if name in scores else None for name in chosen}
+        normalised = None if group is None else normalised_return(group)
+        returned = scores.get("generalization" if result.main_mode == "generalization" else "returns")
+        rows.append({
+            **_identity(run), **values,
+            "domain": plain_text(run.identity.domain),
+            "mode": result.main_mode,
+            "state": run.state,
+            "return": None if returned is None else returned["value"],
+            "normalised_score": None if normalised is None else normalised.value,
+            "energy_provenance": scores["energy_gross"]["provenance"] if "energy_gross" in scores else None,
+            "bundle": plain_text(str(result.folder.path)),
+        })  # fmt: skip
+        sources.append({name: scores[name]["provenance"] for name, value in values.items() if value is not None})
+    same = {name: {held[name] for held in sources if held.get(name)} for name in chosen}
+    # power has the provenance of the energy; a component of the energy can have another
+    by_row = [
+        name
+        for name in chosen
+        if name.startswith(("energy", "power"))
+        and all(held.get(name) in (None, row["energy_provenance"]) for held, row in zip(sources, rows, strict=True))
+    ]
+    return _table(
+        "Runs",
+        described,
+        [(1, row) for row in rows],
+        units={name: metric.unit for name, metric in chosen.items()},
+        provenance={
+            name: next(iter(held)) or "" if len(held) == 1 else "mixed"
+            for name, held in same.items()
+            if held and name not in by_row
+        },
+        row_provenance=dict.fromkeys(by_row, "energy_provenance"),
+    )
+
+
+def episode_table(runs: Sequence[Run]) -> Table:
+    """Returns one row per episode. Layouts other than bundles hold returns and success only."""
+    rows = [row for run in runs for row in _episode_rows(run)]
+    terms = dict.fromkeys(name for row in rows for name in row if name.startswith("reward/"))
+    described: _Described = {
+        **_IDENTITY,
+        "episode": ("int", "position in the run, from 0"),
+        "episode_seed": ("int", "seed of the reset of the environment"),
+        "return": ("float", "undiscounted sum of rewards"),
+        "length": ("int", "number of environment steps"),
+        "success": ("bool", ""),
+        "terminated": ("bool", "whether the task ended the episode"),
+        "truncated": ("bool", "whether a time limit ended it"),
+        "termination": ("text", ""),
+        "clipped_actions": ("int", ""),
+        "wall_time": ("float", "participant and environment together"),
+        **dict.fromkeys(terms, ("float", "mean over the steps of this reward term")),
+    }
+    provenance = {"wall_time": "measured", "return": "recorded"} if rows else {}
+    units = {"wall_time": "s", "length": "steps"}
+    return _table("Episodes", described, [(1, row) for row in rows], units=units, provenance=provenance)
+
+
+def step_table(runs: Sequence[Run]) -> Table:
+    """Returns one row per step of the episodes of runs, from the files of their bundles."""
+    described: _Described = {
+        **_IDENTITY,
+        "episode": ("int", "position of the episode in the run, from 0"),
+        "step": ("int", "position of the step in the episode, from 0"),
+        "round_trip": ("float", _CALLS["round_trip"]),
+        "processor_time": ("float", _CALLS["processor_time"]),
+    }
+    timed = ("round_trip", "processor_time")
+    blocks = [block for run in runs for block in _step_blocks(run)]
+    units, provenance = dict.fromkeys(timed, "s"), dict.fromkeys(timed, "measured")
+    return _table("Steps", described, blocks, units=units, provenance=provenance)
+
+
+def latency_table(runs: Sequence[Run]) -> Table:
+    """Returns one row per timed call, without warm-up."""
+    described: _Described = {
+        **_IDENTITY, "call": ("text", ""), "number": ("int", "position of the call, from 0"), "duration": ("float", ""),
+        "includes": ("text", "what a time covers"),
+    }  # fmt: skip
+    blocks: list[_Block] = []
+    for run in runs:
+        for call, seconds in run.latency_s.items():
+            row = {**_identity(run), "call": call, "includes": _CALLS.get(call, "")}
+            blocks.append((seconds.size, {**row, "number": np.arange(seconds.size), "duration": seconds}))
+    return _table("Timed calls", described, blocks, units={"duration": "s"}, provenance={"duration": "measured"})
+
+
+def curve_table(runs: Sequence[Run]) -> Table:
+    """Returns one row per point of the training curves."""
+    described: _Described = {
+        **_IDENTITY,
+        "step": ("float", "environment steps"),
+        "return": ("float", "training return as the submission logged it"),
+        "elapsed": ("float", "since the first point, by the clock of the writer"),
+    }
+    blocks: list[_Block] = []
+    for run in runs:
+        if (curve := run.curve) is not None:
+            points = {"step": curve.steps, "return": curve.values, "elapsed": curve.elapsed_s()}
+            blocks.append((curve.steps.size, {**_identity(run), **points}))
+    units, provenance = {"step": "steps", "elapsed": "s"}, {"return": "recorded", "elapsed": "recorded"}
+    return _table("Training curves", described, blocks, units=units, provenance=provenance)
+
+
+def _table(title: str, described: _Described, blocks: Sequence[_Block], **more: Any) -> Table:
+    columns: dict[str, list[Any]] = {name: [] for name in described}
+    for count, block in blocks:
+        for name, column in columns.items():
+            value = block.get(name)
+            column += value.tolist() if isinstance(value, np.ndarray) else [value] * count
+    kinds = {name: kind for name, (kind, _) in described.items()}
+    descriptions = {name: text for name, (_, text) in described.items() if text}
+    return Table(columns, title=title, kinds=kinds, descriptions=descriptions, **more)
+
+
+def _identity(run: Run, task: str | None = None) -> _Row:
+    identity = run.identity
+    return {
+        "run": plain_text(run.key),
+        "algorithm": run.algorithm,
+        "task": plain_text(task or identity.task),
+        "seed": identity.seed,
+    }
+
+
+def _episode_rows(run: Run) -> Iterator[_Row]:
+    for task, episodes in sorted(run.episodes.items()):
+        where = _identity(run, None if len(run.episodes) == 1 else task)
+        for episode in episodes:
+            yield {
+                **where,
+                "episode": episode.index,
+                "episode_seed": episode.seed,
+                "return": episode.episode_return,
+                "wall_time": episode.wall_s,
+                **{name: getattr(episode, name) for name in _OF_EPISODE},
+                "termination": None if episode.termination is None else plain_text(episode.termination),
+                **{f"reward/{plain_text(name)}": value for name, value in episode.reward_terms.items()},
+            }
+    for mode, of_tasks in {} if run.episodes else run.returns.items():
+        for task, returns in sorted(of_tasks.items()):
+            successes = run.successes.get(mode, {}).get(task)
+            for index, value in enumerate(returns):
+                success = None if successes is None else bool(successes[index])
+                yield {**_identity(run, task), "episode": index, "return": float(value), "success": success}
+
+
+def _step_blocks(run: Run) -> Iterator[_Block]:
+    """Yields the steps of each task. A damaged file is left out, as are layouts other than bundles."""
+    if run.folder.layout != BUNDLE:
+        return
+    reader = BundleReader(run.folder.files(), run.manifest)
+    names = {"": layout.STEPS} if reader.listed(layout.STEPS) else {}
+    for name in reader.below(layout.TASKS, (layout.STEPS_FILE,)):
+        names[name.removeprefix(f"{layout.TASKS}/").rpartition("/")[0]] = name
+    for task, name in sorted(names.items()):
+        arrays = reader.tolerant(name, lambda name: read_arrays(reader.files, name, _STEP_ARRAYS))
+        if not arrays or set(arrays) != set(_STEP_ARRAYS) or len({array.size for array in arrays.values()}) != 1:
+            continue
+        episode = arrays["episode"].astype(np.int64)
+        starts = np.flatnonzero(np.diff(episode, prepend=-1) != 0)
+        yield (
+            episode.size,
+            {
+                **_identity(run, task),
+                "episode": episode,
+                "step": np.arange(episode.size) - np.repeat(starts, np.diff(starts, append=episode.size)),
+                "round_trip": arrays["round_trip_ns"] * 1e-9,
+                "processor_time": arrays["cpu_ns"] * 1e-9,
+            },
+        )
+
+
+def result_text(result: LazyRun, interval: tuple[float, float] | None) -> str:
+    """Returns what ``a2perf score`` prints for one run, the interval of its mean over episodes, and its folder."""
+    from a2perf.report.provenance import noise  # loads the domains
+
+    lines: list[str] = []
+    for group in result.groups:
+        block = group_lines(group)
+        at = next((place for place, line in enumerate(block) if line.startswith(_RETURN)), None)
+        if interval is not None and at is not None and group["mode"] == result.main_mode:
+            block.insert(at + 1, text_line("Interval", interval_text(interval), "95 %, of the mean over episodes"))
+        lines += block
+    if not lines:
+        lines.append(f"{result.run.algorithm or result.folder.label}: no data")
+    if result.run.manifest is not None and (failure := result.run.manifest.failure) is not None:
+        lines.insert(1, wrapped(f"failed in {failure.where} ({failure.kind.value}): {plain_text(failure.message)}"))
+    conditions = list(result.run.conditions)
+    if noisy := noise(result.run):
+        conditions.append(f"Timings unreliable, noisy host: {'; '.join(noisy)}.")
+    lines += [wrapped(plain_text(condition)) for condition in conditions[:_MOST_CONDITIONS]]
+    if len(conditions) > _MOST_CONDITIONS:
+        lines.append(f"  {len(conditions) - _MOST_CONDITIONS} more in .conditions")
+    return terminal_text("\n".join([*lines, f"  Bundle     {shown_path(result.folder.path)}"]))
+
+
+def runs_text(results: Sequence[LazyRun]) -> str:
+    """Returns the number of runs and a line for each of the first and last ones."""
+    if not results:
+        return "no runs"
+    count = len(results)
+    positions = shown_rows(count)
+    table = run_table([results[at] for at in positions]).select(*_LISTED)
+    return "\n".join([counted(count, "run"), *table_text(table, count - len(positions)).splitlines()[1:]])
+
+
+def interval_text(interval: tuple[float, float]) -> str:
+    """Returns ``[1.10, 1.30]``, rounded to the second digit of its half width."""
+    low, high = interval
+    return written((low + high) / 2, Scale(1.0, ""), (high - low) / 2, interval).interval()
+
+
+def shown_path(path: Path) -> str:
+    """Returns a path on one line, relative if it is below the working directory."""
+    here = Path.cwd()
+    return terminal_line(os.fspath(path.relative_to(here) if path.is_relative_to(here) else path))

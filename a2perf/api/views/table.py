@@ -1,0 +1,436 @@
+"""Tables of recorded data: columns with units and provenance, as text of 80 columns, HTML and pandas data frames.
+
+Shown numbers of a column share one unit and are rounded as in reports; ``≈`` marks the estimates of a model. pandas is
+imported on conversion only.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
+
+import numpy as np
+from markupsafe import Markup
+
+from a2perf.api.views.columns import Kind, Stored, equal, store
+from a2perf.api.views.notebook import view
+from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
+from a2perf.plain_text import plain_text, terminal_line
+from a2perf.report.numbers_text import Scale, counted, normalised_text, row_scale, written
+
+if TYPE_CHECKING:
+    import pandas
+
+T = TypeVar("T")
+
+WIDTH = 80
+ESTIMATED_MARK = "≈ "
+_PANDAS_DTYPES: dict[Kind, str] = {"int": "Int64", "bool": "boolean"}
+"""Types of pandas for whole numbers and truth values with missing ones."""
+_MISSING = "–"
+_ESTIMATED = ("estimated", "mixed")
+_TEXT_ENDS, _HTML_ENDS = 5, 10  # rows at each end
+_TEXT_WIDTHS = (28, 20, 14)
+_LONGEST_SAME, _LONGEST_HTML = 60, 60
+_MOST_HIDDEN = 12
+_GAP = "  "
+
+
+class Immutable:
+    """Base of values that never change."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; {name!r} cannot be deleted")
+
+
+class Tabular:
+    """Base of everything that converts to a data frame; a subclass defines ``table``."""
+
+    __slots__ = ()
+
+    def table(self) -> Table:
+        """Returns the data as a ``Table``."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Returns a pandas data frame.
+
+        ``frame.attrs`` holds ``units``, ``provenance`` (both by column) and ``title``. Missing numbers are NaN. Whole
+        numbers and truth values with missing ones have the types ``Int64`` and ``boolean``.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingDependency(
+                f"a data frame needs the package {error.name}, which is not installed", hint=install_hint("frames")
+            ) from error
+
+        table = self.table()
+        series: dict[str, Any] = {}
+        for name in table:
+            values = table[name]
+            if isinstance(values, np.ndarray):
+                series[name] = values.copy()
+            else:
+                series[name] = pandas.Series(list(values), dtype=_PANDAS_DTYPES.get(table.kinds[name], "object"))
+        frame = pandas.DataFrame(series, columns=list(series))
+        frame.attrs = {"units": dict(table.units), "provenance": dict(table.provenance), "title": table.title}
+        return frame
+
+
+class Records(Immutable, Sequence[T], Tabular):
+    """An immutable sequence that converts to a data frame; a slice is of the same type."""
+
+    _held: tuple[T, ...]
+
+    def __init__(self, held: Iterable[T] = ()) -> None:
+        self.__dict__["_held"] = tuple(held)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> T | Self:
+        return type(self)(self._held[index]) if isinstance(index, slice) else self._held[index]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._held)
+
+    def __eq__(self, other: object) -> bool:
+        return self._held == other._held if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._held)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._held,))
+
+
+class Table(Immutable, Tabular):
+    """Columns of equal length with units and provenance. Immutable.
+
+    Args:
+        columns: values by column name: numbers, truth values or texts. None is a missing value.
+        title: what the rows are.
+        units: unit by column; ``""`` or no entry for a number without a unit, or in the unit of the reward.
+        provenance: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"recorded"`` by column.
+        row_units: columns with a unit per row: name of the column -> name of the text column with its units.
+        row_provenance: the same for provenance.
+        descriptions: one sentence by column.
+        kinds: ``"float"``, ``"int"``, ``"bool"`` or ``"text"`` by column; by default found from the values.
+
+    Attributes:
+        title, units, provenance, row_units, row_provenance, descriptions, kinds: as given.
+
+    Raises:
+        ValueError: columns differ in length, or a keyword names a column that does not exist.
+        TypeError: values of a column differ in kind.
+
+    Example:
+        >>> columns = {"seed": [0, 1], "latency": [0.0012, None]}
+        >>> table = a2perf.Table(columns, units={"latency": "s"}, title="Calls")
+        >>> table["latency"]
+        array([0.0012,    nan])
+        >>> table.to_pandas().attrs["units"]
+        {'latency': 's'}
+    """
+
+    title: str
+    units: Mapping[str, str]
+    provenance: Mapping[str, str]
+    row_units: Mapping[str, str]
+    row_provenance: Mapping[str, str]
+    descriptions: Mapping[str, str]
+    kinds: Mapping[str, Kind]
+    _columns: dict[str, Stored]
+
+    def __init__(
+        self,
+        columns: Mapping[str, Iterable[Any]],
+        *,
+        title: str = "",
+        units: Mapping[str, str] | None = None,
+        provenance: Mapping[str, str] | None = None,
+        row_units: Mapping[str, str] | None = None,
+        row_provenance: Mapping[str, str] | None = None,
+        descriptions: Mapping[str, str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> None:
+        found = {name: store(name, values, (kinds or {}).get(name)) for name, values in columns.items()}
+        lengths = {name: len(values) for name, (_, values) in found.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns differ in length: {lengths}")
+        fields: dict[str, Mapping[str, Any]] = {
+            "units": {name: unit for name, unit in (units or {}).items() if unit},
+            "provenance": provenance or {},
+            "row_units": row_units or {},
+            "row_provenance": row_provenance or {},
+            "descriptions": descriptions or {},
+        }
+        named = {*(kinds or {}), *(row_units or {}).values(), *(row_provenance or {}).values()}.union(*fields.values())
+        if unknown := sorted(named - set(found)):
+            raise ValueError(f"no such column: {', '.join(unknown)}")
+        fields["kinds"] = {name: kind for name, (kind, _) in found.items()}
+        self.__dict__.update({name: MappingProxyType(dict(held)) for name, held in fields.items()}, title=title)
+        self.__dict__["_columns"] = {name: values for name, (_, values) in found.items()}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), ()))
+
+    def __getitem__(self, name: str) -> Stored:
+        """Returns a column.
+
+        Returns:
+            Numbers and truth values as a read-only array, shape ``(rows,)``: float64 with NaN for missing values, int64
+            or bool. Text, and whole numbers or truth values with missing ones, as a tuple with None for them.
+
+        Raises:
+            ConfigError: the column is unknown.
+        """
+        try:
+            return self._columns[name]
+        except KeyError:
+            near = did_you_mean(str(name), self._columns)
+            message = f"the table has no column {name!r}{near}"
+            raise ConfigError(message, hint=f"use one of {', '.join(self._columns)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yields each row as a dict of Python values; a missing value is None, or NaN in a column of floats."""
+        lists = [values.tolist() if isinstance(values, np.ndarray) else values for values in self._columns.values()]
+        for row in zip(*lists, strict=True):
+            yield dict(zip(self._columns, row, strict=True))
+
+    def select(self, *names: str) -> Table:
+        """Returns a table of these columns.
+
+        Raises:
+            ConfigError: the column is unknown.
+        """
+        kept = {name: self[name] for name in names}
+        of_kept = {key: {name: held[name] for name in held if name in kept} for key, held in self._fields().items()}
+        for key in ("row_units", "row_provenance"):  # the column with the units may not be among those kept
+            of_kept[key] = {name: other for name, other in of_kept[key].items() if other in kept}
+        return Table(kept, title=self.title, **of_kept)
+
+    def take(self, index: Sequence[int] | slice) -> Table:
+        """Returns a table of the rows at these positions."""
+        at = np.arange(len(self))[index]
+        taken = {
+            name: values[at] if isinstance(values, np.ndarray) else [values[position] for position in at]
+            for name, values in self._columns.items()
+        }
+        return Table(taken, title=self.title, **self._fields())
+
+    def table(self) -> Table:
+        """Returns this table."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        if (self.title, self.columns, self._fields()) != (other.title, other.columns, other._fields()):
+            return False
+        return all(equal(values, other[name]) for name, values in self._columns.items())
+
+    def __hash__(self) -> int:
+        return hash((self.title, self.columns, len(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (functools.partial(Table, title=self.title, **self._fields()), (dict(self._columns),))
+
+    def _fields(self) -> dict[str, dict[str, Any]]:
+        names = ("units", "provenance", "row_units", "row_provenance", "descriptions", "kinds")
+        return {name: dict(getattr(self, name)) for name in names}
+
+    def __repr__(self) -> str:
+        return table_text(self)
+
+    def _repr_html_(self) -> str:
+        return str(table_html(self))
+
+
+# --- text and HTML ----------------------------------------------------------------------------------------------------
+
+
+class _Column(NamedTuple):
+    """A column as text: ``unit`` is that of all its numbers after scaling, empty if each cell has its own."""
+
+    heading: str
+    unit: str
+    cells: list[str]
+    is_number: bool
+
+    @property
+    def width(self) -> int:
+        return max(len(text) for text in (self.heading, self.unit, *self.cells))
+
+
+def shown_rows(count: int, ends: int = _TEXT_ENDS) -> list[int]:
+    """Returns the positions of the first and last rows; of all rows if few are left out."""
+    return list(range(count)) if count <= 2 * ends + 1 else [*range(ends), *range(count - ends, count)]
+
+
+def table_text(table: Table, omitted: int = 0) -> str:
+    """Returns a table as text: its first and last rows, and as many columns as 80 characters hold.
+
+    Texts that are the same in all rows go into one line below the table.
+
+    Args:
+        omitted: rows that the caller left out of the middle of the table.
+    """
+    title = _one_line(table.title, WIDTH - 24)
+    size = f"{counted(len(table) + omitted, 'row')}, {counted(len(table.columns), 'column')}"
+    positions = shown_rows(len(table))
+    names = _shown_names(table)
+    same = [name for name in names if table.kinds[name] == "text" and len(table) > 1 and len(set(table[name])) == 1]
+    same = [name for name in same if table[name][0] is not None]
+    shown, hidden = _fitting(table, [name for name in names if name not in same], positions)
+    rows = [[column.heading for column in shown]]
+    rows += [[column.unit for column in shown]] if any(column.unit for column in shown) else []
+    heads = len(rows)
+    rows += [[column.cells[row] for column in shown] for row in range(len(positions))]
+    lines = [
+        _GAP.join(
+            text.rjust(column.width) if column.is_number else text.ljust(column.width)
+            for text, column in zip(row, shown, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    if left_out := omitted + len(table) - len(positions):
+        lines.insert(heads + min(_TEXT_ENDS, len(positions) // 2), f"… {left_out} more")
+    if same:
+        constants = ", ".join(f"{name} {_one_line(str(table[name][0]), _LONGEST_SAME)}" for name in same)
+        lines.append(_filled(f"in all rows: {constants}"))
+    if hidden:
+        listed = [_one_line(name, _TEXT_WIDTHS[0]) for name in hidden[:_MOST_HIDDEN]]
+        more = f" and {counted(len(hidden) - _MOST_HIDDEN, 'other')}" if len(hidden) > _MOST_HIDDEN else ""
+        lines.append(_filled(f"more columns: {', '.join(listed)}{more}"))
+    return "\n".join([f"{title}: {size}" if title else size, *lines])
+
+
+def table_html(table: Table, ends: int = _HTML_ENDS) -> Markup:
+    """Returns a table as HTML: all columns, the first and last ``ends`` rows, every text escaped."""
+    names = _shown_names(table)
+    positions = shown_rows(len(table), ends)
+    columns = [_column(table, name, positions, _LONGEST_HTML) for name in names]
+    unit = Markup('<br><span class="q">{}</span>')
+    head = Markup("").join(
+        Markup('<th scope="col" class="{}" title="{}">{}{}</th>').format(
+            "n" if column.is_number else "", plain_text(table.descriptions.get(name, "")), column.heading,
+            unit.format(column.unit) if column.unit else "",
+        )
+        for name, column in zip(names, columns, strict=True)
+    )  # fmt: skip
+    cell, wide = Markup('<td class="{}">{}</td>'), Markup('<tr><td class="q" colspan="{}">{}</td></tr>')
+    rows = [
+        Markup("<tr>{}</tr>").format(
+            Markup("").join(cell.format("n" if column.is_number else "", column.cells[row]) for column in columns)
+        )
+        for row in range(len(positions))
+    ]
+    if left_out := len(table) - len(positions):
+        rows.insert(ends, wide.format(len(columns), f"… {left_out} more rows"))
+    rows = rows or [wide.format(len(columns), "no rows")]
+    caption = Markup("<caption>{}</caption>").format(plain_text(table.title)) if table.title else ""
+    content = Markup("<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
+        caption, head, Markup("").join(rows)
+    )
+    marked = any(text.startswith(ESTIMATED_MARK) for column in columns for text in column.cells)
+    return view(content, Markup('<p class="q">{}estimated by a model</p>').format(ESTIMATED_MARK) if marked else "")
+
+
+def _shown_names(table: Table) -> list[str]:
+    """Returns the columns to show: those with units and provenance of other columns are part of their cells."""
+    within = {*table.row_units.values(), *table.row_provenance.values()}
+    return [name for name in table if name not in within]
+
+
+def _fitting(table: Table, names: Sequence[str], positions: Sequence[int]) -> tuple[list[_Column], Sequence[str]]:
+    """Returns the columns that fit, texts shortened as far as that makes more of them fit, and the other names."""
+    best: list[_Column] = []
+    for longest in _TEXT_WIDTHS:
+        shown: list[_Column] = []
+        for name in names:
+            shown.append(_column(table, name, positions, longest))
+            if len(shown) > 1 and sum(one.width for one in shown) + len(_GAP) * (len(shown) - 1) > WIDTH:
+                shown.pop()
+                break
+        best = shown if len(shown) > len(best) else best
+        if len(best) == len(names):
+            break
+    return best, names[len(best) :]
+
+
+def _column(table: Table, name: str, positions: Sequence[int], longest: int) -> _Column:
+    """Returns the cells of a column at these positions; texts are cut to ``longest`` characters."""
+    values, kind = table[name], table.kinds[name]
+    heading = _one_line(name, longest)
+    if kind != "float":
+        cells = [_MISSING if values[at] is None else _one_line(str(values[at]), longest) for at in positions]
+        return _Column(heading, "", cells, kind == "int")
+    numbers = np.asarray(values).tolist()
+    scale = row_scale([number for number in numbers if math.isfinite(number)], table.units.get(name, ""))
+    cells = []
+    for at in positions:
+        if math.isnan(numbers[at]):
+            cells.append(_MISSING)
+        elif name == "normalised_score":
+            cells.append(normalised_text(numbers[at]))
+        else:
+            of_row = table.row_provenance.get(name)
+            source = table.provenance.get(name) if of_row is None else table[of_row][at]
+            text = _with_unit(table, name, at) if name in table.row_units else written(numbers[at], scale).text()
+            cells.append(f"{ESTIMATED_MARK if source in _ESTIMATED else ''}{text}")
+    own_unit = name in table.row_units or name == "normalised_score"
+    return _Column(heading, "" if own_unit else scale.unit, cells, True)
+
+
+def _with_unit(table: Table, name: str, at: int) -> str:
+    """Returns a number with the unit of its row; all numbers of a row have the scale of its first one."""
+    of_unit = table.row_units[name]
+    value = float(table[name][at])
+    first = float(table[next(other for other in table if table.row_units.get(other) == of_unit)][at])
+    unit = str(table[of_unit][at] or "")
+    scale = row_scale([first if math.isfinite(first) and first != 0 else value], unit)
+    if scale.unit != unit and scale.unit.startswith("10"):  # a power of ten belongs to the number, not to its unit
+        scale = Scale(1.0, unit)
+    return f"{written(value, scale).text()} {scale.unit}".rstrip()
+
+
+def _one_line(text: str, longest: int) -> str:
+    """Returns untrusted text as one printable line of at most so many characters."""
+    line = terminal_line(" ".join(plain_text(text).split()))
+    if len(line) <= longest:
+        return line
+    end = longest // 3  # names differ at their ends as often as at their starts
+    return f"{line[: longest - end - 1]}…{line[len(line) - end :]}"
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)

@@ -1,0 +1,73 @@
+"""``a2perf init`` and ``a2perf check``: a new submission folder, and every problem of a folder before a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from a2perf.api.checking import check as check_folder
+from a2perf.cli.shared_options import PARTICIPANT_ARGS
+from a2perf.errors import command_line
+from a2perf.submission.options import normalised, parse_participant_args
+from a2perf.submission.run_options import RunOptions, run_options
+from a2perf.submission.templates import create_submission, templates
+
+
+@click.command(context_settings=normalised())
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--template", default="numpy", show_default=True, metavar=f"[{'|'.join(templates())}]",
+              help="numpy learns any task with one action per step; minimal acts at random.")  # fmt: skip
+def init(folder: Path, template: str) -> int:
+    """Create a submission in DIR: a complete repository to start from.
+
+    DIR is created; it must not exist or be empty.
+    """
+    create_submission(folder, template)
+    gin = [name for name in ("training.gin", "inference.gin") if (folder / name).exists()]
+    runs = Path("runs", folder.resolve().name)
+    launch = ("a2perf-launch", "--submission", folder, "--gin_config", *gin, "--root_dir", runs)
+    click.echo(f"Created {folder}; {folder / 'README.md'} explains its files.\n\nNext steps:")
+    for words in (("a2perf", "check", folder), launch, ("a2perf", "report", runs, "-o", runs / "report")):
+        click.echo(f"  {command_line(*words)}")
+    return 0
+
+
+@click.command(context_settings=normalised())
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--env-id", metavar="ID", help="Environment of the trial. Default: the one in the gin files.")
+@click.option("--steps", default=20, show_default=True, type=click.IntRange(min=1), help="Environment steps to run.")
+@click.option("--train-limit", default=30.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+              metavar="SECONDS", help="Wall-clock limit of the trial training run.")  # fmt: skip
+@click.option("--artifacts", type=click.Path(path_type=Path), metavar="DIR",
+              help="Load these artifacts instead of training.")  # fmt: skip
+@PARTICIPANT_ARGS
+@run_options(without=("public_seeds", "seeds_from"))
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def check(
+    folder: Path, env_id: str | None, steps: int, train_limit: float, artifacts: Path | None, participant_args: str,
+    as_json: bool, **chosen: Any,
+) -> int:  # fmt: skip
+    """Check the submission in DIR and list every problem at once.
+
+    \b
+    Examples:
+      a2perf check my_agent
+      a2perf check my_agent --steps 100 --train-limit 60
+
+    The check reads the files, runs train() briefly and then the policy for a few steps, in the same sandboxed
+    process as a real run. Exit status: 0 no problem, 1 problems, 2 usage.
+    """  # noqa: D301
+    report = check_folder(
+        folder,
+        task=env_id,
+        steps=steps,
+        train_limit_s=train_limit,
+        artifacts=artifacts,
+        participant_args=parse_participant_args(participant_args),
+        **RunOptions.taken_from(chosen).given,
+    )
+    click.echo(json.dumps(report.as_json(), indent=2) if as_json else report)
+    return 0 if report else 1

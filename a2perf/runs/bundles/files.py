@@ -1,0 +1,333 @@
+"""Access to the files of one recorded run, in a folder or in a packed file.
+
+Every reader of a run uses ``BundleFiles``. Names are POSIX paths relative to the run's folder. No implementation
+follows a link, blocks on a fifo or reads more than the given bound.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol
+
+from a2perf.runs.bundles.layout import CONFIG, EARLIER_CONFIG
+from a2perf.runs.packed.packed_archive import is_packed, opened_archive, packed_place
+from a2perf.runs.packed.packed_format import SUFFIX, Member
+from a2perf.stranger_files import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    FolderEntry,
+    Kind,
+    StrangerFileError,
+    folders,
+    open_regular,
+    read_regular_file,
+    walk,
+)
+
+RUN_BOUNDS = Bounds(entries=2_000_000)
+"""Bound on the names in one run."""
+
+OnError = Callable[[StrangerFileError], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """The status of a name.
+
+    Attributes:
+        path: the name; if one of its parents is a link or not a folder, that parent.
+        size: bytes of a regular file.
+        stored: bytes on disk; less than ``size`` for a sparse file.
+        stamp: changes with the content of a regular file, in practice; empty if unknown.
+    """
+
+    path: str
+    kind: Kind
+    mode: int
+    size: int
+    stored: int
+    target: str = ""
+    stamp: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of ``path``."""
+        return self.path.rpartition("/")[2]
+
+
+class BundleFile(NamedTuple):
+    """One result of ``BundleFiles.entries``.
+
+    Attributes:
+        open: opens a regular file for reading; valid until the next result. Raises ``StrangerFileError`` if it is not a
+            regular file, cannot be opened, or was replaced since it was listed.
+    """
+
+    status: FileStatus
+    open: Callable[[], BinaryIO]
+
+
+class BundleFiles(Protocol):
+    """The files of one run."""
+
+    @property
+    def path(self) -> Path:
+        """The path of the run for messages; inside a packed file it does not exist on disk."""
+
+    def status(self, name: str) -> FileStatus | None:
+        """Returns the status of a name; None if it does not exist."""
+
+    def entries(
+        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
+    ) -> Iterator[BundleFile]:
+        """Yields all entries below a folder, each folder before its content, sorted by the bytes of the names.
+
+        Yields nothing if ``below`` is missing or is not a folder.
+
+        Args:
+            on_error: receives the error of a folder that cannot be listed, and the walk continues; by default the error
+                is raised.
+
+        Raises:
+            BoundExceeded: the walk exceeds ``bounds``.
+        """
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a regular file for reading; the stream can seek.
+
+        Raises:
+            StrangerFileError: it does not exist, is not a regular file, or one of its parents is a link.
+        """
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Returns the content of a regular file.
+
+        Raises:
+            BoundExceeded: it is larger than ``limit`` bytes; at most that much is read.
+            StrangerFileError: as ``open``.
+        """
+
+    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
+        """Returns a hash over names, sizes and times; contents are not read."""
+
+
+class FolderFiles:
+    """The files of a run that lies in a folder.
+
+    Args:
+        path: the folder; its own last part may be a link.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._real = Path(os.path.realpath(path))
+
+    def status(self, name: str) -> FileStatus | None:
+        """See ``BundleFiles.status``."""
+        parts = name.split("/")
+        # For a null byte lstat raises ValueError, which the handler below would miss.
+        if name.startswith("/") or ".." in parts or "\0" in name:
+            return None
+        # lstat follows links in every part of a path but the last, so each part is examined by itself.
+        for count in range(1, len(parts) + 1):
+            part = "/".join(parts[:count])
+            place = os.path.join(self._real, part)
+            try:
+                found = os.lstat(place)
+            except OSError:
+                return None
+            kind = Kind.of(found.st_mode)
+            if count == len(parts) or kind is not Kind.FOLDER:
+                return _status(part, kind, found, os.readlink(place) if kind is Kind.LINK else "")
+        return None
+
+    def entries(
+        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
+    ) -> Iterator[BundleFile]:
+        """See ``BundleFiles.entries``."""
+        if below:
+            found = self.status(below)
+            if found is None or found.kind is not Kind.FOLDER or found.path != below:
+                return
+        prefix = f"{below}/" if below else ""
+        for entry in walk(self._real / below, bounds, on_error=on_error):
+            target = entry.target() if entry.kind is Kind.LINK else ""
+            status = _status(prefix + entry.path, entry.kind, entry.status, target)
+            yield BundleFile(status, functools.partial(_opened, entry))
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """See ``BundleFiles.open``."""
+        return os.fdopen(open_regular(self._real, name), "rb")
+
+    def read(self, name: str, limit: int) -> bytes:
+        """See ``BundleFiles.read``."""
+        return read_regular_file(self._real, name, max_bytes=limit)
+
+    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
+        """See ``BundleFiles.fingerprint``."""
+        digest = hashlib.sha256()
+        try:
+            # an error counts as content: the hash changes when the folder becomes readable
+            for entry in walk(
+                self._real, RUN_BOUNDS, on_error=lambda error: digest.update(error.message.encode("utf-8", "replace"))
+            ):
+                status = entry.status
+                if entry.kind is Kind.FOLDER:
+                    if folders:  # an empty folder is a change too
+                        digest.update(f"{entry.path}\0{status.st_mode}\0".encode("utf-8", "surrogateescape"))
+                elif entry.name not in without:
+                    # ctime too: unlike mtime, a program cannot set it back
+                    stamps = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_mode}"
+                    digest.update(f"{entry.path}\0{stamps}\0".encode("utf-8", "surrogateescape"))
+        except StrangerFileError as error:
+            digest.update(error.message.encode("utf-8", "replace"))
+        return digest.hexdigest()
+
+
+class PackedFiles:
+    """The files of a run that lies in a packed file.
+
+    Args:
+        path: the packed file followed by the name of the run in it, as ``find_runs`` returns it.
+
+    Raises:
+        PackedFileError: the file is not a packed run, or it is damaged or hostile.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        file, self._below = packed_place(path) or (path, "")
+        self._archive = opened_archive(file)
+
+    def status(self, name: str) -> FileStatus | None:
+        """See ``BundleFiles.status``."""
+        parts = name.split("/")
+        for count in range(1, len(parts) + 1):
+            part = "/".join(parts[:count])
+            member = self._archive.members.get(self._full(part))
+            if member is None:
+                return None
+            if count == len(parts) or member.kind is not Kind.FOLDER:
+                return _packed_status(part, member, self._archive.stamp)
+        return None
+
+    def entries(
+        self, below: str = "", bounds: Bounds = DEFAULT_BOUNDS, on_error: OnError | None = None
+    ) -> Iterator[BundleFile]:
+        """See ``BundleFiles.entries``; a packed file is bounded as a whole, and nothing in it fails to be listed."""
+        del bounds, on_error
+        top = self._full(below) if below else self._below
+        prefix = f"{self._below}/" if self._below else ""
+        for member in self._archive.below(top):
+            status = _packed_status(member.name.removeprefix(prefix), member, self._archive.stamp)
+            yield BundleFile(status, functools.partial(self._archive.open, member.name))
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """See ``BundleFiles.open``."""
+        return self._archive.open(self._full(name))
+
+    def read(self, name: str, limit: int) -> bytes:
+        """See ``BundleFiles.read``."""
+        return self._archive.read(self._full(name), limit)
+
+    def fingerprint(self, without: tuple[str, ...] = (), *, folders: bool = True) -> str:
+        """See ``BundleFiles.fingerprint``; the packed file changes as a whole."""
+        del without, folders
+        return hashlib.sha256(f"{self._archive.stamp}\0{self._below}".encode()).hexdigest()
+
+    def _full(self, name: str) -> str:
+        return f"{self._below}/{name}" if self._below else name
+
+
+def files_of(path: Path) -> BundleFiles:
+    """Returns the files of the run at a path, which may lead into a packed file."""
+    return FolderFiles(path) if packed_place(path) is None else PackedFiles(path)
+
+
+def configuration_name(files: BundleFiles) -> str:
+    """Returns the name of the file with the configuration of a bundle, which earlier versions named differently."""
+    earlier = files.status(CONFIG) is None and files.status(EARLIER_CONFIG) is not None
+    return EARLIER_CONFIG if earlier else CONFIG
+
+
+def kind_at(path: Path) -> Kind | None:
+    """Returns the kind of a path, which may lead into a packed file; None if it does not exist."""
+    place = packed_place(path)
+    if place is not None:
+        member = opened_archive(place[0]).members.get(place[1])
+        return Kind.FOLDER if not place[1] else None if member is None else member.kind
+    try:
+        return Kind.of(os.lstat(path).st_mode)
+    except (OSError, ValueError):  # ValueError: a null byte
+        return None
+
+
+def names_at(folder: Path) -> list[str]:
+    """Returns the sorted names in a folder, which may be in a packed file; an empty list if it is not a folder."""
+    place = packed_place(folder)
+    if place is not None:
+        below = f"{place[1]}/" if place[1] else ""
+        names = (member.name.removeprefix(below) for member in opened_archive(place[0]).below(place[1]))
+        return sorted(name for name in names if "/" not in name)
+    return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+
+def folders_of(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yields folders from the top down as ``stranger_files.folders`` does, with the folders in packed files.
+
+    The folders in a packed file are yielded after the folder that holds the file, with paths that ``files_of`` takes.
+    The caller removes names from either list to skip them.
+
+    Raises:
+        BoundExceeded: there are more names than ``RUN_BOUNDS`` allows.
+        PackedFileError: a packed file is damaged or hostile.
+    """
+    if packed_place(top) is not None:
+        yield from _packed_folders(top)
+        return
+    for folder, names, others in folders(top, RUN_BOUNDS):
+        yield folder, names, others
+        for name in sorted(others):
+            place = Path(folder, name)
+            if name.endswith(SUFFIX) and not place.is_symlink() and is_packed(place):
+                yield from _packed_folders(place)
+
+
+def _packed_folders(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    file, inner = packed_place(top) or (top, "")
+    archive = opened_archive(file)
+    below: dict[str, tuple[list[str], list[str]]] = {inner: ([], [])}
+    for member in archive.below(inner):
+        above, _, name = member.name.rpartition("/")
+        below[above][0 if member.kind is Kind.FOLDER else 1].append(name)
+        if member.kind is Kind.FOLDER:
+            below[member.name] = ([], [])
+    stack = [inner]
+    while stack:
+        folder = stack.pop()
+        names, others = below[folder]
+        yield str(file / folder), names, others
+        # Read after the yield: the caller may have removed names. Reversed, because the stack takes from its end.
+        stack += [f"{folder}/{name}" if folder else name for name in reversed(names)]
+
+
+def _opened(entry: FolderEntry) -> BinaryIO:
+    return os.fdopen(entry.open(), "rb")
+
+
+def _packed_status(path: str, member: Member, stamp: str) -> FileStatus:
+    return FileStatus(path, member.kind, member.mode, member.size, member.size, member.target, stamp=stamp)
+
+
+def _status(path: str, kind: Kind, found: os.stat_result, target: str) -> FileStatus:
+    size = found.st_size if kind is Kind.FILE else 0
+    stamp = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+    # st_blocks counts units of 512 bytes, whatever the block size of the file system.
+    return FileStatus(path, kind, stat.S_IMODE(found.st_mode), size, found.st_blocks * 512, target, stamp)

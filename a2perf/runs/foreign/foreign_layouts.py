@@ -1,0 +1,304 @@
+"""Reading runs that other programs recorded: folders of the earlier public platform, trainers' logs, single CSV files.
+
+The earlier platform's folders: ``<domain>/<experiment>/<task>/<algorithm>/<... seed_N ...>/<work unit>/`` with
+``metrics/`` and, in distributed runs, ``collect/<host>/metrics/`` and ``collect/<host>/summaries/<i>/``. Its later
+launcher dropped most of these levels; the name of the folder is then the algorithm.
+
+The identity of other runs comes from their configuration, otherwise from the names of their folders; importers use the
+same rule. A name counts as an environment only if it looks like an id of Gymnasium (``CartPole-v1``); an unknown
+environment stays unknown, because a guess would average runs of different environments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.arrays import Values
+from a2perf.constants import BenchmarkDomain
+from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.files import BundleFiles, folders_of
+from a2perf.runs.bundles.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
+from a2perf.runs.bundles.log_files import (
+    TRAINER_KINDS,
+    LogKind,
+    find_logs,
+    given_logs,
+    is_trainer_log,
+    log_kind,
+    writer_children,
+)
+from a2perf.runs.events.series_cache import SeriesCache
+from a2perf.runs.foreign.tables import CsvTable, plain_cell, read_emissions, table_of
+from a2perf.runs.packed.packed_archive import unpacked_path
+from a2perf.runs.run import EARLIER, TABLE, Run, RunFolder, RunIdentity
+from a2perf.runs.series import SeriesReader, read_returns
+from a2perf.runs.stores.seed_groups import env_arguments
+from a2perf.stranger_files import Kind, StrangerFileError
+
+UNKNOWN_ENVIRONMENT = (
+    "unknown environment, therefore not averaged with other runs; put the run below a folder with the name of its "
+    "environment (CartPole-v1), or use `a2perf rlops import --env-id ENV`"
+)
+CONFIG_KEYS = {
+    "env_id": ("env_id", "env", "environment", "gym_id"),
+    "experiment": ("exp_name", "experiment", "algo", "algorithm"),
+    "seed": ("seed",),
+}
+_ARGUMENT_KEYS = ("env_kwargs", "env_args")
+_ID_KEYS = ("id", "env_id", "env_name", "name", "env")
+_NAMED = re.compile(r"(?P<env>.+?)__(?P<exp>.+?)__(?P<seed>\d+)(?:__\d+)?")
+_SEEDED = re.compile(r"(?:^|[_\-])seed[_\-=]?(\d+)(?=$|[_\-])", re.IGNORECASE)
+_NUMBERED = re.compile(r"(.*?)[_\-](\d+)")
+_ENVIRONMENT = re.compile(r"(?:[\w.]+:)?[A-Z][\w.]*(?:-[\w.]+)*-v\d+")
+_INNER = ("log", "logs", "tb", "tensorboard", "train", "eval", "files", "artifacts", "results")
+"""Folders inside of a run; they name no algorithm."""
+_MOST_HEAD_BYTES = 1 << 20  # of the line of JSON at the head of a Monitor file
+
+_SEED = re.compile(r"(?:^|[_\-])seed[_\-=]?(\d+)", re.IGNORECASE)
+_DOMAINS = tuple(member.value for member in BenchmarkDomain)
+
+
+def identify(run: RunFolder) -> RunIdentity:
+    """Returns the identity of a run, guessed from its path."""
+    path = unpacked_path(Path(os.path.abspath(run.path)))
+    parts = path.parts
+    seeded = [index for index, part in enumerate(parts) if _SEED.search(part)]
+    if run.layout == EARLIER and seeded and seeded[-1] >= 4:
+        index = seeded[-1]
+        domain = next((part for part in reversed(parts[:index]) if part in _DOMAINS), parts[index - 4])
+        return RunIdentity(domain=domain, task=parts[index - 2], algorithm=parts[index - 1], seed=_seed(parts[index]))
+    domain = next((part for part in reversed(parts) if part in _DOMAINS), "")
+    name = path.name
+    if run.is_file:
+        name = path.parent.name if is_trainer_log(path.name) else path.stem
+        path = path.parent if is_trainer_log(path.name) else path
+    config = {}
+    if run.layout != EARLIER:
+        files = run.files()
+        monitors = [log for log in own_logs(run) if log_kind(log) is LogKind.MONITOR]
+        config = monitor_config(monitor_head(files, log) for log in monitors)
+        if run.layout == TABLE and not is_trainer_log(run.path.name):
+            runs = runs_in_table(table_of(files, run.path.name))
+            config = dict(runs[0][0]) if len(runs) == 1 else {}
+    found = identity_of(name, folders_above(path), config)
+    return replace(found, domain=domain, mode="" if run.layout == EARLIER else "train")
+
+
+def own_logs(run: RunFolder) -> list[str]:
+    """Returns the files of a run of a trainer: its own logs and those of its writer's children; not of other runs."""
+    if run.is_file and not is_trainer_log(run.path.name):
+        return [run.path.name]
+    folder = run.path.parent if run.is_file else run.path
+    _, inner, names = next(folders_of(folder), ("", [], []))
+    if run.is_file:  # a file stands for all files of its kind in its folder
+        return sorted(name for name in names if log_kind(name) is log_kind(run.path.name))
+    children = writer_children(folder, inner, names)
+    below = [f"{child}/{log}" for child, logs in children.items() for log in logs]
+    return sorted([*(name for name in names if is_trainer_log(name)), *below])
+
+
+def read(folder: RunFolder) -> Run:
+    """Reads a run of any built-in layout except a bundle."""
+    if folder.layout == EARLIER:
+        return _earlier(folder)
+    run = Run(identify(folder), folder)
+    if folder.layout == TABLE and not is_trainer_log(folder.path.name):
+        runs = runs_in_table(table_of(folder.files(), folder.path.name))
+        if len(runs) > 1:  # one curve over all of them would average environments and seeds
+            columns = ", ".join(runs[0][0])
+            run.conditions = [f"{len(runs)} runs in one file (columns {columns}); `a2perf rlops import` separates them"]
+            return run
+    logs = given_logs(folder.files(), own_logs(folder))
+    logs.is_chosen = folder.layout == TABLE
+    run.curve, run.conditions = read_returns(SeriesReader(logs, SeriesCache()))
+    if run.curve is None:
+        run.conditions.append("no returns in these files")
+    return run
+
+
+def _earlier(folder: RunFolder) -> Run:
+    run = Run(identify(folder), folder)
+    files = folder.files()
+    places = [METRICS, *_collectors(files, run)]
+    for mode in ("train", "inference"):
+        tables = [f"{place}/{emissions_file(mode)}" for place in places]
+        tables = [name for name in tables if files.status(name) is not None]
+        if tables:
+            columns, conditions = read_emissions(files, tables)
+            if columns:
+                run.emissions[mode] = columns
+            run.conditions += conditions
+    reader = BundleReader(files, None)
+    results = reader.tolerant(f"{METRICS}/{INFERENCE_RESULTS_FILE}", reader.json_object) or {}
+    times = _values(results.get("inference_time"))
+    if times is not None:
+        run.latency_s["infer_once"] = times
+        if len(times):
+            run.latency_first_s["infer_once"] = float(times[0])
+    returns = _values(results.get("rollout_returns"))
+    if returns is not None:
+        run.returns["inference"] = {run.identity.task or "task": returns}
+    name = f"{METRICS}/{GENERALIZATION_RESULTS_FILE}"
+    tasks = reader.tolerant(name, reader.json_object) or {}
+    for task, values in sorted(tasks.items()):
+        array = _values({"values": values})
+        if array is None:
+            run.conditions.append(f"{name}: {task} holds no list of numbers")
+        else:
+            run.returns.setdefault("generalization", {})[task] = array
+    run.curve, conditions = read_returns(SeriesReader(find_logs(files, "", kinds=TRAINER_KINDS), SeriesCache()))
+    run.conditions += [*reader.conditions, *conditions]
+    return run
+
+
+def _collectors(files: BundleFiles, run: Run) -> list[str]:
+    """Returns the ``metrics`` folder of each host of a distributed run."""
+    found = []
+    try:
+        for file in files.entries("collect"):
+            status = file.status
+            if status.kind is Kind.FOLDER and status.name == METRICS and status.path.count("/") == 2:
+                found.append(status.path)
+    except StrangerFileError as error:
+        run.conditions.append(error.message)
+    return sorted(found)
+
+
+def _values(entry: Any) -> Values | None:
+    values = entry.get("values") if isinstance(entry, dict) else entry
+    if not isinstance(values, list):
+        return None
+    try:
+        return np.array([math.nan if value is None else float(value) for value in values], np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _seed(part: str) -> int | None:
+    found = _SEED.search(part)
+    return None if found is None else int(found[1])
+
+
+def identity_of(name: str, above: Sequence[str], config: Mapping[str, Any] | None = None) -> RunIdentity:
+    """Returns algorithm, task, seed and arguments of the environment of a run, as far as they are known.
+
+    Args:
+        name: of the run: of its folder, of its file without suffix, or the one that a tracker displays.
+        above: names of the folders above it, the nearest first.
+        config: its configuration; it counts before all names.
+    """
+    config = config or {}
+    algorithm, task, seed = _from_names([name, *above])
+    value = _first(config, CONFIG_KEYS["experiment"])
+    algorithm = str(value) if isinstance(value, str | int | float) else algorithm
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        seed = int(_first(config, CONFIG_KEYS["seed"]))
+    configured, arguments, _ = configured_environment(config)
+    return RunIdentity(task=configured or task, algorithm=algorithm, seed=seed, env_kwargs=env_arguments(arguments))
+
+
+def monitor_head(files: BundleFiles, name: str) -> dict[str, Any]:
+    """Returns the line of JSON at the head of a Monitor file of Stable-Baselines3; empty without a readable one."""
+    try:
+        with files.open(name) as stream:
+            head = json.loads(stream.readline(_MOST_HEAD_BYTES).removeprefix(b"#"))
+    except (StrangerFileError, OSError, ValueError, RecursionError):
+        return {}
+    return head if isinstance(head, dict) else {}
+
+
+def monitor_config(heads: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the environment of the Monitor files of one run; empty if they name none, or several."""
+    named = {head["env_id"] for head in heads if isinstance(head.get("env_id"), str)} - {"None", ""}
+    return {"env_id": named.pop()} if len(named) == 1 else {}
+
+
+def runs_in_table(table: CsvTable) -> list[tuple[dict[str, str], NDArray[np.bool_]]]:
+    """Returns the configuration and the rows of each run of a table that tells runs apart by columns; else none."""
+    found = (next((column for column in columns if column in table.columns), None) for columns in CONFIG_KEYS.values())
+    keys = [column for column in found if column is not None]
+    texts = [[str(plain_cell(cell)) for cell in table.columns[column]] for column in keys]
+    cells = list(zip(*texts, strict=True))
+    return [
+        (dict(zip(keys, group, strict=True)), np.array([cell == group for cell in cells], bool))
+        for group in dict.fromkeys(cells)
+    ]
+
+
+def folders_above(path: Path) -> list[str]:
+    """Returns the names of the folders above a path, the nearest first."""
+    return [part.name for part in path.parents if part.name]
+
+
+def _from_names(parts: Sequence[str]) -> tuple[str, str, int | None]:
+    named = _NAMED.fullmatch(parts[0])
+    if named is not None:
+        return named["exp"], named["env"], int(named["seed"])
+    at = next((place for place, part in enumerate(parts) if _SEEDED.search(part)), None)
+    seed: int | None = None
+    candidates = list(parts)
+    if at is not None:
+        found = _SEEDED.search(parts[at])
+        assert found is not None
+        seed = int(found[1])
+        rest = _SEEDED.sub("", parts[at]).strip("_-")
+        candidates = [*(part for part in parts[:at] if part.lower() not in _INNER), rest, *parts[at + 1 :]]
+    elif (numbered := _NUMBERED.fullmatch(parts[0])) is not None and not _ENVIRONMENT.fullmatch(parts[0]):
+        # Stable-Baselines3 numbers the runs of one algorithm: PPO_1, PPO_2
+        candidates[0], seed = numbered[1], int(numbered[2])
+    split = [_without_environment(part) for part in candidates]
+    env = next((env for env, _ in split if env), "")
+    experiment = next((rest for _, rest in split if rest), "")
+    if not env:
+        env = next((outer["env"] for part in parts[1:] if (outer := _NAMED.fullmatch(part)) is not None), "")
+    return experiment, env, seed
+
+
+def _without_environment(part: str) -> tuple[str, str]:
+    """Returns the environment in a name, ``""`` without one, and the rest of the name."""
+    if part.startswith("ALE_") and _ENVIRONMENT.fullmatch(part):
+        return part, ""
+    words = part.split("_")
+    env = next((word for word in words if _ENVIRONMENT.fullmatch(word)), "")
+    return env, "_".join(word for word in words if word and word != env)
+
+
+def configured_environment(config: Mapping[str, Any]) -> tuple[str, dict[str, Any], str]:
+    """Returns id and arguments of the configured environment, and why it could not be used; each may be empty."""
+    arguments = _first(config, _ARGUMENT_KEYS)
+    arguments = dict(arguments) if isinstance(arguments, Mapping) else {}
+    value = _first(config, CONFIG_KEYS["env_id"])
+    if isinstance(value, Mapping):
+        ids = {key: value[key] for key in _ID_KEYS if isinstance(value.get(key), str) and value[key]}
+        if not ids:
+            return "", arguments, f"its configuration describes the environment by {', '.join(map(str, value))[:100]}"
+        key, env_id = next(iter(ids.items()))
+        return env_id, {**{name: held for name, held in value.items() if name != key}, **arguments}, ""
+    if value is None or isinstance(value, str | int):
+        return "" if value is None else str(value), arguments, ""
+    return "", arguments, f"its configuration gives a {type(value).__name__} as environment"
+
+
+def _first(config: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """Returns the value of the first key that has one; ``env.id`` counts as ``{"env": {"id": ...}}``."""
+    for key in keys:
+        if config.get(key) not in (None, ""):
+            return config[key]
+        for sign in "./":
+            nested = {
+                name.removeprefix(key + sign): held for name, held in config.items() if name.startswith(key + sign)
+            }
+            if nested:
+                return nested
+    return None

@@ -1,0 +1,144 @@
+"""The experiment store: a folder of runs, read through an index.
+
+A run is a folder ``R`` with ``rlops.json`` and the bundles of its modes; the benchmark matrix creates it at
+``<store>/<experiment>/<env id>/<version>/seed_<n>``. A folder of bundles without ``rlops.json`` is a run as well. The
+index under ``.index`` and the cache of series are derived from the bundles and may be deleted at any time. Readers take
+no locks, so a store can be read while runs are being written.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from a2perf import assets
+from a2perf.errors import UserError
+from a2perf.runs.bundles import layout
+from a2perf.runs.bundles.files import files_of
+from a2perf.runs.bundles.log_files import LogKind, find_logs, given_logs
+from a2perf.runs.bundles.run_record import StoredRun
+from a2perf.runs.events.series_cache import SeriesCache
+from a2perf.runs.packed.packed_archive import packed_place, packed_top
+from a2perf.runs.series import EVALUATED_RETURN, RETURN_TAGS, Series, SeriesReader
+from a2perf.runs.stores.index import ROLLOUT_MODES, Index
+from a2perf.system import usable_processors
+from a2perf.worker_pool import worker_pool
+
+STORE_VARIABLE = "A2PERF_STORE"
+RETURN_METRICS = (*RETURN_TAGS, EVALUATED_RETURN)
+_FEW = 8  # up to this many runs, starting processes takes longer than reading
+
+
+def store_folder(given: str | Path | None) -> Path:
+    """Returns the path of the store: the given one, ``A2PERF_STORE``, or ``runs`` in the current folder."""
+    return Path(given or os.environ.get(STORE_VARIABLE) or "runs").expanduser()
+
+
+class RunStore:
+    """A folder of runs, or a packed file of runs, which is read-only.
+
+    Raises:
+        UserError: it does not exist, or is not a folder.
+    """
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = packed_top(Path(os.path.abspath(path)))
+        if create:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(
+                    f"the store {path} cannot be created: {error.strerror}", hint="choose another one with --store DIR"
+                ) from error
+        if not self.path.is_dir() and packed_place(self.path) is None:
+            raise UserError(
+                f"there is no store at {path}",
+                hint=f"add --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops import` create it",
+            )
+        self.index_folder = self._index_folder()
+        self._index = Index(self.path, self.index_folder)
+        self._cache = SeriesCache()
+
+    def runs(self) -> list[StoredRun]:
+        """Returns every run, by experiment, environment, version and seed."""
+        return sorted(
+            self._index.runs(), key=lambda run: (run.experiment, run.env_id, run.version, run.seed or 0, run.run_id)
+        )
+
+    def metric_names(self, runs: Sequence[StoredRun]) -> dict[str, int]:
+        """Returns the metrics of runs, each with the number of runs that have it."""
+        counted: Counter[str] = Counter()
+        for modes in self._readers(runs).values():
+            counted.update({name for reader in modes.values() for kind in LogKind for name in reader.names(kind)})
+        return dict(sorted(counted.items()))
+
+    def notes(self, run: StoredRun) -> list[str]:
+        """Returns the remarks about the files of a run: damage and omitted files."""
+        modes = _filled(run, self._cache)
+        return [f"{mode}/{note}" for mode, reader in modes.items() for note in reader.notes]
+
+    def curve(self, run: StoredRun, metric: str | None = None) -> Series | None:
+        """Reads one metric of a run, by default its training return; None if the run does not have it."""
+        return _curve(_readers_of(run, self._cache).values(), metric)
+
+    def curves(self, runs: Sequence[StoredRun], metric: str | None = None) -> dict[str, Series]:
+        """Reads one metric of many runs as ``curve`` does, by ``run_id``; runs without it are absent."""
+        found = {run_id: _curve(modes.values(), metric) for run_id, modes in self._readers(runs).items()}
+        return {run_id: curve for run_id, curve in found.items() if curve is not None}
+
+    def _readers(self, runs: Sequence[StoredRun]) -> dict[str, dict[str, SeriesReader]]:
+        """Returns readers of runs; many files that are missing in the cache are read by several processes."""
+        found = {run.run_id: _readers_of(run, self._cache) for run in runs}
+        stale = [run for run in runs if not all(reader.is_cached() for reader in found[run.run_id].values())]
+        workers = min(usable_processors(), len(stale) // _FEW)
+        if workers > 1:
+            fill = functools.partial(_fill, folder=self._cache.folder)
+            with worker_pool(workers) as pool:
+                # The list is needed: map raises the errors of workers only when its results are read.
+                list(pool.map(fill, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
+        return found
+
+    def _index_folder(self) -> Path:
+        if os.access(self.path, os.W_OK):
+            return self.path / ".index"
+        return assets.cache_dir() / "rlops" / hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
+
+
+def _readers_of(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
+    """Returns readers of the series of one run, by the mode of their bundle."""
+    found = {}
+    for mode in run.modes:
+        files = files_of(run.path / mode)
+        listed = run.logs.get(mode)
+        logs = find_logs(files) if listed is None else given_logs(files, listed)
+        if listed is None and mode in ROLLOUT_MODES:
+            logs.found |= given_logs(files, [layout.ROLLOUTS]).found
+        found[mode] = SeriesReader(logs, cache, mode)
+    return found
+
+
+def _filled(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
+    modes = _readers_of(run, cache)
+    for reader in modes.values():
+        reader.open_all()
+    return modes
+
+
+def _fill(run: StoredRun, folder: Path) -> None:
+    _filled(run, SeriesCache(folder))
+
+
+def _curve(readers: Collection[SeriesReader], metric: str | None) -> Series | None:
+    places = [(kind, reader) for kind in LogKind for reader in readers]
+    found = (reader.returns((kind,)) for kind, reader in places) if metric is None else iter(())
+    named = (reader.series(metric or EVALUATED_RETURN, kind) for kind, reader in places)
+    series = next((series for series in itertools.chain(found, named) if series is not None), None)
+    if series is None:
+        return None
+    # copies: a view would keep the whole array that was read in memory
+    return Series(series.name, series.source, series.steps.copy(), series.values.copy(), series.elapsed_s())

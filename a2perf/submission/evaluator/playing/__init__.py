@@ -1,0 +1,1 @@
+"""Episodes of a run: planned, played, accounted and recorded."""

@@ -1,0 +1,194 @@
+"""Plays the episodes of a task: in turn, or several at the same time with a participant process for each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from a2perf.domains.perturbation import make_perturbed
+from a2perf.domains.tfa.suite_gym import create_domain
+from a2perf.fault_point import fault_point
+from a2perf.records import Episode, FailureKind
+from a2perf.storage import Journal
+from a2perf.submission.evaluator.playing.action_record import ActionRecorder
+from a2perf.submission.evaluator.playing.episode_records import EpisodeRecords
+from a2perf.submission.evaluator.playing.episodes import (
+    ConcurrentEpisodes,
+    PlannedEpisode,
+    episode_plan,
+    studies_reliability,
+)
+from a2perf.submission.evaluator.playing.media import Kept
+from a2perf.submission.evaluator.playing.rollouts import StepTrace, rollout
+from a2perf.submission.evaluator.playing.step_account import StepAccount, StepTotals, mean_costs
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from a2perf.submission.evaluator.process.participants import Participants
+from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.submission.evaluator.submitted.identity import RunTask
+from a2perf.submission.settings import Submission
+
+
+def play(
+    settings: Submission, task: RunTask, env: Any, participants: Participants, seeds: list[int],
+    journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
+) -> dict[int, Kept]:  # fmt: skip
+    """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
+
+    Args:
+        participants: starts the participant processes; the first one has its policy loaded.
+
+    Returns:
+        What they are made from, by episode.
+
+    Raises:
+        ParticipantFailure: the participant failed; of several episodes at the same time, in the first that failed.
+    """
+    plan = episode_plan(settings, seeds)
+    progress.phase(f"rollouts on {task.name}", len(plan))
+    records = EpisodeRecords(journal, progress)
+    waiting = [planned for planned in plan if not records.has(planned.index)]
+    pictured = min(max(1 if settings.record_frames else 0, settings.record_videos), len(seeds)) if pictures else 0
+    kept = {planned.index: Kept() for planned in waiting if planned.index < pictured}
+    run = _Rollouts(settings, task, records, kept)
+    try:
+        if settings.concurrent_episodes > 1:
+            participants.end_process()
+            ConcurrentEpisodes(waiting, settings.concurrent_episodes, lambda: run.another_worker(participants)).play()
+        else:
+            with run.worker(env, participants) as worker:
+                for planned in waiting:
+                    worker.play(planned)
+    finally:
+        participants.warn(records.write(metrics, task, mean_costs(run.totals)))
+    return kept
+
+
+class _Rollouts:
+    """What the episodes of a task have in common."""
+
+    def __init__(self, settings: Submission, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept]) -> None:
+        self.settings, self.records, self.kept = settings, records, kept
+        self.totals: list[StepTotals] = []
+        self._task = task
+        self._opening = threading.Lock()
+
+    @contextmanager
+    def worker(self, env: Any, participants: Participants) -> Iterator[_Worker]:
+        """Opens a worker that plays in this environment."""
+        with _perturbed_environments(self._task, env) as environments:
+            worker = _Worker(self, environments, participants)
+            try:
+                yield worker
+            finally:
+                worker.end_account()
+
+    @contextmanager
+    def another_worker(self, participants: Participants) -> Iterator[_Worker]:
+        """Opens a worker for another thread, with its own environment and its own participant processes."""
+        with ExitStack() as opened:
+            with self._opening:  # gin's configuration and the socket to the relay are not made for several threads
+                env = create_domain(env_name=self._task.env_id, framework="gymnasium", **self._task.env_kwargs)
+                opened.enter_context(closing(env))
+                beside = opened.enter_context(participants.beside())
+            yield opened.enter_context(self.worker(env, beside))
+
+
+class _Worker:
+    """Plays one episode at a time. Each participant process has one account of its steps."""
+
+    def __init__(self, run: _Rollouts, environments: Callable[[str], Any], participants: Participants) -> None:
+        self._run, self._environments, self._participants = run, environments, participants
+        self._participant: ParticipantProcess | None = None
+        self._account: StepAccount | None = None
+
+    def cancel(self) -> None:
+        """See ``episodes.EpisodeWorker``."""
+        self._participants.cancel()
+
+    def end_account(self) -> None:
+        """Keeps the costs of the scored steps of the current participant process."""
+        if self._account is not None and self._account.has_marked:
+            self._run.totals.append(self._account.totals())
+        self._account = None
+
+    def play(self, planned: PlannedEpisode) -> None:
+        """Plays and records one episode."""
+        settings = self._run.settings
+        world = self._environments(planned.perturbation)
+        participant = self._participants.of_episode(planned.index, repeat=planned.repeat)
+        if self._account is None or participant is not self._participant:
+            self.end_account()
+            self._participant, self._account = participant, StepAccount(participant)
+        account = self._account
+        recorder = ActionRecorder(world.action_space) if studies_reliability(settings) else None
+        before, kept = account.calls, self._run.kept.get(planned.index)
+        trace = StepTrace(account.packed) if planned.is_scored else None
+        try:
+            episode = rollout(
+                world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,
+                on_step=_on_step(world, kept, recorder), trace=trace,
+            )  # fmt: skip
+        except ParticipantFailure as error:
+            invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
+            is_action = invalid and error.failure.where.startswith("infer_once")
+            if not planned.perturbation or participant.ending is not None or not is_action:
+                raise
+            # The policy may rely on what the perturbation changes: the episode fails, not the run.
+            episode = Episode(
+                index=planned.index, seed=planned.seed, episode_return=0.0, length=account.calls - before,
+                terminated=True, truncated=False, termination="invalid action", success=False,
+            )  # fmt: skip
+        if kept is not None:
+            kept.state(world)
+        fault_point("evaluator: episode played")
+        episode.task_index, episode.repeat = planned.task_index, planned.repeat
+        episode.perturbation = planned.perturbation
+        episode.confidence = participant.confidence()
+        steps = account.steps(before)
+        if recorder is not None:
+            episode.actions, episode.policy_cpu_s = recorder.record(), sum(steps["cpu_ns"]) * 1e-9
+        if trace is not None:
+            account.mark()
+            self._run.records.add_scored(episode, {**steps, **trace.record()})
+        else:
+            self._run.records.add_further(episode)
+        fault_point("evaluator: episode recorded")
+
+
+@contextmanager
+def _perturbed_environments(task: RunTask, env: Any) -> Iterator[Callable[[str], Any]]:
+    """Yields a function that returns a perturbed environment, or ``env`` for ``""``; at most one variant is open."""
+    current: tuple[str, Any] = ("", env)
+    with ExitStack() as variants:
+
+        def of(perturbation: str) -> Any:
+            nonlocal current
+            if not perturbation:
+                return env
+            if current[0] != perturbation:
+                variants.close()
+                made = make_perturbed(task.env_id, task.env_kwargs, perturbation)
+                current = (perturbation, variants.enter_context(closing(made)))
+            return current[1]
+
+        yield of
+
+
+def _on_step(
+    world: Any, kept: Kept | None, recorder: ActionRecorder | None
+) -> Callable[[Any, Any], None] | None:  # fmt: skip
+    """Returns what is called with each observation and action of an episode."""
+    if kept is None:
+        return recorder
+
+    def keep(observation: Any, action: Any) -> None:
+        kept.actions.append(action)
+        kept.state(world)
+        if recorder is not None:
+            recorder(observation, action)
+
+    return keep

@@ -1,0 +1,89 @@
+"""The classic result files under ``R/metrics/``, in the schemas of the earlier public platform.
+
+The bundle's files are the record; the classic files are derived from them for existing notebooks. Times in
+``inference_metrics_results.json`` are in seconds, as its field ``unit`` states.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from a2perf.records import RolloutResults
+from a2perf.runs.bundles.bundle import Bundle
+from a2perf.runs.bundles.layout import (
+    GENERALIZATION_RESULTS_FILE,
+    INFERENCE_RESULTS_FILE,
+    LATENCY_VALUES_FILE,
+    METRICS,
+    ROLLOUTS_FILE,
+    emissions_file,
+)
+from a2perf.storage import read_record, write_json
+from a2perf.submission.given_paths import settled
+from a2perf.submission.settings import Submission
+
+
+def publish(bundle: Bundle, settings: Submission) -> None:
+    """Writes the classic files of a bundle's mode."""
+    publish_from(bundle.path, bundle.manifest.mode, values_folder(settings), emissions=settings.measure_emissions)
+
+
+def values_folder(settings: Submission) -> Path:
+    """Returns the folder of the classic files."""
+    if settings.metric_values_dir:
+        return settled(settings.metric_values_dir, settings.folder, "Submission.metric_values_dir")
+    return settings.root / METRICS
+
+
+def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:
+    """Writes the classic files of a mode from a bundle into a folder; ``emissions``: also the emissions file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = bundle / METRICS / emissions_file(mode)
+    if emissions and table.exists():
+        shutil.copyfile(table, folder / table.name)
+    if mode == "inference":
+        write_json(folder / INFERENCE_RESULTS_FILE, inference_results(bundle))
+    if mode == "generalization":
+        write_json(folder / GENERALIZATION_RESULTS_FILE, generalization_rollouts(bundle))
+
+
+def inference_results(path: Path) -> dict[str, Any]:
+    """Returns the content of ``inference_metrics_results.json`` of a bundle."""
+    found: dict[str, Any] = {}
+    latency = path / METRICS / LATENCY_VALUES_FILE
+    if latency.exists():
+        with np.load(latency, allow_pickle=False) as arrays:
+            found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
+    rollouts = path / METRICS / ROLLOUTS_FILE
+    if rollouts.exists():
+        episodes = read_record(rollouts, RolloutResults).episodes
+        found["rollout_returns"] = {**_summary([episode.episode_return for episode in episodes]), "unit": "1"}
+    return found
+
+
+def generalization_rollouts(path: Path) -> dict[str, list[float]]:
+    """Returns the content of ``generalization_rollouts.json`` of a bundle: the returns by task."""
+    found: dict[str, list[float]] = {}
+    for rollouts in sorted((path / METRICS / "tasks").glob(f"*/{ROLLOUTS_FILE}")):
+        record = read_record(rollouts, RolloutResults)
+        found[record.task] = [episode.episode_return for episode in record.episodes]
+    return found
+
+
+def _summary(values: Sequence[float]) -> dict[str, Any]:
+    if not values:
+        return {"values": [], "mean": None, "std": None, "max": None, "median": None, "min": None}
+    array = np.asarray(values)
+    return {
+        "values": list(values),
+        "mean": float(array.mean()),
+        "std": float(array.std()),
+        "max": float(array.max()),
+        "median": float(np.median(array)),
+        "min": float(array.min()),
+    }

@@ -1,0 +1,219 @@
+"""Rollouts: the evaluator steps the environment, the participant only maps observations to actions.
+
+Rewards, terminations and times are recorded here, in the evaluator. Nothing here depends on the domain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.errors import IllegalAnswer, SubmissionError, UserError
+from a2perf.records import Episode, FailureKind
+from a2perf.submission.evaluator.playing.actions import ActionChecker
+from a2perf.submission.evaluator.process.failures import EnvironmentFailure, ParticipantFailure
+from a2perf.submission.participant.shared_region import Layout, PackedArrays
+
+_MAX_INFO_ITEMS = 16
+
+
+class Policy(Protocol):
+    """Maps an observation to an action; a participant process is one."""
+
+    def infer(self, observation: Any) -> Any:
+        """Returns a record with the attribute ``action``."""
+
+
+class StepTrace:
+    """Records the steps of one episode, small enough to keep: the reward, and hashes of observation and action.
+
+    Two runs with the same seeds can then be compared step by step (``a2perf reproduce``): the first difference shows
+    whether the environment or the policy acted differently first.
+    """
+
+    def __init__(self, packed: Callable[[], PackedArrays | None] = lambda: None) -> None:
+        self._packed = packed
+        self._observations: list[int] = []
+        self._actions: list[int] = []
+        self._rewards: list[float] = []
+
+    def act(self, observation: Any, action: Any) -> None:
+        """Adds an observation and the action; call it before the step, which may reuse the observation's memory."""
+        self._observations.append(value_hash(observation, self._packed()))
+        self._actions.append(value_hash(action))
+
+    def reward(self, reward: float) -> None:
+        """Adds the reward of the step."""
+        self._rewards.append(reward)
+
+    def record(self) -> dict[str, list[int] | list[float]]:
+        """Returns one list per name: ``observation_hash`` and ``action_hash``, and ``reward``."""
+        return {"observation_hash": self._observations, "action_hash": self._actions, "reward": self._rewards}
+
+
+def rollout(
+    env: Any,
+    policy: Policy,
+    *,
+    index: int,
+    seed: int,
+    clip_actions: bool = True,
+    on_step: Callable[[Any, Any], None] | None = None,
+    trace: StepTrace | None = None,
+) -> Episode:
+    """Plays one episode.
+
+    Args:
+        on_step: called with observation and checked action before each step of the environment.
+
+    Raises:
+        ParticipantFailure: the participant failed, or its action is not valid in the action space or in this state.
+        EnvironmentFailure: the environment raised an exception, or a reward is not finite.
+    """
+    started = time.perf_counter()
+    try:
+        observation, info = env.reset(seed=seed)
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        raise EnvironmentFailure("reset", seed, error) from error
+    total, length, terminated, truncated = 0.0, 0, False, False
+    terms: dict[str, float] = {}
+    checked = ActionChecker(env.action_space, clip=clip_actions)
+    while not (terminated or truncated):
+        action = checked(policy.infer(observation).action)
+        if on_step is not None:
+            on_step(observation, action)
+        if trace is not None:
+            trace.act(observation, action)
+        try:
+            observation, reward, terminated, truncated, info = env.step(action)
+        except SubmissionError as error:  # the action is in the space, but not allowed in this state
+            kind = FailureKind.ILLEGAL if isinstance(error, IllegalAnswer) else FailureKind.BAD_OUTPUT
+            raise ParticipantFailure.of(kind, "infer_once", error.message) from error
+        except (UserError, OSError):  # they name their cause
+            raise
+        except Exception as error:
+            raise EnvironmentFailure(f"step {length + 1}", seed, error) from error
+        total += float(reward)
+        if trace is not None:
+            trace.reward(float(reward))
+        length += 1
+        for name, value in info.get("reward_terms", {}).items():
+            terms[name] = terms.get(name, 0.0) + float(value)
+    if not math.isfinite(total):
+        raise EnvironmentFailure(f"step {length}", seed, ValueError(f"the sum of the rewards is {total}"))
+    success = info.get("is_success", info.get("success"))
+    termination = info.get("termination")
+    return Episode(
+        index=index,
+        seed=seed,
+        episode_return=total,
+        length=length,
+        terminated=bool(terminated),
+        truncated=bool(truncated),
+        termination=None if termination is None else str(termination),
+        clipped_actions=checked.clipped,
+        wall_s=time.perf_counter() - started,
+        reward_terms={name: value / length for name, value in terms.items()},
+        success=None if success is None else bool(success),
+        final_info=_small_items(info),
+    )
+
+
+def _small_items(info: dict[str, Any]) -> dict[str, Any]:
+    """Returns the scalars and short vectors of an ``info``; a record does not need the rest."""
+    kept: dict[str, Any] = {}
+    for name, value in info.items():
+        if isinstance(value, bool | int | float | str) or value is None:
+            kept[name] = value
+        elif isinstance(value, np.generic):
+            kept[name] = value.item()
+        elif isinstance(value, np.ndarray | list | tuple):
+            array = np.asarray(value)
+            if array.size <= _MAX_INFO_ITEMS and array.dtype.kind in "biuf":
+                kept[name] = array.tolist()
+    return kept
+
+
+_MASK = (1 << 64) - 1
+_MOST_STRUCTURES = 64
+
+
+def _multipliers(count: int) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
+
+
+_table = _multipliers(1 << 12)
+_FIRST, _INTEGER = int(_table[0]), (("", "<i8", ()),)
+_constants: dict[Any, int] = {}
+
+
+def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
+    """Returns a hash in [0, 2^32) of an element of a space: a number, an array, or mappings and sequences of these.
+
+    Args:
+        packed: the same value as it was sent, which is faster.
+    """
+    global _table
+    if type(value) is int and abs(value) < 1 << 63:  # as an array of one integer, which takes longer
+        return ((value * _FIRST + _constant(_INTEGER)) & _MASK) >> 32
+    if packed is None:
+        packed = _packed(value)
+    if len(packed.words) > len(_table):
+        _table = _multipliers(2 * len(packed.words))
+    total = int(np.dot(packed.words, _table[: len(packed.words)])) + _constant(packed.structure)
+    return (total & _MASK) >> 32
+
+
+def _packed(value: Any) -> PackedArrays:
+    """Packs a value as it would be sent; one that does not consist of arrays becomes one array of bytes."""
+    request = ("", np.asarray(value) if isinstance(value, np.generic | float) else value)
+    layout = Layout.of(request)
+    if layout is None:
+        parts: list[bytes] = []
+        _collect(value, parts)
+        request = ("", {"bytes": np.frombuffer(b"".join(parts) or b"\0", np.uint8)})
+        layout = Layout.of(request)
+    assert layout is not None
+    layout.open(bytearray(layout.size))
+    layout.write(request)
+    assert layout.packed is not None
+    return layout.packed
+
+
+def _constant(structure: tuple[tuple[Any, ...], ...]) -> int:
+    found = _constants.get(structure)
+    if found is None:
+        if len(_constants) >= _MOST_STRUCTURES:
+            _constants.clear()
+        digest = hashlib.blake2b(repr(structure).encode(), digest_size=8).digest()
+        found = _constants[structure] = int.from_bytes(digest, "little")
+    return found
+
+
+def _collect(value: Any, parts: list[bytes]) -> None:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            parts.append(f"{name}\0".encode())
+            _collect(item, parts)
+    elif isinstance(value, list | tuple):
+        parts.append(f"{len(value)}\0".encode())
+        for item in value:
+            _collect(item, parts)
+    elif isinstance(value, str):
+        parts.append(value.encode())
+    else:
+        array = np.ascontiguousarray(value)
+        parts.append(f"{array.dtype.str}{array.shape}\0".encode())
+        parts.append(repr(value).encode() if array.dtype.hasobject else array.tobytes())

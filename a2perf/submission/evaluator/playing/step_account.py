@@ -1,0 +1,239 @@
+"""Measures the cost of every answer: its round trip, and the processor time of the whole process tree.
+
+A participant can shorten the round trip by moving work out of it: threads that compute while the evaluator steps the
+environment, or children that compute ahead. So the processor time of the tree is read before and after every call, from
+the clocks of its processes. That takes 0.6 us per process and, unlike the counter of a control group, is exact for
+running threads. At the end the sum is compared with the total of the tree, which includes short-lived processes.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a2perf.metrics.trackers.process_tree import Tree, open_tree
+from a2perf.records import StepCosts
+from a2perf.submission.evaluator.process.answers import Answer
+from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from a2perf.submission.participant.shared_region import PackedArrays
+
+SLACK_S = 0.25e-3
+"""Allowed processor time per step after an answer: returning, waiting and garbage collection take less."""
+
+MOST_BETWEEN = 0.25
+"""Allowed processor time between calls, as a share of the mean round trip, in addition to the slack."""
+
+MOST_OTHER = 1.5
+"""Allowed processor time of short-lived processes per step, in mean round trips, in addition to the slack."""
+
+BETWEEN_CALLS, SHORT_LIVED, UNLIKE_TIMED = "between calls", "short-lived processes", "unlike the timed calls"
+_REFRESH_S = 0.25
+# Bounds the cost of a reading; the time of further processes is still in the total of the tree.
+_MOST_CLOCKS = 64
+_COLUMNS = ("preprocess_ns", "infer_ns", "round_trip_ns", "between_cpu_ns", "call_cpu_ns")
+
+
+class StepAccount:
+    """The policy of a participant process, which records the cost of every answer."""
+
+    def __init__(self, participant: ParticipantProcess) -> None:
+        self._participant = participant
+        self._rows = array("q")  # a run may have millions of steps: 40 bytes each
+        self._marked = (0, 0.0, "")
+        tree = participant.tree
+        self._tree = open_tree(tree.tree_root, cgroup=tree.cgroups, clock=tree.cpu_clock, root_is_guard=True)
+        self._clocks = _Clocks(self._tree)
+        self._began_s = self._clocks.tree_s
+        self._after = self._clocks.read()
+
+    def restart(self) -> None:
+        """Discards all calls so far, at the end of the warm-up."""
+        del self._rows[:]
+        self._began_s = self._tree.sample().cpu_seconds
+        self._after = self._clocks.read()
+
+    def infer(self, observation: Any) -> Answer:
+        """See ``ParticipantProcess.infer``."""
+        clocks = self._clocks
+        if time.monotonic() >= clocks.due_s:
+            clocks.refresh()
+        before = clocks.read()
+        answer = self._participant.infer(observation)
+        after = clocks.read()
+        self._rows.extend(
+            (answer.preprocess_ns, answer.infer_ns, answer.round_trip_ns, before - self._after, after - before)
+        )
+        self._after = after
+        return answer
+
+    def packed(self) -> PackedArrays | None:
+        """Returns the last observation as it was sent, if it consisted of arrays; valid until the next one."""
+        return self._participant.packed
+
+    @property
+    def calls(self) -> int:
+        """Number of recorded calls."""
+        return len(self._rows) // len(_COLUMNS)
+
+    def columns(self, since: int = 0) -> dict[str, NDArray[np.int64]]:
+        """Returns the calls with index ``since`` and above by column, in nanoseconds."""
+        table = np.array(self._rows[since * len(_COLUMNS) :], dtype=np.int64).reshape(-1, len(_COLUMNS))
+        return {name: table[:, place] for place, name in enumerate(_COLUMNS)}
+
+    def steps(self, since: int = 0) -> dict[str, list[int]]:
+        """Returns round trips and processor times of the calls with index ``since`` and above, in nanoseconds."""
+        columns = self.columns(since)
+        cpu = columns["call_cpu_ns"] + columns["between_cpu_ns"]
+        return {"round_trip_ns": columns["round_trip_ns"].tolist(), "cpu_ns": cpu.tolist()}
+
+    def mark(self) -> None:
+        """Reads the processor time of the calls so far, which ``totals`` returns even after the process has ended."""
+        sample = self._tree.sample()
+        self._marked = (self.calls, sample.cpu_seconds - self._began_s, sample.cpu_method)
+
+    @property
+    def has_marked(self) -> bool:
+        """Whether ``totals`` has any calls."""
+        return self._marked[0] > 0
+
+    def totals(self) -> StepTotals:
+        """Returns the costs of the calls before the last ``mark``."""
+        calls, tree_s, method = self._marked
+        return StepTotals({name: values[:calls] for name, values in self.columns().items()}, tree_s, method)
+
+
+@dataclass(frozen=True, eq=False)
+class StepTotals:
+    """The costs of calls: columns in nanoseconds, processor time of the whole tree in seconds, and its source."""
+
+    columns: Mapping[str, NDArray[np.int64]]
+    tree_s: float
+    account: str
+
+
+def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
+    """Returns the means per step with flags for suspicious ones; ``None`` without a call.
+
+    Args:
+        parts: the costs of different calls, one part per account.
+    """
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in _COLUMNS} if parts else {}
+    steps = len(columns["infer_ns"]) if parts else 0
+    if not steps:
+        return None
+    means = {name: float(values.mean()) * 1e-9 for name, values in columns.items()}
+    tree_s = sum(part.tree_s for part in parts) / steps
+    in_calls_s, between_s = means["call_cpu_ns"], means["between_cpu_ns"]
+    found = StepCosts(
+        steps=steps,
+        account=parts[-1].account,
+        round_trip_s=means["round_trip_ns"],
+        tree_s=max(tree_s, in_calls_s + between_s),
+        in_calls_s=in_calls_s,
+        between_calls_s=between_s,
+        short_lived_s=max(0.0, tree_s - in_calls_s - between_s),
+    )
+    found.flags = conspicuous(found)
+    return found
+
+
+class _Clocks:
+    """The processor time of the living processes of a tree, in nanoseconds from an arbitrary start."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._last: dict[int, int] = {}
+        self._total = 0
+        self.tree_s = self.due_s = 0.0
+        self.refresh()
+
+    def read(self) -> int:
+        """Returns the time used so far."""
+        total = self._total
+        for pid, last in list(self._last.items()):
+            try:
+                # clock_getcpuclockid(3) for another process; bit layout of the kernel's linux/posix-timers.h.
+                now = time.clock_gettime_ns((~pid << 3) | 2)
+            except OSError:
+                del self._last[pid]
+                continue
+            total += now - last
+            self._last[pid] = now
+        self._total = total
+        return total
+
+    def refresh(self) -> None:
+        """Looks for new processes; time that they used before is only in the total of the tree."""
+        self.read()
+        sample = self._tree.sample()
+        self.tree_s = sample.cpu_seconds
+        for pid in sorted(sample.pids)[:_MOST_CLOCKS]:
+            if pid not in self._last:
+                try:
+                    self._last[pid] = time.clock_gettime_ns((~pid << 3) | 2)
+                except OSError:
+                    continue
+        self.due_s = time.monotonic() + _REFRESH_S
+
+
+_STEP_TYPES: dict[str, type[np.generic]] = {
+    "round_trip_ns": np.int64, "cpu_ns": np.int64, "observation_hash": np.int64, "action_hash": np.int64,
+    "reward": np.float64,
+}  # fmt: skip
+
+
+def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Writes the steps of a journal's episodes, in order.
+
+    The arrays are ``episode``, ``round_trip_ns`` and ``cpu_ns``, and those of ``StepTrace`` if every episode has them.
+    """
+    found = {
+        entry["episode"]["index"]: {
+            name: np.array(values, dtype=_STEP_TYPES[name]) for name, values in entry["steps"].items()
+        }
+        for entry in entries
+        if entry.get("kind") == "episode" and "steps" in entry
+    }
+    names = [name for name in _STEP_TYPES if all(name in steps for steps in found.values())]
+    steps: dict[str, Any] = {
+        name: np.concatenate([np.zeros(0, _STEP_TYPES[name]), *(found[index][name] for index in sorted(found))])
+        for name in names
+    }
+    lengths = [len(found[index]["round_trip_ns"]) for index in sorted(found)]
+    np.savez_compressed(path, episode=np.repeat(np.array(sorted(found), dtype=np.int64), lengths), **steps)
+
+
+def conspicuous(costs: StepCosts) -> list[str]:
+    """Returns flags for processor time that the round trips do not include; empty for an honest policy.
+
+    Threads that work during a call are not flagged, however many they are.
+    """
+    flags = []
+    if costs.between_calls_s > SLACK_S + MOST_BETWEEN * costs.round_trip_s:
+        flags.append(BETWEEN_CALLS)
+    if costs.short_lived_s > SLACK_S + MOST_OTHER * costs.round_trip_s:
+        flags.append(SHORT_LIVED)
+    return flags
+
+
+def unlike(timed: StepCosts, scored: StepCosts) -> bool:
+    """Returns whether scored steps cost more than twice the timed calls: another policy was timed than scored."""
+    return scored.tree_s > 2 * timed.tree_s + 4 * SLACK_S
+
+
+def warning(costs: StepCosts, phase: str) -> str | None:
+    """Returns a warning about flagged costs, or ``None``."""
+    if not costs.flags:
+        return None
+    return (
+        f"{phase}: processor time outside of the timed calls ({', '.join(costs.flags)}): {costs.tree_s * 1e3:.3f} ms"
+        f" per step, of which {costs.in_calls_s * 1e3:.3f} ms in calls and {costs.between_calls_s * 1e3:.3f} ms between"
+        f" them, at a round trip of {costs.round_trip_s * 1e3:.3f} ms: do not rank by latency"
+    )
