@@ -87,7 +87,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: a2perf.make("QuadrupedLocomotion-DogPce-v0"),
         "`a2perf envs list` shows every id",
     ),
-    "'CartPole-v1' is not a known environment": (lambda: a2perf.make("CartPole-v1"), "a2perf envs list"),
+    "'CartPole-v9' is not a known environment": (lambda: a2perf.make("CartPole-v9"), "a2perf envs list"),
     "'quadruped' is not a known domain; did you mean 'quadruped_locomotion'?": (
         lambda: a2perf.tasks("quadruped"),
         "choose one of",
