@@ -32,8 +32,8 @@ from a2perf.metrics.statistics import student_quantile
 from a2perf.records import Manifest
 from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.store import Store
-from a2perf.runs.event_files import read_event_stream
-from a2perf.runs.run_record import StoredRun
+from a2perf.runs.bundles.run_record import StoredRun
+from a2perf.runs.events.event_files import read_event_stream
 from a2perf.runs.tracking_record import JOULES_PER_KWH, read_tracking
 from a2perf.storage import read_record
 

@@ -14,7 +14,7 @@ import msgspec
 
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import Protocol, ProtocolTask, Quick
-from a2perf.submission.evaluator.seeds import spawn_seeds
+from a2perf.submission.evaluator.playing.seeds import spawn_seeds
 
 TRAINING_SEEDS = [1, 2, 3]
 EPISODES = {

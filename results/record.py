@@ -28,12 +28,12 @@ from PIL import Image
 
 from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.records import Episode, Manifest, RolloutResults, TrainResults
-from a2perf.runs.bundle import write_manifest
-from a2perf.runs.inventory import record_files
-from a2perf.runs.layout import CONFIG, EARLIER_CONFIG, MODEL_CALLS
-from a2perf.runs.pack import pack, unpack
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import record_files
+from a2perf.runs.bundles.layout import CONFIG, EARLIER_CONFIG, MODEL_CALLS
+from a2perf.runs.packed.pack import pack, unpack
 from a2perf.storage import read_record, sha256_of, write_record
-from a2perf.submission.evaluator.folder_content import identify_submission
+from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
 HOUSE = Path(__file__).resolve().parents[1]
 EXAMPLES = ("examples", "packages/agents/examples", "packages/baselines/examples")

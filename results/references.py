@@ -35,8 +35,8 @@ from a2perf.domains.tfa.suite_gym import make_environment
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.protocol import Evaluation, Protocol, ProtocolTask, Reference, Trivial
-from a2perf.submission.evaluator.rollouts import rollout
-from a2perf.submission.evaluator.seeds import spawn_seeds
+from a2perf.submission.evaluator.playing.rollouts import rollout
+from a2perf.submission.evaluator.playing.seeds import spawn_seeds
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 EPISODES_SEED = 20_000  # root seed of the reference episodes; no training seed of the protocol

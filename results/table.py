@@ -21,7 +21,7 @@ import numpy as np
 import a2perf
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import FILE, ProtocolRecord
-from a2perf.runs.files import files_of
+from a2perf.runs.bundles.files import files_of
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 
 HOUSE = Path(__file__).resolve().parents[1]

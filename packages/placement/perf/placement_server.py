@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # the client lies among the tests
 
 import psutil
-from tests.domains.circuit_training.protocol_client import ProtocolClient
+from packages.placement.tests.protocol_client import ProtocolClient
 
 from a2perf.domains.circuit_training.generated.designs import design_files
 from a2perf.domains.circuit_training.netlists.plc_file import read_header
