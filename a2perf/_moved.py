@@ -1,10 +1,14 @@
-"""Imports of modules that moved to a distribution end in one line that names it; kept for one release.
+"""Imports by earlier names, kept for one release: of modules that moved to a distribution or to a folder.
+
+The first end in one line that names the distribution; the second import the module from its folder, because submissions
+use it.
 
 Standard library only: every import of ``a2perf`` imports this.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -12,6 +16,7 @@ if TYPE_CHECKING:  # not from `typing`, which would slow down every import of a2
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 MOVED = {
     "a2perf.metrics.model_costs": "a2perf_agents.costs",
@@ -48,8 +53,37 @@ class _MovedFinder:
     ) -> ModuleSpec | None:
         new = _new_name(fullname)
         if new is None:
-            return None
+            return _in_folder(fullname, path or ())
         raise ModuleNotFoundError(moved(fullname, new), name=new.partition(".")[0])
+
+
+def _in_folder(fullname: str, places: Sequence[str]) -> ModuleSpec | None:
+    above, _, name = fullname.rpartition(".")
+    for place in places if above.startswith("a2perf.") else ():
+        for folder in sorted(os.listdir(place)):
+            if os.path.exists(f"{place}/{folder}/{name}.py"):
+                from importlib.machinery import ModuleSpec
+
+                loader: Any = _FolderLoader(f"{above}.{folder}.{name}")
+                return ModuleSpec(fullname, loader)
+    return None
+
+
+class _FolderLoader:
+    """Loads a module by its new name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        from importlib import import_module
+
+        module = import_module(self._name)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # the import system has set that of the earlier name
 
 
 def announce_moves() -> None:

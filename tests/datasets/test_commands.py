@@ -71,7 +71,10 @@ def test_validate_ends_with_1_when_anything_is_wrong(a2perf: Any, write: Write) 
     [
         (("generate", "--task", "dog_pace"), "no policy was given"),
         (("generate", "--submission", "random"), "no task was given"),
-        (("generate", "--submission", "random", "--task", "dog_pase"), "no task 'dog_pase'; did you mean 'dog_pace'"),
+        (
+            ("generate", "--submission", "random", "--task", "dog_pase"),
+            "any domain; did you mean 'dog_pace'",
+        ),
         (("generate", "--submission", "nowhere", "--task", "dog_pace"), "nowhere is not a submission"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--level", "expert"), "need each other"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "not a dataset name"),

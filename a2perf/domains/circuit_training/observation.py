@@ -107,6 +107,11 @@ class ObservationExtractor:
     """Keeps the features of one environment up to date.
 
     Args:
+        plc: the engine, set up.
+        config: sizes.
+        adjacency: connections between macros and port clusters.
+        netlist_index: copied into every observation.
+        rules: what differs in the earlier environment.
         locations: start positions of all macros, um, shape (macros, 2); (-1, -1) for none.
 
     Raises:

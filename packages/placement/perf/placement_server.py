@@ -26,11 +26,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # the client lies among the tests
 
 import psutil
-from packages.placement.tests.protocol_client import ProtocolClient
 
 from a2perf.domains.circuit_training.generated.designs import design_files
 from a2perf.domains.circuit_training.netlists.plc_file import read_header
 from a2perf.errors import AssetUnavailable
+from packages.placement.tests.protocol_client import ProtocolClient
 
 REQUEST = b'{"name": "GetNodeType", "args": [0]}'
 REPLY = b'"MACRO"'

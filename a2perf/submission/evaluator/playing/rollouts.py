@@ -82,7 +82,7 @@ def rollout(
     except (UserError, OSError):
         raise
     except Exception as error:
-        raise EnvironmentFailure("reset", seed, error) from error
+        raise EnvironmentFailure.of("reset", seed, error) from error
     total, length, terminated, truncated = 0.0, 0, False, False
     terms: dict[str, float] = {}
     checked = ActionChecker(env.action_space, clip=clip_actions)
@@ -100,7 +100,7 @@ def rollout(
         except (UserError, OSError):  # they name their cause
             raise
         except Exception as error:
-            raise EnvironmentFailure(f"step {length + 1}", seed, error) from error
+            raise EnvironmentFailure.of(f"step {length + 1}", seed, error) from error
         total += float(reward)
         if trace is not None:
             trace.reward(float(reward))
@@ -108,7 +108,7 @@ def rollout(
         for name, value in info.get("reward_terms", {}).items():
             terms[name] = terms.get(name, 0.0) + float(value)
     if not math.isfinite(total):
-        raise EnvironmentFailure(f"step {length}", seed, ValueError(f"the sum of the rewards is {total}"))
+        raise EnvironmentFailure.of(f"step {length}", seed, ValueError(f"the sum of the rewards is {total}"))
     success = info.get("is_success", info.get("success"))
     termination = info.get("termination")
     return Episode(

@@ -26,16 +26,13 @@ class ParticipantFailure(Exception):
 
 
 class EnvironmentFailure(Exception):
-    """The environment ended the run: nobody blames the participant.
+    """The environment ended the run: nobody blames the participant."""
 
-    Args:
-        where: ``"reset"`` or ``"step 17"``.
-        seed: of the episode.
-    """
-
-    def __init__(self, where: str, seed: int, error: Exception) -> None:
+    @classmethod
+    def of(cls, where: str, seed: int, error: Exception) -> EnvironmentFailure:
+        """Returns the failure of an environment in ``"reset"`` or ``"step 17"`` of the episode with a seed."""
         text = f"{type(error).__name__}: {error}".rstrip(": ")
-        super().__init__(f"in {where} of the episode with seed {seed}: {text}")
+        return cls(f"in {where} of the episode with seed {seed}: {text}")
 
 
 def unreadable(where: str, error: Exception) -> ParticipantFailure:

@@ -1,0 +1,1 @@
+"""The cost engine: wirelength, congestion, density and the placement of standard cells."""

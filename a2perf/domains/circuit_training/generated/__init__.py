@@ -1,0 +1,1 @@
+"""Designs: generated ones and those of folders."""

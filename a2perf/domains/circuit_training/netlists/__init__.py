@@ -1,0 +1,1 @@
+"""Netlists and placement files: scanned, read and cached."""

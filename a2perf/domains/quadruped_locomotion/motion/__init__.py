@@ -1,0 +1,1 @@
+"""Reference motions: clips, gaits, rotations and the reward of imitation."""

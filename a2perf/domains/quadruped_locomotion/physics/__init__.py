@@ -1,0 +1,1 @@
+"""The robot in PyBullet and MuJoCo behind one interface."""

@@ -1,0 +1,1 @@
+"""Pages in process and in Chromium behind one interface."""

@@ -1,0 +1,1 @@
+"""A page as data: its primitives, nodes, layout, words and HTML."""

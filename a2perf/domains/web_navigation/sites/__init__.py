@@ -1,0 +1,1 @@
+"""Websites: designs, generator and their tables."""

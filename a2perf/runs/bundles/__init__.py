@@ -1,0 +1,1 @@
+"""The folder of a run: its layout, how it is written, read, hashed and signed."""

@@ -1,0 +1,1 @@
+"""Event files and their series: written, checked, read fast and cached."""

@@ -1,0 +1,1 @@
+"""Runs packed into one canonical zip file, and signatures."""

@@ -1,0 +1,1 @@
+"""Which runs a path or a store holds: finding, index and groups of seeds."""

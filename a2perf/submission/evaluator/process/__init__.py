@@ -1,0 +1,1 @@
+"""The process of the participant: started, confined, asked and ended."""

@@ -1,0 +1,1 @@
+"""The submitted folder: its content, its problems and its identity."""
