@@ -15,10 +15,12 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a2perf.errors import ConfigError, MissingDependency
-from a2perf.records import EnvironmentPackage
+
+if TYPE_CHECKING:
+    from a2perf.records import EnvironmentPackage
 
 FINGERPRINT_EPISODES = 3
 FINGERPRINT_STEPS = 100
@@ -168,6 +170,8 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any]) -> str:
 def package(env_id: str) -> EnvironmentPackage:
     """Returns the package that registered an id, with the hash of its Python files."""
     import gymnasium
+
+    from a2perf.records import EnvironmentPackage  # participants have no msgspec
 
     entry = gymnasium.spec(env_id).entry_point
     module = entry.partition(":")[0] if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
