@@ -148,7 +148,7 @@ def instances_independent(bench: Bench) -> tuple[str, str, int | None]:
     return _holds("another environment stepped in between")
 
 
-@_check("Does an episode depend on the clock?")
+@_check("Is an episode independent of the clock?")
 def clock(bench: Bench) -> tuple[str, str, int | None]:
     """Clocks of the module ``time`` a day later, and a pause of over a second in the middle."""
     seed = _SEEDS[0]
@@ -167,7 +167,7 @@ def clock(bench: Bench) -> tuple[str, str, int | None]:
     return _holds("later clocks and a pause change nothing")
 
 
-@_check("Does an episode depend on the process, its hash seed, folder or number of threads?")
+@_check("Is an episode independent of the process, its hash seed, folder and number of threads?")
 def process(bench: Bench) -> tuple[str, str, int | None]:
     """Two new processes: one thread and hash seed 0 in one folder, four threads and hash seed 1 in another one."""
     seed = _SEEDS[0]
@@ -342,7 +342,7 @@ def maximum_reached(bench: Bench) -> tuple[str, str, int | None]:
     return _holds(f"{max(totals):g} of {maximum:g}")
 
 
-@_check("How many entries can it separate?")
+@_check("Can it separate entries?")
 def resolution(bench: Bench) -> tuple[str, str, int | None]:
     """The gap between random actions and the expert in interval widths of 100 episodes."""
     if bench.expert is None:
