@@ -199,7 +199,7 @@ def test_wheel_outside_the_checkout_does_the_whole_job(
         "a2perf init mine",
         "a2perf check mine --participant-args episodes=1",
         "a2perf-launch --submission mine --gin_config training.gin --root_dir runs/mine --participant_args episodes=1",
-        "a2perf-launch --submission mine --domain quadruped_locomotion --gin_config synthetic_trot/inference.gin "
+        "a2perf-launch --submission mine --gin_config inference.gin "
         "--root_dir runs/mine --gin_bindings 'Submission.num_inference_steps=50' "
         "--gin_bindings 'Submission.num_inference_episodes=1'",
         "a2perf validate runs/mine",
