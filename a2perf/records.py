@@ -443,13 +443,7 @@ class TaskView(Record, kw_only=True):
 
 
 class EnvironmentPackage(msgspec.Struct, kw_only=True, frozen=True):
-    """The package of an environment that is not a2perf's.
-
-    Attributes:
-        name, version: of its distribution; the version is "" if it has none.
-        module: the module that it is imported by.
-        sha256: over the names and contents of its Python files.
-    """
+    """The package of an environment that is not a2perf's; ``sha256`` is over the names and contents of its files."""
 
     name: str
     version: str

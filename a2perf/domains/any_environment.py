@@ -7,23 +7,20 @@ package, or by naming the package: ``my_envs:Lander-v0``.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib
 import importlib.metadata
 import re
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from a2perf.errors import ConfigError, MissingDependency
 
-if TYPE_CHECKING:
-    from a2perf.records import EnvironmentPackage
-
 FINGERPRINT_EPISODES = 3
 FINGERPRINT_STEPS = 100
+ACTION_SEED = 104_729
+"""Random actions are drawn with another seed than the episode, else they repeat the draws of the environment."""
 _IDS = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<id>(?:[\w:-]+/)?[\w:.-]+?-v\d+)")
 _SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple", "Text", "Sequence")
 
@@ -98,7 +95,7 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
         raise MissingDependency(
             f"{env_id} needs a package that is not installed: {_line(error)}", hint=_install(env_id)
         ) from error
-    except Exception as error:  # whatever its constructor raises
+    except Exception as error:  # of any kind: its constructor is not ours
         given = f" with {dict(kwargs)}" if kwargs else ""
         raise ConfigError(
             f"{env_id} cannot be made{given}: {type(error).__name__}: {_line(error)}", hint="correct its arguments"
@@ -147,12 +144,12 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any]) -> str:
     env = make(env_id, kwargs, disable_env_checker=True)
     try:
         for seed in range(FINGERPRINT_EPISODES):
-            env.action_space.seed(seed)
+            env.action_space.seed(ACTION_SEED + seed)
             observation, _ = env.reset(seed=seed)
-            _add(digest, observation)
+            add_value(digest, observation)
             for _ in range(FINGERPRINT_STEPS):
                 observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-                _add(digest, observation)
+                add_value(digest, observation)
                 digest.update(repr((float(reward), bool(terminated), bool(truncated))).encode())
                 if terminated or truncated:
                     break
@@ -166,38 +163,20 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-@functools.cache
-def package(env_id: str) -> EnvironmentPackage:
-    """Returns the package that registered an id, with the hash of its Python files."""
+def module_of(env_id: str) -> str:
+    """Returns the top-level module of the package that registered an id."""
     import gymnasium
 
-    from a2perf.records import EnvironmentPackage  # participants have no msgspec
-
     entry = gymnasium.spec(env_id).entry_point
-    module = entry.partition(":")[0] if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
-    top = module.partition(".")[0]
-    distributions = importlib.metadata.packages_distributions().get(top, ())
-    name = distributions[0] if distributions else top
-    version = importlib.metadata.version(name) if distributions else ""
-    return EnvironmentPackage(name=name, version=version, module=top, sha256=_files_sha256(top))
+    module = entry if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
+    return module.partition(":")[0].partition(".")[0]
 
 
 def participant_id(env_id: str) -> str:
     """Returns the id for a new process: with the package, unless Gymnasium imports it."""
-    top = package(env_id).module
+    top = module_of(env_id)
     plugins = importlib.metadata.entry_points(group="gymnasium.envs")
     return env_id if top in ("gymnasium", *(entry.module.partition(".")[0] for entry in plugins)) else f"{top}:{env_id}"
-
-
-def _files_sha256(top: str) -> str:
-    file = getattr(importlib.import_module(top), "__file__", None)
-    if file is None:
-        return ""
-    path = Path(file)
-    digest = hashlib.sha256()
-    for source in sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]:
-        digest.update(source.relative_to(path.parent).as_posix().encode() + b"\0" + source.read_bytes())
-    return digest.hexdigest()
 
 
 def _unknown_space(space: Any) -> str:
@@ -220,17 +199,18 @@ def _install(env_id: str) -> str:
     return f"pip install 'gymnasium[{names.get(group[1], group[1])}]'" if group else "install it"
 
 
-def _add(digest: Any, value: Any) -> None:
+def add_value(digest: Any, value: Any) -> None:
+    """Adds an element of a space to a hash: a number, an array, a text, or mappings and sequences of these."""
     import numpy as np
 
     if isinstance(value, Mapping):
         for name in sorted(value):
             digest.update(f"{name}\0".encode())
-            _add(digest, value[name])
+            add_value(digest, value[name])
     elif isinstance(value, tuple | list):
         digest.update(f"{len(value)}\0".encode())
         for part in value:
-            _add(digest, part)
+            add_value(digest, part)
     elif isinstance(value, str):
         digest.update(value.encode() + b"\0")
     else:

@@ -3,8 +3,8 @@
 Kernels are compiled on their first call, never on import, in IEEE double precision: no fast-math, so the order of
 operations is that of the source and no product is fused with a sum. They release the GIL. Compiled code is kept on
 disk; if no folder can be written, each process compiles it again. Kept code is valid for exactly the sources of the
-domain of the function: a compiled function contains those it calls and the constants it uses, whatever files they are
-in.
+domain of the function: a compiled function contains those it calls and the constants it uses, in any of
+its files.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _compiled(function: F, options: dict[str, Any]) -> F:
         dispatcher = numba.njit(cache=True, **options)(function)
         kept = dispatcher._cache._cache_file
         # Numba looks only at the file that holds the function.
-        kept._source_stamp = _sources_digest(Path(inspect.getfile(function)).parent)
+        kept._source_stamp = _sources_digest(_domain_of(Path(inspect.getfile(function)).parent))
         kept._load_index = functools.partial(_readable_index, kept._load_index)
     except (RuntimeError, AttributeError):
         # No folder for the cache can be written, or this Numba keeps its cache in another way.
@@ -78,14 +78,16 @@ def _readable_index(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
 
 
 def _domain_of(folder: Path) -> Path:
-    return _DOMAINS.joinpath(*folder.relative_to(_DOMAINS).parts[:1])
+    """Returns the folder of the domain that a folder belongs to; that of a distribution is returned as it is."""
+    inside = folder.is_relative_to(_DOMAINS)
+    return _DOMAINS.joinpath(*folder.relative_to(_DOMAINS).parts[:1]) if inside else folder
 
 
 @functools.cache
 def _sources_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     # Kernels of a distribution contain those of the domains that they call.
-    folders = [_domain_of(folder)] if folder.is_relative_to(_DOMAINS) else [*sorted(_DOMAINS.glob("*/")), folder]
+    folders = [folder] if folder.is_relative_to(_DOMAINS) else [*sorted(_DOMAINS.glob("*/")), folder]
     for path in (path for one in folders for path in sorted(one.rglob("*.py"))):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()

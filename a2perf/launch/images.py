@@ -20,7 +20,7 @@ from typing import Any
 
 import filelock
 
-from a2perf.domains.registry import domains, get_domain
+from a2perf.domains.registry import find_task, get_domain
 from a2perf.errors import ConfigError, InfrastructureError, MissingDependency, UserError, did_you_mean, install_hint
 from a2perf.launch.run_spec import RunCommand
 from a2perf.submission.gin_origin import locate, origin_of
@@ -67,9 +67,7 @@ def domain_of(command: RunCommand) -> str:
     if "--domain" in values:
         return get_domain(values["--domain"]).name
     if "--task" in values:
-        owners = [name for name, domain in domains().items() if values["--task"] in {t.name for t in domain.tasks}]
-        if owners:
-            return owners[0]
+        return find_task(values["--task"])[0].name
     bindings = [value for flag, value in itertools.pairwise(flags) if flag == "--extra-gin-bindings"]
     texts = list(reversed(bindings))
     if "--submission-gin-config-path" in values:

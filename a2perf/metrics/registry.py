@@ -89,7 +89,7 @@ def select(selection: Iterable[object] | object) -> list[Metric]:
 def score(
     runs: ScoredRuns, profile: Profile = "corrected", *, names: Iterable[object] | None = None
 ) -> dict[str, MetricValue]:
-    """Computes metrics of runs that are seeds of one another, in the order of the registry.
+    """Computes metrics of runs that differ by their seed, in the order of the registry.
 
     A metric without formula in the profile is left out, and, with ``names`` of None, one that does not apply to the
     runs. One that raises becomes a value with the error as its ``condition``.

@@ -149,7 +149,7 @@ def _into(chart: Callable[..., Drawing], data: Any, into: SubFigure, **options: 
 
 
 class _Row(NamedTuple):
-    """What the runs of one row of a figure share: they are seeds of one another."""
+    """What the runs of one row of a figure share; they differ by their seed."""
 
     domain: str
     task: str

@@ -303,7 +303,7 @@ class WebNavigationEnv(gymnasium.Env[Observation, Any], EzPickle):
         return self._episode.site
 
     def text_view(self, *, full: bool = False) -> TextView:
-        """Returns the text of the episode, whatever the environment observes."""
+        """Returns the text of the episode, also if the environment observes arrays."""
         return TextView(self._episode, full=full)
 
     def solution(self) -> list[Any]:

@@ -128,7 +128,7 @@ class Signals(gymnasium.Env[Any, Any]):
 
 
 class Racer(gymnasium.Env[Any, Any]):
-    """Reach the goal at 5 and stay; one thing in it pays more: turning the wheel against the goal, far away."""
+    """Reach the goal at 5 or -5 and stay; one thing in it pays more: turning the wheel against the goal, far away."""
 
     metadata = {"render_modes": []}
     observation_space = spaces.Box(-100, 100, (2,), np.float32)
@@ -140,15 +140,16 @@ class Racer(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.place, self.steps = float(self.np_random.uniform(-1, 1)), 0
+        self.goal = float(self.np_random.choice([-5, 5]))
         return self._observed(), {}
 
     def _observed(self) -> Any:
-        return np.array([self.place, 5 - self.place], np.float32)
+        return np.array([self.place, self.goal - self.place], np.float32)
 
     def step(self, action: Any) -> Any:
         self.place = float(np.clip(self.place + float(np.clip(action, -1, 1)[0]), -50, 50))
         self.steps += 1
-        reward = -abs(self.place - 5.0) / 10 + self.bonus * max(0.0, -self.place - 5.0)
+        reward = -abs(self.place - self.goal) / 10 + self.bonus * max(0.0, -self.place - 5.0)
         return self._observed(), reward, False, self.steps >= 40, {}
 
 

@@ -8,19 +8,37 @@ import importlib.metadata
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from a2perf.domains import any_environment
+from a2perf.records import EnvironmentPackage
 
 _PACKAGE = Path(__file__).resolve().parents[3]
 _DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 
 
+def environment_package(env_id: str) -> EnvironmentPackage:
+    """Returns the package of an environment that is not a2perf's."""
+    module = any_environment.module_of(env_id)
+    name, *_ = importlib.metadata.packages_distributions().get(module, [""])
+    file = Path(sys.modules[module].__file__ or "")
+    return EnvironmentPackage(
+        name=name or module,
+        version=importlib.metadata.version(name) if name else "",
+        module=module,
+        sha256=package_sha256(file.parent if file.name == "__init__.py" else file),
+    )
+
+
 @functools.cache
-def package_sha256() -> str:
-    """Returns a SHA-256 over the name and content of every file of the package except byte code."""
+def package_sha256(package: Path = _PACKAGE) -> str:
+    """Returns a SHA-256 over the name and content of every file of a package except byte code; by default a2perf's."""
     digest = hashlib.sha256(b"a2perf package 1\0")
-    for path in sorted(_code_files(str(_PACKAGE)), key=lambda path: path.split(os.sep)):
-        digest.update(os.path.relpath(path, _PACKAGE).replace(os.sep, "/").encode() + b"\0")
+    paths = [str(package)] if package.is_file() else _code_files(str(package))
+    for path in sorted(paths, key=lambda path: path.split(os.sep)):
+        digest.update(os.path.relpath(path, package).replace(os.sep, "/").encode() + b"\0")
         with open(path, "rb", buffering=0) as file:
             digest.update(hashlib.sha256(file.read()).digest())
     return digest.hexdigest()

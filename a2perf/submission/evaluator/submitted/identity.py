@@ -28,7 +28,7 @@ from a2perf.stranger_files import StrangerFileError, read_file
 from a2perf.submission import configuration
 from a2perf.submission.evaluator import seed_secret
 from a2perf.submission.evaluator.playing.seeds import RunSeeds
-from a2perf.submission.evaluator.process.own_code import package_sha256
+from a2perf.submission.evaluator.process.own_code import environment_package, package_sha256
 from a2perf.submission.evaluator.process.participant_python import required_packages
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 from a2perf.submission.given_paths import settled
@@ -148,7 +148,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         env_id=task.env_id or None,
         env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
         env_fingerprint=environment_fingerprint(task.env_id, task.env_kwargs) if task.env_id else None,
-        environment=any_environment.package(task.env_id) if task.domain == ANY else None,
+        environment=environment_package(task.env_id) if task.domain == ANY else None,
         submission=identify_submission(settings.folder, root=settings.root),
         root_seed=settings.seed,
         seeds=seeds,

@@ -55,9 +55,9 @@ class Audit:
         """The findings that do not hold."""
         return [finding for finding in self.findings if finding.verdict == FAILS]
 
-    def to_json(self) -> str:
-        """Returns the audit as JSON."""
-        return json.dumps(asdict(self), indent=2)
+    def as_json(self) -> dict[str, Any]:
+        """Returns the audit as plain values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

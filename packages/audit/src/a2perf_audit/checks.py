@@ -16,6 +16,8 @@ from unittest import mock
 
 import numpy as np
 
+from a2perf.domains.any_environment import check_api
+from a2perf.errors import ConfigError
 from a2perf_audit import policies
 from a2perf_audit.audit import FAILS, HOLDS, NOT_APPLICABLE, Bench, Finding
 from a2perf_audit.episodes import Played, first_difference, play, value_hash
@@ -61,19 +63,10 @@ def _none(reason: str) -> tuple[str, str, int | None]:
 @_check("Does it follow the rules of Gymnasium's API?")
 def api(bench: Bench) -> tuple[str, str, int | None]:
     """Gymnasium's own checker."""
-    import warnings
-
-    from gymnasium.utils.env_checker import check_env
-
-    env = bench.subject.make()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            check_env(env.unwrapped, skip_render_check=True)
-    except Exception as error:
-        return _fails(str(error).splitlines()[0] if str(error) else type(error).__name__)
-    finally:
-        env.close()
+        check_api(bench.env.spec.id, bench.env.spec.kwargs)
+    except ConfigError as error:
+        return _fails(error.message)
     return _holds("Gymnasium's checker accepts it")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -58,11 +59,11 @@ def audit(
             search_steps=search_steps,
         )  # fmt: skip
         if expert is not None:
-            subject = Subject(**{**vars(subject), "expert": _expert(expert, subject)})
+            subject = dataclasses.replace(subject, expert=_expert(expert, subject))
         audits.append(audited(subject, functools.partial(_say, name)))
     if output is not None:
         _write(Path(output).expanduser(), audits)
-    found = [json.loads(one.to_json()) for one in audits]
+    found = [one.as_json() for one in audits]
     click.echo(json.dumps(found, indent=2) if as_json else "\n\n".join(map(text, audits)))
     return int(any(one.failed for one in audits))
 
@@ -102,7 +103,7 @@ def _expert(given: str, subject: Subject) -> Callable[[Any], Any]:
 def _write(folder: Path, audits: list[Audit]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text(page(audits), encoding="utf-8")
-    (folder / "audit.json").write_text(json.dumps([json.loads(one.to_json()) for one in audits], indent=2))
+    (folder / "audit.json").write_text(json.dumps([one.as_json() for one in audits], indent=2))
     for one in audits:
         (folder / f"{one.subject.replace('/', '_').replace(':', '_')}.svg").write_text(badge(one))
     click.echo(f"audit: {folder / 'index.html'}", err=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from a2perf.domains.any_environment import add_value
 
 Policy = Callable[[Any, int], Any]
 """Maps an observation and the number of the step to an action."""
@@ -83,23 +85,8 @@ def play(
 def value_hash(value: Any) -> str:
     """Returns a hash of numbers, arrays, texts, and mappings and sequences of these."""
     digest = hashlib.sha256()
-    _add(digest, value)
+    add_value(digest, value)
     return digest.hexdigest()[:16]
-
-
-def _add(digest: Any, value: Any) -> None:
-    if isinstance(value, Mapping):
-        for name in sorted(value):
-            digest.update(f"{name}\0".encode())
-            _add(digest, value[name])
-    elif isinstance(value, tuple | list):
-        for item in value:
-            _add(digest, item)
-    elif isinstance(value, str):
-        digest.update(value.encode())
-    else:
-        array = np.asarray(value)
-        digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
 
 
 def first_difference(one: Played, other: Played) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from a2perf.domains.any_environment import ACTION_SEED
 from a2perf_audit.episodes import Played, Policy, play
 
 MOST_CONSTANTS = 12
@@ -61,7 +62,7 @@ def random_policy(env: Any) -> Callable[[int], Policy]:
     """Returns the maker of random policies, the floor of a score."""
 
     def made(seed: int) -> Policy:
-        env.action_space.seed(104_729 + 7919 * seed)  # with the seed of the episode it would draw what the world draws
+        env.action_space.seed(ACTION_SEED + seed)
         return lambda o, t: env.action_space.sample()
 
     return made
