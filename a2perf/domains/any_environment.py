@@ -132,14 +132,15 @@ def check_api(env_id: str, kwargs: Mapping[str, Any]) -> None:
 
 
 def fingerprint(env_id: str, kwargs: Mapping[str, Any]) -> str:
-    """Returns a SHA-256 of the first episodes for fixed seeds and actions.
+    """Checks an environment (``check_api``) and returns a SHA-256 of its first episodes for fixed seeds and actions.
 
     It covers observations, rewards and ends of ``FINGERPRINT_EPISODES`` episodes of at most ``FINGERPRINT_STEPS``
     steps: machines or versions on which an environment behaves differently have different fingerprints.
 
     Raises:
-        ConfigError: the environment raised an exception.
+        ConfigError: it breaks a rule of Gymnasium's API, or raises an exception.
     """
+    check_api(env_id, kwargs)
     digest = hashlib.sha256()
     env = make(env_id, kwargs, disable_env_checker=True)
     try:

@@ -55,6 +55,11 @@ class Lander(gymnasium.Env):
 
 gymnasium.register("Lander-v0", Lander, max_episode_steps=50)
 gymnasium.register("Lander-v3", Lander, max_episode_steps=50)
+class Molecules(Lander):
+    observation_space = gymnasium.spaces.Graph(gymnasium.spaces.Box(0, 1, (2,)), None)
+
+
+gymnasium.register("Molecules-v0", Molecules)
 gymnasium.register("OnlyMany-v0", vector_entry_point=Lander)
 '''
 FEW = ["Submission.num_inference_steps = 5", "Submission.num_warmup_steps = 0"]
@@ -142,6 +147,7 @@ def test_a_failure_of_the_environment_is_not_the_participants(fault: str, text: 
         (["--env-id", "ALE/Pong-v5"], "Have you installed the proper package for ALE"),
         (["--env-id", "no_such_package:Foo-v0"], "the package no_such_package cannot be imported"),
         (["--env-id", "planted_envs:OnlyMany-v0"], "only registered as a vector environment"),
+        (["--env-id", "planted_envs:Molecules-v0"], "the observation_space of Molecules-v0 is a Graph"),
         (["--env-id", "planted_envs:Lander-v1"], "Please use `Lander-v3`"),
         (["--env-id", "CartPole-v1", "--env-kwargs", '{"gravty": 1}'], "unexpected keyword argument 'gravty'"),
         (["--env-id", "CartPole-v1", "--env-kwargs", "[1]"], "--env-kwargs is not a JSON object"),

@@ -6,9 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from a2perf.domains import any_environment
 from a2perf.domains.availability import require_packages
-from a2perf.domains.registry import ANY
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.errors import ConfigError
 from a2perf.fault_point import fault_point
@@ -42,8 +40,6 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         file = settled(settings.held_out_task, settings.folder, "Submission.held_out_task")
         task = RunTask.held_out(str(settings.domain), file)
     require_packages([task.env_id])
-    if task.domain == ANY:
-        any_environment.check_api(task.env_id, task.env_kwargs)
     with closing(create_domain(env_name=task.env_id, framework="gymnasium", **task.env_kwargs)) as env:
         manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
         manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)

@@ -139,6 +139,8 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         seeds["latency"] = drawn.draw("latency", 1)[0]
         seeds["evaluation"] = "file" if settings.evaluation_seeds_file else "root seed"
         seeds["episode_count"] = episodes
+    other = task.domain == ANY and bool(task.env_id)  # an environment that a2perf has no recorded fingerprint of
+    recorded = stored_fingerprint(task.env_id) if task.env_id and not other else None
     return Manifest(
         a2perf_version=__version__,
         a2perf_sha256=package_sha256(),
@@ -147,8 +149,8 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         task=task.name,
         env_id=task.env_id or None,
         env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
-        env_fingerprint=environment_fingerprint(task.env_id, task.env_kwargs) if task.env_id else None,
-        environment=environment_package(task.env_id) if task.domain == ANY else None,
+        env_fingerprint=any_environment.fingerprint(task.env_id, task.env_kwargs) if other else recorded,
+        environment=environment_package(task.env_id) if other else None,
         submission=identify_submission(settings.folder, root=settings.root),
         root_seed=settings.seed,
         seeds=seeds,
@@ -170,13 +172,6 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
             "executable": os.path.basename(sys.executable),
         },
     )
-
-
-def environment_fingerprint(env_id: str, env_kwargs: dict[str, Any]) -> str | None:
-    """Returns the shipped fingerprint of an id; of another environment of Gymnasium the measured one."""
-    if find_environment(env_id)[0].name == ANY:
-        return any_environment.fingerprint(env_id, env_kwargs)
-    return stored_fingerprint(env_id)
 
 
 def identity_settings(settings: Submission) -> dict[str, Any]:
