@@ -30,7 +30,7 @@ from a2perf.runs.series import Series
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NOT_CONTENT = ("folder", "info", "reproduction", "read_details")
+_NOT_CONTENT = ("folder", "info", "reproduction")
 """Fields that depend on where the run is; ``info`` and ``reproduction`` can come from a file beside it."""
 
 
@@ -253,7 +253,7 @@ class Result(Immutable, LazyRun, Tabular):
 
 def _content(run: Run) -> bytes:
     """Returns what equal runs have in common: identity, manifest, values and conditions; NaN equals NaN."""
-    names = [field.name for field in dataclasses.fields(run) if field.name not in _NOT_CONTENT]
+    names = [field.name for field in dataclasses.fields(run) if field.compare and field.name not in _NOT_CONTENT]
     return msgspec.msgpack.encode([getattr(run, name) for name in names], enc_hook=_plain, order="deterministic")
 
 
