@@ -9,6 +9,7 @@ import time
 import pytest
 
 import a2perf
+from tests.waiting import Child
 
 pytestmark = pytest.mark.group("nvml")
 
@@ -44,8 +45,7 @@ def watts() -> float:
 def test_a_busy_device_is_measured(tmp_path) -> None:
     idle = watts()
     with a2perf.track("busy", folder=tmp_path / "seed_0") as tracked:
-        child = subprocess.Popen([sys.executable, "-S", "-c", BUSY], stdout=subprocess.PIPE)
-        with child, child.stdout:
+        with Child([sys.executable, "-S", "-c", BUSY], stdout=subprocess.PIPE) as child:
             assert child.stdout.readline() == b"\n"
             drawn = []
             while child.poll() is None:
