@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -9,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -74,6 +75,36 @@ def wait_for_end(pids: Collection[int], timeout_s: float) -> bool:
             return False
         time.sleep(min(rest_s, 0.02))
     return True
+
+
+class StallError(RuntimeError):
+    """A call has not returned for too long."""
+
+
+@contextlib.contextmanager
+def stall_limit(seconds: float, progress: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Raises ``StallError`` in the block once ``progress()`` has stayed equal for ``seconds`` to twice that time.
+
+    Without effect outside of the main thread, where the system has no interval timer, and on code that never returns
+    to the interpreter. It costs nothing per step.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen = [object()]
+
+    def look(number: int, frame: object) -> None:
+        if seen == [now := progress()]:
+            raise StallError(f"it has not returned for {seconds:g} s")
+        seen[:] = [now]
+
+    previous = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 def reserve(descriptor: int, size: int) -> None:

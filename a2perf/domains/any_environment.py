@@ -16,11 +16,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from a2perf.errors import ConfigError, MissingDependency
+from a2perf.system import stall_limit
 
 FINGERPRINT_EPISODES = 3
 FINGERPRINT_STEPS = 100
 ACTION_SEED = 104_729
 """Random actions are drawn with another seed than the episode, else they repeat the draws of the environment."""
+STALL_S = 300.0
+"""Longest time in seconds that an environment may take to be made or checked."""
 _IDS = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<id>(?:[\w:-]+/)?[\w:.-]+?-v\d+)")
 _SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple", "Text", "Sequence")
 
@@ -90,7 +93,8 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # records name older versions
-            env: Any = maker(env_id, **of_gymnasium, **kwargs)
+            with stall_limit(STALL_S):
+                env: Any = maker(env_id, **of_gymnasium, **kwargs)
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise MissingDependency(
             f"{env_id} needs a package that is not installed: {_line(error)}", hint=_install(env_id)
@@ -110,7 +114,7 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
     return env
 
 
-def check_api(env_id: str, kwargs: Mapping[str, Any]) -> None:
+def check_api(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STALL_S) -> None:
     """Checks an environment with Gymnasium's checker, in a separate copy.
 
     Raises:
@@ -122,7 +126,8 @@ def check_api(env_id: str, kwargs: Mapping[str, Any]) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # advice, for example on infinite bounds
-            check_env(env.unwrapped, skip_render_check=True)
+            with stall_limit(limit_s):
+                check_env(env.unwrapped, skip_render_check=True)
     except Exception as error:  # the checker asserts, and the environment may raise
         raise ConfigError(
             f"{env_id} breaks a rule of Gymnasium: {_line(error)}", hint="correct the environment"
@@ -131,7 +136,7 @@ def check_api(env_id: str, kwargs: Mapping[str, Any]) -> None:
         env.close()
 
 
-def fingerprint(env_id: str, kwargs: Mapping[str, Any]) -> str:
+def fingerprint(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STALL_S) -> str:
     """Checks an environment (``check_api``) and returns a SHA-256 of its first episodes for fixed seeds and actions.
 
     It covers observations, rewards and ends of ``FINGERPRINT_EPISODES`` episodes of at most ``FINGERPRINT_STEPS``
@@ -140,7 +145,7 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any]) -> str:
     Raises:
         ConfigError: it breaks a rule of Gymnasium's API, or raises an exception.
     """
-    check_api(env_id, kwargs)
+    check_api(env_id, kwargs, limit_s=limit_s)
     digest = hashlib.sha256()
     env = make(env_id, kwargs, disable_env_checker=True)
     try:

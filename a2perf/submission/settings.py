@@ -124,7 +124,8 @@ class Submission:
         run_time_limit_s: wall-clock limit of a whole run in seconds, resumed attempts included; by default one day, and
             seven days for training. Reaching it is a failure of the kind ``timeout``.
         call_timeout_s: limit of one ``infer_once`` call in seconds.
-        load_timeout_s: limit of starting the interpreter, importing the submission and ``load_policy``, in seconds.
+        load_timeout_s: limit of starting the interpreter, importing the submission and ``load_policy``, in seconds. An
+            environment that returns nothing for this time and that of a call ends the run.
         memory_limit_bytes: limit on the memory of each participant process and of all of them together. By default a
             share of the host's memory, for all of them together; 0 for no limit.
         cpu_limit: number of processors that the participant's processes may use together, or None.
@@ -308,6 +309,11 @@ class Submission:
     def root(self) -> Path:
         """The run's root folder."""
         return Path(str(self.root_dir))
+
+    @property
+    def stall_s(self) -> float:
+        """Seconds without a call of the policy after which the environment is taken to hang."""
+        return self.load_timeout_s + self.call_timeout_s
 
     @property
     def folder(self) -> Path:

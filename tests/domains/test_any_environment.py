@@ -16,6 +16,7 @@ from a2perf.cli import main
 from a2perf.errors import ConfigError, RunFailed
 
 LANDER = '''
+import time
 import gymnasium
 import numpy as np
 
@@ -47,6 +48,8 @@ class Lander(gymnasium.Env):
         self.height -= self.gravity * (1 + self.wind) * (1 if action else 2)
         if self.fault == "raises" and self.late and self.steps == 2:
             raise RuntimeError("the engine stalled")
+        if self.fault == "hangs" and self.late and self.steps == 2 or self.fault == "hangs at once":
+            time.sleep(1e6)
         if self.fault == "stalls" and self.steps == 3:
             raise RuntimeError("no fuel")
         reward = float("nan") if self.fault == "nan" and self.late and self.steps == 2 else float(action)
@@ -63,6 +66,7 @@ gymnasium.register("Molecules-v0", Molecules)
 gymnasium.register("OnlyMany-v0", vector_entry_point=Lander)
 '''
 FEW = ["Submission.num_inference_steps = 5", "Submission.num_warmup_steps = 0"]
+PATIENCE = ["Submission.load_timeout_s = 20.0", "Submission.call_timeout_s = 5.0"]
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +97,7 @@ def status(*words: str) -> int:
 
 def evaluate(policy: Any, root: Path, env_id: str, **settings: Any) -> Any:
     arguments = [f"create_domain.{name} = {value!r}" for name, value in settings.items()]
+    arguments += PATIENCE if settings.get("fault") == "hangs" else []
     return a2perf.evaluate(
         policy, env_id, episodes=3, root_dir=root, progress=False, bindings=[*FEW, *arguments], allow_weaker=True
     )
@@ -126,6 +131,7 @@ def test_an_environment_of_a_package_is_named_with_it(tmp_path: Path) -> None:
     [
         ("raises", "in step 2 of the episode with seed"),
         ("nan", "the sum of the rewards is nan"),
+        pytest.param("hangs", "StallError: it has not returned for 25 s", marks=pytest.mark.slow),
     ],
 )
 def test_a_failure_of_the_environment_is_not_the_participants(fault: str, text: str, tmp_path: Path) -> None:
@@ -164,6 +170,14 @@ def test_what_cannot_run_is_one_sentence(words: list[str], text: str, minimal: P
     assert text in said
     assert "Traceback" not in said
     assert len(said.splitlines()) <= 5
+
+
+@pytest.mark.slow
+def test_an_environment_that_hangs_before_the_run_is_named(minimal: Path, capfd: Any) -> None:
+    limits = [word for binding in PATIENCE for word in ("--gin-bindings", binding)]
+    hangs = ["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "hangs at once"}', *limits]
+    assert status("run", "--submission", str(minimal), "--root-dir", "run", *hangs) == 2
+    assert "Lander-v0 breaks a rule of Gymnasium: it has not returned for 25 s" in capfd.readouterr().err
 
 
 def test_a_submissions_gin_file_chooses_an_id_but_imports_nothing(minimal: Path, capfd: Any) -> None:

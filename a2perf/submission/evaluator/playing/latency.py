@@ -26,6 +26,7 @@ from a2perf.submission.evaluator.playing.step_account import StepAccount, mean_c
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.settings import Submission
+from a2perf.system import stall_limit
 
 MOST_TRANSPORT_NS = 5_000_000
 """Largest plausible transport time: a larger gap between the participant's and the evaluator's clock is suspicious."""
@@ -69,8 +70,9 @@ def measure(
 
     try:
         if settings.inference_data == "fresh":
-            for index, seed in enumerate(seeds.unending("latency")):
-                rollout(env, account, index=index, seed=seed, clip_actions=settings.clip_actions, on_step=count)
+            with stall_limit(settings.stall_s, lambda: account.calls):
+                for index, seed in enumerate(seeds.unending("latency")):
+                    rollout(env, account, index=index, seed=seed, clip_actions=settings.clip_actions, on_step=count)
         else:
             env.observation_space.seed(seeds.draw("sampled_observations", 1)[0])
             while True:

@@ -30,6 +30,7 @@ from a2perf.submission.evaluator.process.participants import Participants
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.identity import RunTask
 from a2perf.submission.settings import Submission
+from a2perf.system import stall_limit
 
 
 def play(
@@ -128,10 +129,11 @@ class _Worker:
         before, kept = account.calls, self._run.kept.get(planned.index)
         trace = StepTrace(account.packed) if planned.is_scored else None
         try:
-            episode = rollout(
-                world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,
-                on_step=_on_step(world, kept, recorder), trace=trace,
-            )  # fmt: skip
+            with stall_limit(settings.stall_s, lambda: account.calls):
+                episode = rollout(
+                    world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,
+                    on_step=_on_step(world, kept, recorder), trace=trace,
+                )  # fmt: skip
         except ParticipantFailure as error:
             invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
             is_action = invalid and error.failure.where.startswith("infer_once")

@@ -149,7 +149,9 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         task=task.name,
         env_id=task.env_id or None,
         env_kwargs=json.loads(json.dumps(task.env_kwargs, default=str)),
-        env_fingerprint=any_environment.fingerprint(task.env_id, task.env_kwargs) if other else recorded,
+        env_fingerprint=any_environment.fingerprint(task.env_id, task.env_kwargs, limit_s=settings.stall_s)
+        if other
+        else recorded,
         environment=environment_package(task.env_id) if other else None,
         submission=identify_submission(settings.folder, root=settings.root),
         root_seed=settings.seed,
