@@ -9,26 +9,35 @@ from typing import Any
 import click
 
 from a2perf.api.checking import check as check_folder
+from a2perf.api.environments import find_task
+from a2perf.domains.registry import ANY
 from a2perf.cli.shared_options import PARTICIPANT_ARGS
 from a2perf.errors import command_line
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import RunOptions, run_options
-from a2perf.submission.templates import create_submission, templates
+from a2perf.submission.templates import choose_task, create_submission, templates
 
 
 @click.command(context_settings=normalised())
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--template", default="numpy", show_default=True, metavar=f"[{'|'.join(templates())}]",
-              help="numpy learns any task with one action per step; minimal acts at random.")  # fmt: skip
-def init(folder: Path, template: str) -> int:
+@click.option("--template", metavar=f"[{'|'.join(templates())}]",
+              help="numpy (default) learns any task of a2perf with one action per step; minimal (default for other "
+                   "environments) acts at random.")  # fmt: skip
+@click.option("--task", "--env-id", "task", metavar="NAME", help="Task, or id of an environment, of the gin files.")
+def init(folder: Path, template: str | None, task: str | None) -> int:
     """Create a submission in DIR: a complete repository to start from.
 
     DIR is created; it must not exist or be empty.
     """
-    create_submission(folder, template)
+    chosen = None if task is None else find_task(task)
+    create_submission(folder, template or ("minimal" if chosen is not None and chosen.domain == ANY else "numpy"))
+    if chosen is not None:
+        choose_task(folder, chosen.domain, chosen.env_id, chosen.kwargs)
     gin = [name for name in ("training.gin", "inference.gin") if (folder / name).exists()]
     runs = Path("runs", folder.resolve().name)
     launch = ("a2perf-launch", "--submission", folder, "--gin_config", *gin, "--root_dir", runs)
+    if chosen is not None and ":" in chosen.name:  # a submission's gin file names no package
+        launch += ("--env_id", chosen.name)
     click.echo(f"Created {folder}; {folder / 'README.md'} explains its files.\n\nNext steps:")
     for words in (("a2perf", "check", folder), launch, ("a2perf", "report", runs, "-o", runs / "report")):
         click.echo(f"  {command_line(*words)}")

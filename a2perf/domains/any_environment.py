@@ -24,6 +24,8 @@ ACTION_SEED = 104_729
 """Random actions are drawn with another seed than the episode, else they repeat the draws of the environment."""
 STALL_S = 300.0
 """Longest time in seconds that an environment may take to be made or checked."""
+LONGEST_EPISODE = 10_000
+"""Steps after which an episode is truncated whose id has no registered limit."""
 _IDS = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<id>(?:[\w:-]+/)?[\w:.-]+?-v\d+)")
 _SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple", "Text", "Sequence")
 
@@ -55,8 +57,8 @@ def register(name: str) -> str:
     return found["id"]
 
 
-def max_episode_steps(env_id: str) -> int | None:
-    """Returns the registered limit of an id's episodes.
+def max_episode_steps(env_id: str) -> int:
+    """Returns the registered limit of an id's episodes, by default ``LONGEST_EPISODE``.
 
     Raises:
         ConfigError: no such id, with the versions that exist, or only a vector environment.
@@ -76,8 +78,7 @@ def max_episode_steps(env_id: str) -> int | None:
             f"{env_id} is only registered as a vector environment",
             hint="register an environment for one episode at a time, with entry_point=",
         )
-    limit: int | None = spec.max_episode_steps
-    return limit
+    return spec.max_episode_steps or LONGEST_EPISODE
 
 
 def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
@@ -90,19 +91,22 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
     import gymnasium
 
     maker = gymnasium.make_vec if "num_envs" in of_gymnasium else gymnasium.make
+    given = {**of_gymnasium, **kwargs}
+    if maker is gymnasium.make and gymnasium.spec(env_id).max_episode_steps is None:
+        given = {"max_episode_steps": LONGEST_EPISODE, **given}
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # records name older versions
             with stall_limit(STALL_S):
-                env: Any = maker(env_id, **of_gymnasium, **kwargs)
+                env: Any = maker(env_id, **given)
     except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise MissingDependency(
             f"{env_id} needs a package that is not installed: {_line(error)}", hint=_install(env_id)
         ) from error
     except Exception as error:  # of any kind: its constructor is not ours
-        given = f" with {dict(kwargs)}" if kwargs else ""
+        shown = f" with {dict(kwargs)}" if kwargs else ""
         raise ConfigError(
-            f"{env_id} cannot be made{given}: {type(error).__name__}: {_line(error)}", hint="correct its arguments"
+            f"{env_id} cannot be made{shown}: {type(error).__name__}: {_line(error)}", hint="correct its arguments"
         ) from error
     if isinstance(env.unwrapped, gymnasium.vector.VectorEnv) and "num_envs" not in of_gymnasium:
         env.close()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from a2perf.domains.moved import hint_for
 from a2perf.domains.registry import domains
@@ -60,6 +63,16 @@ def create_submission(folder: str | os.PathLike[str], template: str = "numpy") -
             f"{folder} cannot be written: {error.strerror}", hint="choose a folder with write permission"
         ) from error
     return folder
+
+
+def choose_task(folder: Path, domain: str, env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Writes another task into the gin files of a new submission."""
+    task = [f"create_domain.env_name = {env_id!r}"]
+    task += [f"create_domain.{name} = {value!r}" for name, value in env_kwargs.items()]
+    for file in folder.glob("*.gin"):
+        text = re.sub(r"Submission\.domain = .*", f"Submission.domain = {domain!r}", file.read_text(encoding="utf-8"))
+        text = re.sub(r"(create_domain\..*\n)+", lambda found: "\n".join([*task, ""]), text)
+        file.write_text(text, encoding="utf-8")
 
 
 def templates_folder() -> Path:

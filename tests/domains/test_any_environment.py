@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,10 @@ def test_an_id_is_evaluated_recorded_and_reproduced(tmp_path: Path, capsys: pyte
     assert "CONFIRMED (bit-equal)" in capsys.readouterr().out
 
 
+def test_an_episode_without_a_registered_limit_is_truncated(tmp_path: Path) -> None:
+    assert evaluate(lambda observation: 0, tmp_path / "run", "CliffWalking-v1").returns.tolist() == [-10_000.0] * 3
+
+
 def test_an_environment_of_a_package_is_named_with_it(tmp_path: Path) -> None:
     slow = evaluate(brake, tmp_path / "slow", "planted_envs:Lander-v0", gravity=0.5)
     fast = evaluate(brake, tmp_path / "fast", "planted_envs:Lander-v0")
@@ -143,6 +148,17 @@ def test_a_failure_of_the_environment_is_not_the_participants(fault: str, text: 
     assert (manifest["failure"]["where"], manifest["exit_reason"], manifest["exit_code"]) == (
         "environment", "environment", 3,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "env_id"), [("Pendulum-v1", "Pendulum-v1"), ("dog_pace", "DogPace-v0")])
+def test_a_new_submission_is_of_the_task_that_was_named(task: str, env_id: str, tmp_path: Path, capsys: Any) -> None:
+    assert status("init", "mine", "--task", task) == 0
+    for name in ("training.gin", "inference.gin"):
+        (chosen,) = re.findall(r"create_domain\.(.*)", (tmp_path / "mine" / name).read_text())
+        assert chosen.endswith(f"{env_id}'")
+    if task == env_id:
+        assert status("check", "mine", "--sandbox", "process", "--allow-weaker") == 0
+        assert "trained and stepped 20 times on Pendulum-v1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
