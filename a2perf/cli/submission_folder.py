@@ -10,8 +10,8 @@ import click
 
 from a2perf.api.checking import check as check_folder
 from a2perf.api.environments import find_task
-from a2perf.domains.registry import ANY
 from a2perf.cli.shared_options import PARTICIPANT_ARGS
+from a2perf.domains.registry import ANY
 from a2perf.errors import command_line
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.run_options import RunOptions, run_options
