@@ -25,7 +25,7 @@ ACTION_SEED = 104_729
 STALL_S = 300.0
 """Longest time in seconds that an environment may take to be made or checked."""
 LONGEST_EPISODE = 10_000
-"""Steps after which an episode is truncated whose id has no registered limit."""
+"""Steps after which an episode is truncated if its id has no registered limit."""
 _IDS = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<id>(?:[\w:-]+/)?[\w:.-]+?-v\d+)")
 _SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple", "Text", "Sequence")
 

@@ -34,7 +34,7 @@ def ids() -> Iterator[tuple[str, str]]:
                 continue
             try:
                 gymnasium.make(env_id).close()
-            except gymnasium.error.DependencyNotInstalled as error:
+            except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
                 print(f"{env_id}: {error}", file=sys.stderr)
             else:
                 yield group, env_id
