@@ -234,8 +234,8 @@ def only_in_pages() -> Iterator[None]:
 
 def single(name: str, title: str, caption: str, description: str, build: Callable[[], Figure]) -> Chart:
     """Draws a chart of one view that nothing is read out of."""
-    made = pictures(build, ("svg", "pdf"))
-    return Chart(name, title, caption, description, (View(name, "linear", made["svg"], made["pdf"]),))
+    made = pictures(build, _KINDS.get())
+    return Chart(name, title, caption, description, (View(name, "linear", made["svg"], made.get("pdf", b"")),))
 
 
 def interactive(
@@ -327,12 +327,14 @@ def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict
         built = build()
         figure = built.figure if isinstance(built, Drawing) else built
         FigureCanvasAgg(figure)
-        remove_control_characters(figure)
+        if {*kinds} != {"svg"}:  # in the text of an SVG they are replaced below, which takes less time
+            remove_control_characters(figure)
         made = {}
         for kind in kinds:
-            stream = io.BytesIO()
+            stream = io.StringIO() if kind == "svg" else io.BytesIO()
             figure.savefig(stream, format=kind, metadata=_WITHOUT_DATES[kind], **_EXTRA.get(kind, {}))
-            made[kind] = stream.getvalue()
+            content = stream.getvalue()
+            made[kind] = terminal_text(content).encode() if isinstance(content, str) else content
     return built, made
 
 
