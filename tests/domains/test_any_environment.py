@@ -54,7 +54,7 @@ class Lander(gymnasium.Env):
         if self.fault == "stalls" and self.steps == 3:
             raise RuntimeError("no fuel")
         reward = float("nan") if self.fault == "nan" and self.late and self.steps == 2 else float(action)
-        return self._observation(), reward, self.height <= 0, False, {}
+        return self._observation(), reward, self.height <= 0, False, {"height": np.float64(self.height)}
 
 
 gymnasium.register("Lander-v0", Lander, max_episode_steps=50)
@@ -125,6 +125,8 @@ def test_an_environment_of_a_package_is_named_with_it(tmp_path: Path) -> None:
     slow = evaluate(brake, tmp_path / "slow", "planted_envs:Lander-v0", gravity=0.5)
     fast = evaluate(brake, tmp_path / "fast", "planted_envs:Lander-v0")
     assert min(slow.returns) > max(fast.returns) / 2 > 0
+    played = json.loads((tmp_path / "fast" / "inference" / "metrics" / "rollouts.json").read_text())["episodes"]
+    assert all(episode["final_info"]["height"] <= 0 for episode in played)
     manifests = [json.loads((tmp_path / name / "inference" / "manifest.json").read_text()) for name in ("slow", "fast")]
     assert {manifest["env_id"] for manifest in manifests} == {"Lander-v0"}
     assert len({manifest["env_fingerprint"] for manifest in manifests}) == 2

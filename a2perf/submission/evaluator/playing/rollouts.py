@@ -131,10 +131,10 @@ def _small_items(info: dict[str, Any]) -> dict[str, Any]:
     """Returns the scalars and short vectors of an ``info``; a record does not need the rest."""
     kept: dict[str, Any] = {}
     for name, value in info.items():
-        if isinstance(value, bool | int | float | str) or value is None:
-            kept[name] = value
-        elif isinstance(value, np.generic):
+        if isinstance(value, np.generic):  # first: numpy.float64 is a float too
             kept[name] = value.item()
+        elif isinstance(value, bool | int | float | str) or value is None:
+            kept[name] = value
         elif isinstance(value, np.ndarray | list | tuple):
             array = np.asarray(value)
             if array.size <= _MAX_INFO_ITEMS and array.dtype.kind in "biuf":
