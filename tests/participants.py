@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.sandbox import get_sandbox
-from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
-_CONFINEMENT = {field.name for field in fields(Confinement)}
+_CONFINEMENT = {field.name for field in fields(ProvidedConfinement)}
 
 
 def make_participant(submission: Path, *, logs: Path, sandbox: str = "process", **settings: Any) -> ParticipantProcess:
@@ -21,8 +21,8 @@ def make_participant(submission: Path, *, logs: Path, sandbox: str = "process", 
         submission: the folder.
         logs: gets its output.
         sandbox: level of confinement.
-        settings: further fields of ``ParticipantSpec`` and ``Confinement``.
+        settings: further fields of ``ParticipantSpec`` and ``ProvidedConfinement``.
     """
     how = {name: settings.pop(name) for name in _CONFINEMENT & set(settings)}
     spec = ParticipantSpec(submission=submission, logs=logs, **settings)
-    return ParticipantProcess(spec, Confinement(sandbox=get_sandbox(sandbox), **how))
+    return ParticipantProcess(spec, ProvidedConfinement(sandbox=get_sandbox(sandbox), **how))

@@ -26,6 +26,7 @@ from a2perf.submission.gin_origin import GinFile, origin_of
 from a2perf.submission.participant_settings import defines_task, gin_lines, permitted
 from a2perf.submission.run_options import TRUST_FLAG
 from a2perf.submission.run_services import moved
+from a2perf.submission.settings import RECORDS, REMOVED
 
 _IMPORT = "import a2perf.submission.submission_util"
 _ENVIRONMENT = "create_domain.env_name"
@@ -217,8 +218,10 @@ def _includes_outside(submission: Path | None) -> Iterator[None]:
 
 
 def _parse_one(action: Any, source: str) -> None:
+    before = bound_parameters("Submission")
     try:
         action()
+        _join_records(before, source)
     except ConfigError:
         raise
     except tokenize.TokenError as error:
@@ -238,6 +241,29 @@ def _parse_one(action: Any, source: str) -> None:
         raise _readable(error, source) from error
 
 
+def _join_records(before: Mapping[str, Any], source: str) -> None:
+    """Moves what is bound to records of the settings to ``Submission``: a later file or binding overrides both names.
+
+    Args:
+        before: what was bound to ``Submission`` by earlier files and bindings.
+
+    Raises:
+        ConfigError: the same file binds a setting to two values.
+    """
+    owner, bound = "a2perf.submission.Submission", bound_parameters("Submission")
+    for record in (kind.__name__ for kind in RECORDS):
+        for (scope, selector), values in list(gin.config._CONFIG.items()):
+            if selector != f"a2perf.submission.{record}":
+                continue
+            for name, value in values.items():
+                if name in bound and bound[name] not in (before.get(name, value), value):
+                    raise ConfigError(
+                        f"{source}: {name} is set as {record}.{name} and as Submission.{name}", hint="remove one line"
+                    )
+            gin.config._CONFIG.setdefault((scope, owner), {}).update(values)
+            del gin.config._CONFIG[scope, selector]
+
+
 def _readable(error: Exception, source: str) -> ConfigError:
     message = str(error)
     where = _where(error, source)
@@ -253,6 +279,8 @@ def _readable(error: Exception, source: str) -> ConfigError:
         owner, name = misspelt.groups()
         if owner.endswith("Submission") and (instead := moved(name, f"{where}: {owner}.{name}")):
             return instead
+        if name in REMOVED:
+            return ConfigError(f"{where}: {owner}.{name} was removed", hint=REMOVED[name])
         known = _parameters(owner)
         return ConfigError(
             f"{where}: {owner} has no parameter {name!r}{did_you_mean(name, known)}",

@@ -16,9 +16,10 @@ from a2perf.domains.registry import ANY, Domain, Task, domains, find_environment
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.submission.participant_gin import Binding, to_gin
 from a2perf.submission.run_options import TRUST_FLAG
+from a2perf.submission.settings import RECORDS, Submission, owner_of
 
 _MODULES = {
-    "Submission": "a2perf.submission",
+    **{record.__name__: "a2perf.submission" for record in (Submission, *RECORDS)},
     "create_domain": "a2perf.domains.tfa.suite_gym",
     "track_emissions_decorator": "a2perf.metrics.trackers.emissions",
 }
@@ -174,7 +175,7 @@ def _canonical(name: str) -> str:
     *module, configurable, parameter = ["", *name.split(".")] if "." not in name else name.split(".")
     whole = _MODULES.get(configurable, "")
     if not module or f".{whole}".endswith(f".{'.'.join(module)}"):
-        return f"{configurable}.{parameter}"
+        return f"{owner_of(configurable, parameter)}.{parameter}"
     return name
 
 

@@ -35,7 +35,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
 
     progress = progress or RunProgress()
     mode = BenchmarkMode(settings.mode).value
-    path, values = settings.root / mode, results.values_folder(settings)
+    path, values = settings.root / mode, settings.values
     if os.path.lexists(path / MANIFEST):
         _restore(settings, path, progress)
         done = f"re-scored {path}; the result files are in {values}"
@@ -69,7 +69,7 @@ def _restore(settings: Submission, path: Path, progress: RunProgress) -> None:
             write_record(rollouts, record)
     if (path / METRICS / LATENCY_FILE).exists():
         read_record(path / METRICS / LATENCY_FILE, LatencyResults)
-    results.publish_from(path, path.name, results.values_folder(settings), emissions=settings.measure_emissions)
+    results.publish_from(path, path.name, settings.values, emissions=settings.measure_emissions)
 
 
 def _is_earlier(root: Path) -> bool:

@@ -1,7 +1,9 @@
-"""The settings of one run: a typed record that checks its values. It runs nothing and does not depend on gin.
+"""The settings of one run, in six records that check their values. It runs nothing and does not depend on gin.
 
-A field that is also a command-line option is declared with ``option``. ``run_options`` derives the flags from it, for
-the evaluator and for every command that starts runs.
+``Submission`` joins the records; a function that needs the settings of one takes that record. A gin file binds a
+setting under either name, ``Limits.cpu_limit`` or ``Submission.cpu_limit``. A field that is also a command-line option
+is declared with ``option``. ``run_options`` derives the flags from it, for the evaluator and for every command that
+starts runs.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Union
 
@@ -18,8 +20,9 @@ import msgspec
 from a2perf.constants import BenchmarkDomain, BenchmarkMode
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, did_you_mean
-from a2perf.runs.bundles.layout import MANIFEST
+from a2perf.runs.bundles.layout import MANIFEST, METRICS
 from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST
+from a2perf.submission.given_paths import settled
 from a2perf.submission.run_services import wanted_services
 
 CHOICES = {
@@ -30,8 +33,7 @@ CHOICES = {
 """The valid values of enumerated settings."""
 
 _AT_LEAST_ONE = (
-    "num_inference_episodes", "num_generalization_episodes", "num_recorded_observations", "repeats",
-    "concurrent_episodes",
+    "num_inference_episodes", "num_generalization_episodes", "repeats", "concurrent_episodes",
 )  # fmt: skip
 ALL_PERTURBATIONS = "all"
 """Stands for every perturbation of the domain."""
@@ -41,8 +43,6 @@ NEUTRAL = {
     "participant_module_path": "the hash of the submission's content counts",
     "metric_values_dir": "place of copies of the results",
     "run_offline_metrics_only": "reads a recorded run and starts none",
-    "num_recorded_observations": "no effect",
-    "plot_metrics": "no effect",
     "reliability_metrics": "selection of the report",
 }
 """Settings that are not part of a run's identity, with the reason: they cannot change a number or a claim."""
@@ -51,6 +51,15 @@ _IN_MANIFEST = (
     "mode", "domain", "seed", "participant_args", "repeats", "perturbations", "concurrent_episodes", "services",
 )  # fmt: skip
 """Settings that are part of the identity under fields of the manifest."""
+
+REMOVED = {
+    "file_size_limit_bytes": "set artifact_limit_bytes, which also limits each file",
+    "output_limit_bytes": "10 MiB of each stream are kept; the submission can write more into a file",
+    "python_env_size_bytes": "set artifact_limit_bytes: an environment may be as large as the artifacts",
+    "python_env_offline": "set the environment variable A2PERF_OFFLINE=1",
+    "num_parallel_tasks": "one task at a time runs per two processors; `taskset` gives the run fewer",
+}
+"""What replaces a setting of an earlier version, as the text of a hint; kept for one release."""
 
 _BY_CONTENT = ("seeds_from", "held_out_task", "evaluation_seeds_file")
 
@@ -75,48 +84,10 @@ def _path(default: Any = None) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submission:
-    """One run of one submission; every field can be bound in a gin file (``submission_util`` registers it).
+class Limits:
+    """How much the participant's processes may use.
 
     Attributes:
-        mode: what to run: the enum, or ``"train"``, ``"inference"`` or ``"generalization"``.
-        domain: the enum or a registered name.
-        root_dir: folder of the run; each mode writes one bundle in it.
-        metric_values_dir: folder of the classic result files; ``<root_dir>/metrics`` by default.
-        participant_module_path: the submission's folder.
-        participant_args: arguments of ``train`` and ``load_policy``; the values are strings.
-        run_offline_metrics_only: recompute the metrics of the recorded bundle without running the submission.
-        num_inference_steps: number of timed calls of ``infer_once``.
-        num_warmup_steps: number of untimed calls before them.
-        num_inference_episodes: episodes in inference mode.
-        num_generalization_episodes: episodes per task in generalization mode.
-        repeats: number of times that each scored episode is played, with the same seed. The first one is scored; the
-            others measure consistency.
-        perturbations: names of perturbations of the domain, or ``["all"]``. Each episode is played once more under
-            each of them, for robustness.
-        concurrent_episodes: episodes of a task that are played at the same time. Above 1, every episode has a new
-            participant process (``fresh_policy = "episode"``), and the episodes are those that would be played in turn.
-        time_participant_code: whether to measure latency.
-        measure_emissions: whether to write the classic emissions file, and codecarbon's own files if
-            ``track_emissions_decorator`` asks for them. Time, memory, power and energy are always in the bundle.
-        inference_data: ``"fresh"`` measures latency on observations of rollouts that the policy has not seen before,
-            ``"sampled"`` on random samples of the observation space (as the earlier platform did). ``"recorded"`` is
-            accepted for older files and means ``"fresh"``.
-        num_recorded_observations: accepted for older files, without effect.
-        generalization_tasks: names of the tasks; by default the domain's list.
-        num_parallel_tasks: tasks that run at the same time; by default one per two processors, at least one.
-        reliability_metrics: selection for the report; all by default.
-        seed: root seed of everything random in the run.
-        public_seeds: derive every seed from the root seed alone, which lets the participant compute them. By default
-            they also depend on a secret of the evaluator, see ``seeds``.
-        seeds_from: a bundle; its recorded seeds are used again, for example on another host.
-        fresh_policy: ``"run"`` loads the policy once for all episodes. ``"episode"`` starts a new participant process
-            for each episode, which prevents memory in processes and files between episodes. Counters of the kernel
-            can still carry a few bits.
-        held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``. The
-            participant is given a public task of the same kind.
-        trained_root_dir: root directory of the training run that made the policy; by default this run's.
-        evaluation_seeds_file: file of episode seeds that the participant never sees.
         train_time_limit_s: wall-clock limit of training in seconds, or None: of the whole process tree, from the start
             of the interpreter to the end of its last process. Reaching it is not a failure.
         train_energy_limit_kwh: energy above idle in kWh that the same processes may use, or None. Reaching it is not a
@@ -130,80 +101,11 @@ class Submission:
             share of the host's memory, for all of them together; 0 for no limit.
         cpu_limit: number of processors that the participant's processes may use together, or None.
         process_limit: number of participant processes, or None.
-        file_size_limit_bytes: size of the largest file that the participant may write, or None.
-        artifact_limit_bytes: total size of the participant's artifacts, or None.
+        artifact_limit_bytes: total size of the participant's artifacts, or None. An isolated environment may be as
+            large, and at least 8 GiB.
         scratch_limit_bytes: size of a private ``/tmp`` and of a private ``/dev/shm``, at sandbox levels that have them.
-        output_limit_bytes: bytes kept of standard output and of standard error.
-        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or a level of an installed package.
-            ``"strongest"`` is bubblewrap if this host offers it, else process.
-        allow_weaker: run even if this host cannot provide the requested sandbox or limit. The manifest lists what is
-            missing.
-        network: whether the participant may use the network.
-        services: services of installed packages; by default those that the gin file asks for, see ``run_services``.
-        readable_paths: files and folders of the host that the participant may read in addition to its submission and
-            its interpreter.
-        hidden_paths: files and folders that the participant must not see, even inside a readable folder.
-        python_env: ``"shared"`` runs the participant with the evaluator's packages, ``"isolated"`` in an environment
-            that is built from its requirements.txt and kept for later runs.
-        python_env_find_links: folders of wheels for an isolated environment, in addition to the index.
-        python_env_offline: build an isolated environment without the index.
-        python_env_builds: whether packages without a wheel may be built, which runs their code in the sandbox of the
-            installation.
-        python_env_size_bytes: size of the largest isolated environment.
-        participant_python: interpreter of the participant process, or base interpreter of an isolated environment; by
-            default the evaluator's.
-        datasets_path: folder of Minari datasets; the participant gets it as ``MINARI_DATASETS_PATH``.
-        pass_environment: names of further environment variables that the participant gets.
-        clip_actions: clip finite actions into the box (as the earlier platform did) instead of refusing them.
-        record_frames: number of pictures of the first episode; 0 records none.
-        record_videos: number of episodes recorded as video.
-        sampling_interval_s: longest period of the trackers in seconds; 1 by default.
-        plot_metrics: accepted for older files, without effect; the report draws the plots.
     """
 
-    mode: BenchmarkMode | str | None = None
-    domain: BenchmarkDomain | str | None = None
-    root_dir: str | None = None
-    metric_values_dir: str | None = option(
-        None, "Folder of the classic result files. Default: ROOT/metrics.", metavar="DIR", one_run=True, path=True
-    )
-    participant_module_path: str | None = None
-    participant_args: dict[str, str] = field(default_factory=dict)
-    run_offline_metrics_only: bool = option(
-        False, "Recompute the metrics of a recorded run without running it.", one_run=True, takes_value=True
-    )
-    num_inference_steps: int = 1000
-    num_warmup_steps: int = 10
-    num_inference_episodes: int = 1
-    num_generalization_episodes: int = 1
-    repeats: int = option(
-        1, "Play each scored episode this many times with the same seed, to measure consistency.", metavar="N"
-    )
-    perturbations: Sequence[str] = option(
-        (), "Play each episode under this perturbation too, or under all; repeatable.", metavar="NAME"
-    )
-    concurrent_episodes: int = option(
-        1, "Episodes to play at the same time, each with a new participant process.", metavar="N"
-    )
-    time_participant_code: bool = True
-    measure_emissions: bool = False
-    inference_data: str = "fresh"
-    num_recorded_observations: int = 1000
-    generalization_tasks: Sequence[str] | None = None
-    num_parallel_tasks: int | None = None
-    reliability_metrics: Sequence[Any] | None = None
-    seed: int = 0
-    public_seeds: bool = option(
-        False,
-        "Derive every seed from the root seed alone, so the submission can compute them too; for comparisons.",
-    )
-    seeds_from: str | None = option(
-        None, "Use the seeds recorded in this bundle, for example to repeat a run.", metavar="BUNDLE", path=True
-    )
-    fresh_policy: str = "run"
-    held_out_task: str | None = _path()
-    trained_root_dir: str | None = _path()
-    evaluation_seeds_file: str | None = _path()
     train_time_limit_s: float | None = None
     train_energy_limit_kwh: float | None = None
     run_time_limit_s: float | None = option(
@@ -218,10 +120,26 @@ class Submission:
     )
     cpu_limit: float | None = None
     process_limit: int | None = 512
-    file_size_limit_bytes: int | None = None
     artifact_limit_bytes: int | None = 16 * 2**30
     scratch_limit_bytes: int = DEFAULT_SCRATCH_BYTES
-    output_limit_bytes: int = 10 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confinement:
+    """What the participant's processes can reach.
+
+    Attributes:
+        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or a level of an installed package.
+            ``"strongest"`` is bubblewrap if this host offers it, else process.
+        network: whether the participant may use the network.
+        services: services of installed packages; by default those that the gin file asks for, see ``run_services``.
+        readable_paths: files and folders of the host that the participant may read in addition to its submission and
+            its interpreter.
+        hidden_paths: files and folders that the participant must not see, even inside a readable folder.
+        datasets_path: folder of Minari datasets; the participant gets it as ``MINARI_DATASETS_PATH``.
+        pass_environment: names of further environment variables that the participant gets.
+    """
+
     sandbox: str = option(
         STRONGEST,
         "Sandbox level: none, process, bubblewrap or docker. Default: bubblewrap if this host offers it, else process.",
@@ -234,6 +152,83 @@ class Submission:
     services: Sequence[Any] | None = None
     readable_paths: Sequence[str] = _path(())
     hidden_paths: Sequence[str] = _path(())
+    datasets_path: str | None = option(None, "Folder of Minari datasets.", metavar="DIR", path=True)
+    pass_environment: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Episodes:
+    """Which episodes are played, and which calls are timed.
+
+    Attributes:
+        num_inference_steps: number of timed calls of ``infer_once``; 0 measures no latency.
+        num_warmup_steps: number of untimed calls before them.
+        num_inference_episodes: episodes in inference mode.
+        num_generalization_episodes: episodes per task in generalization mode.
+        generalization_tasks: names of the tasks; by default the domain's list.
+        repeats: number of times that each scored episode is played, with the same seed. The first one is scored; the
+            others measure consistency.
+        perturbations: names of perturbations of the domain, or ``["all"]``. Each episode is played once more under
+            each of them, for robustness.
+        concurrent_episodes: episodes of a task that are played at the same time. Above 1, every episode has a new
+            participant process (``fresh_policy = "episode"``), and the episodes are those that would be played in turn.
+        inference_data: ``"fresh"`` measures latency on observations of rollouts that the policy has not seen before,
+            ``"sampled"`` on random samples of the observation space (as the earlier platform did). ``"recorded"`` is
+            accepted for older files and means ``"fresh"``.
+        seed: root seed of everything random in the run.
+        public_seeds: derive every seed from the root seed alone, which lets the participant compute them. By default
+            they also depend on a secret of the evaluator, see ``seeds``.
+        evaluation_seeds_file: file of episode seeds that the participant never sees.
+        held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``. The
+            participant is given a public task of the same kind.
+        fresh_policy: ``"run"`` loads the policy once for all episodes. ``"episode"`` starts a new participant process
+            for each episode, which prevents memory in processes and files between episodes. Counters of the kernel
+            can still carry a few bits.
+        clip_actions: clip finite actions into the box (as the earlier platform did) instead of refusing them.
+    """
+
+    num_inference_steps: int = 1000
+    num_warmup_steps: int = 10
+    num_inference_episodes: int = 1
+    num_generalization_episodes: int = 1
+    generalization_tasks: Sequence[str] | None = None
+    repeats: int = option(
+        1, "Play each scored episode this many times with the same seed, to measure consistency.", metavar="N"
+    )
+    perturbations: Sequence[str] = option(
+        (), "Play each episode under this perturbation too, or under all; repeatable.", metavar="NAME"
+    )
+    concurrent_episodes: int = option(
+        1, "Episodes to play at the same time, each with a new participant process.", metavar="N"
+    )
+    inference_data: str = "fresh"
+    seed: int = 0
+    public_seeds: bool = option(
+        False,
+        "Derive every seed from the root seed alone, so the submission can compute them too; for comparisons.",
+    )
+    seeds_from: str | None = option(
+        None, "Use the seeds recorded in this bundle, for example to repeat a run.", metavar="BUNDLE", path=True
+    )
+    evaluation_seeds_file: str | None = _path()
+    held_out_task: str | None = _path()
+    fresh_policy: str = "run"
+    clip_actions: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonEnv:
+    """Which Python the participant uses.
+
+    Attributes:
+        python_env: ``"shared"`` runs the participant with the evaluator's packages, ``"isolated"`` in an environment
+            that is built from its requirements.txt and kept for later runs.
+        python_env_builds: whether packages without a wheel may be built, which runs their code in the sandbox of the
+            installation.
+        participant_python: interpreter of the participant process, or base interpreter of an isolated environment; by
+            default the evaluator's.
+    """
+
     python_env: str = option(
         "shared",
         "Packages of the participant: shared (those of a2perf) or isolated (installed from its requirements.txt).",
@@ -242,21 +237,95 @@ class Submission:
     python_env_find_links: Sequence[str] = option(
         (), "Folder of wheels for an isolated environment; repeatable.", metavar="DIR", path=True
     )
-    python_env_offline: bool = False
     python_env_builds: bool = False
-    python_env_size_bytes: int = 8 * 1024**3
     participant_python: str | None = option(None, "Interpreter of the participant process.", metavar="FILE", path=True)
-    datasets_path: str | None = option(None, "Folder of Minari datasets.", metavar="DIR", path=True)
-    pass_environment: Sequence[str] = ()
-    clip_actions: bool = True
+
+    @property
+    def shares_packages(self) -> bool:
+        """Whether the participant runs with the interpreter and the packages of the evaluator."""
+        return self.python_env == "shared" and self.participant_python is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trackers:
+    """How costs are sampled.
+
+    Attributes:
+        measure_emissions: whether to write the classic emissions file, and codecarbon's own files if
+            ``track_emissions_decorator`` asks for them. Time, memory, power and energy are always in the bundle.
+        sampling_interval_s: longest period of the trackers in seconds; 1 by default.
+    """
+
+    measure_emissions: bool = False
+    sampling_interval_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """Which results are written, and where.
+
+    Attributes:
+        root_dir: folder of the run; each mode writes one bundle in it.
+        reliability_metrics: selection for the report; all by default.
+        record_frames: number of pictures of the first episode; 0 records none.
+        record_videos: number of episodes recorded as video.
+    """
+
+    root_dir: str | None = None
+    metric_values_dir: str | None = option(
+        None, "Folder of the classic result files. Default: ROOT/metrics.", metavar="DIR", one_run=True, path=True
+    )
+    run_offline_metrics_only: bool = option(
+        False, "Recompute the metrics of a recorded run without running it.", one_run=True, takes_value=True
+    )
+    reliability_metrics: Sequence[Any] | None = None
     record_frames: int = 8
     record_videos: int = 0
-    sampling_interval_s: float | None = None
-    plot_metrics: bool = True
 
-    def __post_init__(self) -> None:
+    @property
+    def root(self) -> Path:
+        """The run's root folder."""
+        return Path(str(self.root_dir))
+
+
+RECORDS: tuple[type, ...] = (Recording, Episodes, Limits, Confinement, PythonEnv, Trackers)
+"""The records in the order of their options."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission(Trackers, PythonEnv, Confinement, Limits, Episodes, Recording):
+    """One run of one submission: the settings of all records; every field can be bound in a gin file.
+
+    Attributes:
+        mode: what to run: the enum, or ``"train"``, ``"inference"`` or ``"generalization"``.
+        domain: the enum or a registered name.
+        participant_module_path: the submission's folder.
+        participant_args: arguments of ``train`` and ``load_policy``; the values are strings.
+        trained_root_dir: root directory of the training run that made the policy; by default this run's.
+        time_participant_code: accepted for older files: False is the same as ``num_inference_steps = 0``.
+        num_recorded_observations: accepted for older files, without effect.
+        plot_metrics: accepted for older files, without effect; the report draws the plots.
+    """
+
+    mode: BenchmarkMode | str | None = None
+    domain: BenchmarkDomain | str | None = None
+    participant_module_path: str | None = None
+    participant_args: dict[str, str] = field(default_factory=dict)
+    trained_root_dir: str | None = _path()
+    time_participant_code: InitVar[bool] = True
+    num_recorded_observations: InitVar[int] = 1000
+    plot_metrics: InitVar[bool] = True
+
+    def __post_init__(
+        self, time_participant_code: bool, num_recorded_observations: int, plot_metrics: bool
+    ) -> None:  # fmt: skip
         for entry in fields(self):
             check_value(entry.name, str(entry.type), getattr(self, entry.name))
+        check_value("time_participant_code", "bool", time_participant_code)
+        check_value("num_recorded_observations", "int", num_recorded_observations)
+        check_value("plot_metrics", "bool", plot_metrics)
+        if not time_participant_code:
+            object.__setattr__(self, "num_inference_steps", 0)
         if self.mode is None:
             raise ConfigError(
                 "Submission.mode is not set",
@@ -306,9 +375,16 @@ class Submission:
         return found
 
     @property
-    def root(self) -> Path:
-        """The run's root folder."""
-        return Path(str(self.root_dir))
+    def environment_bytes(self) -> int:
+        """Size of the largest isolated environment."""
+        return max(8 * 2**30, self.artifact_limit_bytes or 0)
+
+    @property
+    def values(self) -> Path:
+        """The folder of the classic result files."""
+        if self.metric_values_dir:
+            return settled(self.metric_values_dir, self.folder, "Submission.metric_values_dir")
+        return self.root / METRICS
 
     @property
     def stall_s(self) -> float:
@@ -319,6 +395,12 @@ class Submission:
     def folder(self) -> Path:
         """The submission's folder."""
         return Path(str(self.participant_module_path))
+
+
+def owner_of(configurable: str, name: str) -> str:
+    """Returns the name under which gin stores a setting: ``"Submission"`` for those of the records."""
+    of_record = {record.__name__: {entry.name for entry in fields(record)} for record in RECORDS}
+    return "Submission" if name in of_record.get(configurable, ()) else configurable
 
 
 def _place(given: str) -> str:

@@ -1,4 +1,4 @@
-"""The names that gin files import: ``Submission``, ``track_emissions_decorator``, ``create_domain`` and the enums.
+"""The names that gin files import: ``Submission``, its records, ``create_domain``, the decorator, and the enums.
 
 ``import a2perf.submission.submission_util`` is the first line of a gin file. It registers every configurable name and
 does not import large packages.
@@ -12,11 +12,13 @@ from a2perf.constants import BenchmarkDomain, BenchmarkMode, ReliabilityMetrics,
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.metrics.trackers.emissions import track_emissions_decorator
 from a2perf.submission.run_services import run_services
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import RECORDS, Submission
 
 __all__ = ["Submission", "create_domain", "track_emissions_decorator"]
 
 gin.configurable(module="a2perf.submission")(Submission)
+for _record in RECORDS:
+    gin.configurable(module="a2perf.submission")(_record)
 for _service in run_services():
     gin.configurable(module=_service.__module__)(_service)
 for _enum in (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics):

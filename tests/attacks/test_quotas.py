@@ -319,7 +319,7 @@ import os, sys
 os.setgroups([]); os.setresgid(4242, 4242, 4242); os.setresuid(4242, 4242, 4242)
 from pathlib import Path
 from a2perf.sandbox import Limits, get_sandbox, limits
-from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
@@ -328,7 +328,7 @@ top = Path(sys.argv[1])
 bounds = eval(sys.argv[3])
 try:
     spec = ParticipantSpec(submission=top / "entry", artifacts=top / "artifacts", logs=top / "logs")
-    how = Confinement(sandbox=get_sandbox("bubblewrap"), limits=Limits(**bounds))
+    how = ProvidedConfinement(sandbox=get_sandbox("bubblewrap"), limits=Limits(**bounds))
     with ParticipantProcess(spec, how) as participant:
         participant.start()
         participant.load_policy({})

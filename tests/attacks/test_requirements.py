@@ -125,7 +125,7 @@ def test_nothing_of_the_organizer_is_read_or_sent(
     port, seen = server
     work = entry.parent
     write_submission(entry, requirements=requirements.format(index=f"http://127.0.0.1:{port}", folder=work))
-    (work / "q.gin").write_text(gin(WEB, "train", python_env_offline=False))
+    (work / "q.gin").write_text(gin(WEB, "train"))
     given = [word for pair in SETTINGS.items() for word in pair]
     done = launch_command(*given, "--sandbox", "process", cwd=work)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -325,9 +325,10 @@ def train():
 
 
 def test_path_lines_of_a_wheel_bind_nothing(
-    entry: Path, available: Callable[[str], None], tmp_path: Path, noted
+    entry: Path, available: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted
 ) -> None:
     available("bubblewrap")
+    monkeypatch.setenv("A2PERF_OFFLINE", "1")
     wheelhouse = tmp_path / "wheels"
     wheels.real_base(wheelhouse)
     other = tmp_path / "other"
@@ -339,7 +340,7 @@ def test_path_lines_of_a_wheel_bind_nothing(
     })  # fmt: skip
     reads = READS.format(secret=str(tmp_path / "secret.txt"), folder=str(tmp_path), other=str(other / "bin/canary"))
     write_submission(entry, reads, reads, "./evil-1.0-py3-none-any.whl\n", __init__=reads)
-    (tmp_path / "q.gin").write_text(gin(WEB, "train", python_env_offline=True))
+    (tmp_path / "q.gin").write_text(gin(WEB, "train"))
     given = [word for pair in SETTINGS.items() for word in pair]
     done = launch_command(*given, "--python-env-find-links", wheelhouse, "--sandbox", "bubblewrap", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -43,15 +43,14 @@ def train():
     atexit.register(time.sleep, 600)
 """
 WEB_GIN = gin(WEB, "train")
-ISOLATED = (
-    "--python-env", "isolated", "--gin-bindings", "Submission.python_env_offline = True", "--sandbox", "bubblewrap",
-)  # fmt: skip
+ISOLATED = ("--python-env", "isolated", "--sandbox", "bubblewrap")
 
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[object, ...]]:
     """Returns the options of runs whose requirements hold a package that runs code while the interpreter starts."""
     monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("A2PERF_OFFLINE", "1")
 
     def make(start_up: str, *, real: bool = False) -> tuple[object, ...]:
         folder = tmp_path / "wheels"

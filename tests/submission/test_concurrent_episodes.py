@@ -115,11 +115,11 @@ def test_open_files_are_allowed_for_every_episode_or_refused_with_the_possible_n
     limits: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda kind, limit: limits.append(limit))
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 4096))
-    allow_open_files(given)
+    allow_open_files(given, "inference")
     assert limits == [(256 + 16 * 100, 4096)]
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 1056))
     with pytest.raises(ConfigError, match="need 1856 open files, and this user may open 1056") as caught:
-        allow_open_files(given)
+        allow_open_files(given, "inference")
     assert "--concurrent-episodes 50 or less" in str(caught.value)
 
 

@@ -11,7 +11,9 @@ from a2perf.submission import configuration
 from a2perf.submission.evaluator.submitted.identity import RunTask
 from a2perf.submission.gin_origin import locate, origin_of
 from a2perf.submission.main_submission import task_bindings
-from a2perf.submission.participant_settings import ALLOWED
+from a2perf.submission.participant_gin import Binding
+from a2perf.submission.participant_settings import ALLOWED, permitted
+from a2perf.submission.settings import REMOVED
 from a2perf.submission.submission_util import Submission
 from tests.made_submissions import WEB
 from tests.made_submissions import gin as gin_file
@@ -67,6 +69,44 @@ def test_mistake_names_place_and_nearest_name(tmp_path, line: str, message: str,
         parse(tmp_path, head + line + "\n")
     assert hint in (caught.value.hint or "")
     assert len(str(caught.value)) < 500
+
+
+HEAD = "Submission.mode = 'inference'\nSubmission.domain = 'quadruped_locomotion'\n"
+
+
+def test_the_later_of_both_names_of_a_setting_counts(tmp_path) -> None:
+    named = parse(tmp_path, f"{HEAD}Submission.cpu_limit = 1\nEpisodes.repeats = 3\n", "Limits.cpu_limit = 2")
+    assert (named.cpu_limit, named.repeats) == (2, 3)
+    record = parse(
+        tmp_path, f"{HEAD}Limits.cpu_limit = 1\nTrackers.measure_emissions = True\n", "Submission.cpu_limit = 4"
+    )
+    assert (record.cpu_limit, record.measure_emissions) == (4, True)
+    assert "Limits" not in configuration.text()
+    with pytest.raises(ConfigError, match=r"cpu_limit is set as Limits\.cpu_limit and as Submission\.cpu_limit"):
+        parse(tmp_path, f"{HEAD}Submission.cpu_limit = 1\nLimits.cpu_limit = 2\n")
+
+
+def test_a_submission_uses_the_names_of_the_records_within_the_same_bounds() -> None:
+    found = permitted(
+        [Binding("Episodes.num_inference_steps", 7, 1), Binding("Trackers.measure_emissions", True, 2)], "f"
+    )
+    assert found == {"Submission.num_inference_steps": 7, "Submission.measure_emissions": True}
+    for name in ("Confinement.network", "Limits.process_limit", "Episodes.network"):
+        with pytest.raises(ConfigError, match="may not set"):
+            permitted([Binding(name, True, 1)], "f")
+
+
+@pytest.mark.parametrize("name", sorted(REMOVED))
+def test_a_removed_setting_names_its_replacement(tmp_path, name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"line 3: Submission\.{name} was removed") as caught:
+        parse(tmp_path, f"{HEAD}Submission.{name} = 1\n")
+    assert caught.value.hint == REMOVED[name]
+
+
+def test_settings_of_older_files_are_accepted(tmp_path) -> None:
+    older = "Submission.plot_metrics = False\nSubmission.num_recorded_observations = 5\n"
+    assert parse(tmp_path, HEAD + older).num_inference_steps == 1000
+    assert parse(tmp_path, f"{HEAD}Submission.time_participant_code = False\n").num_inference_steps == 0
 
 
 def test_a_misspelt_parameter_of_create_domain_is_not_an_argument_of_the_environment(tmp_path) -> None:

@@ -152,7 +152,6 @@ import a2perf.submission.submission_util
 Submission.mode = 'generalization'
 Submission.domain = 'quadruped_locomotion'
 Submission.num_generalization_episodes = 2
-Submission.num_parallel_tasks = 2
 Submission.generalization_tasks = ['synthetic_trot', 'synthetic_pace', 'synthetic_spin']
 create_domain.mode = 'train'
 """

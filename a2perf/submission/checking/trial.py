@@ -164,8 +164,7 @@ class _Trial:
 
     def requirement_findings(self) -> list[CheckFinding]:
         """Returns the problems of requirements.txt that no trial shows."""
-        submitted = dataclasses.replace(self._settings("inference"), participant_module_path=str(self.original))
-        return requirement_problems(submitted)
+        return requirement_problems(self._settings("inference"), self.original)
 
     def run(self, fit: set[str], *, artifacts: Path | None, train_limit_s: float, steps: int) -> list[CheckFinding]:
         """Tries the modes in ``fit`` and returns what went wrong."""

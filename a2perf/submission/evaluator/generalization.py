@@ -38,9 +38,13 @@ from a2perf.submission.evaluator.playing.play import play
 from a2perf.submission.evaluator.process import failure_diagnosis
 from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
-from a2perf.submission.evaluator.process.participant_python import participant_python
 from a2perf.submission.evaluator.process.participant_spec import RunLimit
-from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants, run_limit_of
+from a2perf.submission.evaluator.process.participants import (
+    ParticipantFolders,
+    Participants,
+    python_of,
+    run_limit_of,
+)
 from a2perf.submission.evaluator.process.session import Sessions, run_mode, services_of
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted import artifacts
@@ -104,13 +108,13 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     def body(bundle: Bundle) -> str:
         limit = run_limit_of(settings, bundle.manifest)
         runs = [_task_run(settings, task, stream, bundle, limit) for stream, task in enumerate(tasks)]
-        with participant_python(settings, bundle.logs):  # built once here; the tasks' processes reuse it
+        with python_of(settings, bundle.logs):  # built once here; the tasks' processes reuse it
             bundle.manifest.sandbox = confinement(settings, {}).record
             participant_starts(bundle.path, bundle.manifest)
-            with services_of(settings, bundle, progress.say) as services:
+            with services_of(settings, settings.folder, bundle, progress.say) as services:
                 return _run_all(settings, runs, bundle, progress, services)
 
-    return run_mode(settings, manifest, progress, body, force=force)
+    return run_mode(settings, settings.root, manifest, progress, body, force=force)
 
 
 def _shared(tasks: Sequence[RunTask]) -> dict[str, Any]:
@@ -147,7 +151,7 @@ def _task_run(settings: Submission, task: RunTask, stream: int, bundle: Bundle, 
 def _run_all(
     settings: Submission, runs: list[_TaskRun], bundle: Bundle, progress: RunProgress, services: Sessions
 ) -> str:
-    limit = parallel_tasks(settings)
+    limit = parallel_tasks()
     waiting, outcomes = list(runs), []
     running: dict[Any, tuple[_TaskRun, Any]] = {}
     context = multiprocessing.get_context("spawn")
@@ -187,7 +191,7 @@ def _run_all(
     bundle.manifest.tracker_failures = [
         failure for report in bundle.manifest.tracking.values() for failure in report["failures"]
     ]
-    results.publish(bundle, settings)
+    results.publish_from(bundle.path, "generalization", settings.values, emissions=settings.measure_emissions)
     failed = {outcome.task: outcome.failure for outcome in outcomes if outcome.failure is not None}
     if failed:
         # A failure of the participant is a result. An infrastructure failure on another task, which would repeat the
@@ -258,7 +262,7 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
             participants.load()
             fault_point("task: policy loaded")
             participants.mark("rollouts")
-            play(item.settings, item.task, env, participants, item.seeds, journal, item.folder, quiet, pictures=False)
+            play(item.settings, item.task, env, participants, item.seeds, journal, item.folder, quiet)
             participants.mark("end")
 
 

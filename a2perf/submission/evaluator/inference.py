@@ -24,7 +24,7 @@ from a2perf.submission.evaluator.submitted import artifacts
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.given_paths import settled
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import Recording, Submission
 
 
 def run(settings: Submission, *, force: bool = False, progress: RunProgress | None = None) -> int:
@@ -44,8 +44,9 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         manifest = new_manifest(settings, task, episodes=settings.num_inference_episodes)
         manifest.seeds["episodes"] = episode_seeds(settings, manifest, settings.num_inference_episodes)
         return run_mode(
-            settings, manifest, progress, lambda bundle: _infer(settings, task, env, bundle, progress), force=force
-        )
+            settings, settings.root, manifest, progress, lambda bundle: _infer(settings, task, env, bundle, progress),
+            force=force,
+        )  # fmt: skip
 
 
 def episode_seeds(settings: Submission, manifest: Manifest, count: int, *, stream: int = 0) -> list[int]:
@@ -71,12 +72,12 @@ def training_artifacts(settings: Submission, bundle: Bundle) -> Path:
 
 
 def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progress: RunProgress) -> str:
-    with services_of(settings, bundle, progress.say) as services:
+    with services_of(settings, settings.folder, bundle, progress.say) as services:
         kept = _measure(settings, task, env, bundle, progress, services)
     artifacts.count(bundle.artifacts, "infer_once", settings.artifact_limit_bytes)
     if media.can_render(env):
         make_media(settings, task, bundle.manifest.seeds["episodes"], kept, bundle, progress)
-    results.publish(bundle, settings)
+    results.publish_from(bundle.path, "inference", settings.values, emissions=settings.measure_emissions)
     episodes = completed_episodes(bundle.journal())
     returns = [episode.episode_return for episode in episodes]
     progress.say(f"{len(returns)} episodes, mean return {sum(returns) / len(returns):.2f}")
@@ -98,30 +99,23 @@ def _measure(
     with opened as participants:
         progress.phase(f"loading {settings.folder.name}")
         participant = participants.load()
-        if (
-            settings.time_participant_code
-            and settings.num_inference_steps
-            and not (bundle.metrics / LATENCY_FILE).exists()
-        ):
+        if settings.num_inference_steps and not (bundle.metrics / LATENCY_FILE).exists():
             participants.mark("latency")
             drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
             latency.measure(settings, env, participant, drawn, bundle.metrics, progress)
         fault_point("evaluator: latency measured")
         participants.mark("rollouts")
         with bundle.journal() as journal:
-            kept = play(settings, task, env, participants, seeds, journal, bundle.metrics, progress)
+            pictured = max(min(1, settings.record_frames), settings.record_videos)
+            kept = play(settings, task, env, participants, seeds, journal, bundle.metrics, progress, pictured=pictured)
         participants.mark("end")
     return kept
 
 
 def make_media(
-    settings: Submission,
-    task: RunTask,
-    seeds: list[int],
-    kept: dict[int, media.Kept],
-    bundle: Bundle,
+    settings: Recording, task: RunTask, seeds: list[int], kept: dict[int, media.Kept], bundle: Bundle,
     progress: RunProgress,
-) -> None:
+) -> None:  # fmt: skip
     """Renders episodes; a rendering error is only a warning."""
     for index, episode in kept.items():
         stem = bundle.media / f"episode_{index:03d}"

@@ -18,7 +18,7 @@ from a2perf.runs.bundles.bundle import Bundle
 from a2perf.runs.bundles.layout import TRACKING_FILE
 from a2perf.sandbox import Confined
 from a2perf.storage import write_json
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import Trackers
 
 
 def attach(sampler: Sampler, tree: Confined) -> None:
@@ -27,7 +27,7 @@ def attach(sampler: Sampler, tree: Confined) -> None:
 
 
 @contextmanager
-def tracking(settings: Submission, bundle: Bundle) -> Iterator[Sampler]:
+def tracking(settings: Trackers, bundle: Bundle) -> Iterator[Sampler]:
     """Tracks the participant's process tree of a bundle and copies the main numbers into the manifest."""
     manifest = bundle.manifest
     with tracker(bundle.metrics, settings, mode=manifest.mode, attempts=manifest.attempts) as sampler:
@@ -43,7 +43,7 @@ def tracking(settings: Submission, bundle: Bundle) -> Iterator[Sampler]:
 
 @contextmanager
 def tracker(
-    directory: Path, settings: Submission | None = None, *, mode: str, attempts: Sequence[Attempt] = ()
+    directory: Path, settings: Trackers | None = None, *, mode: str, attempts: Sequence[Attempt] = ()
 ) -> Iterator[Sampler]:
     """Tracks the process tree attached inside the context; always writes the report to ``tracking.json``.
 

@@ -46,17 +46,20 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
     """
     progress = progress or RunProgress()
     task = RunTask.configured(str(settings.domain))
-    if settings.python_env == "shared" and settings.participant_python is None:
+    if settings.shares_packages:
         require_packages([task.env_id])  # train() would fail as if the submission were wrong
     manifest = new_manifest(settings, task, episodes=0)
-    return run_mode(settings, manifest, progress, lambda bundle: _train(settings, task, bundle, progress), force=force)
+    return run_mode(
+        settings, settings.root, manifest, progress, lambda bundle: _train(settings, task, bundle, progress),
+        force=force,
+    )  # fmt: skip
 
 
 def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunProgress) -> str:
     reason, timings = "failed", bundle.manifest.timings_s
     timings["train_call"] = 0.0
     try:
-        with services_of(settings, bundle, progress.say) as services:
+        with services_of(settings, settings.folder, bundle, progress.say) as services:
             reason = _trained(settings, task, bundle, progress, services)
         left = artifacts.count(bundle.artifacts, "train", settings.artifact_limit_bytes)
         if reason in (TIME_LIMIT, ENERGY_LIMIT) and not left.files:
@@ -88,7 +91,7 @@ def _train(settings: Submission, task: RunTask, bundle: Bundle, progress: RunPro
                 artifact_files=left.files,
             ),
         )
-        results.publish(bundle, settings)
+        results.publish_from(bundle.path, "train", settings.values, emissions=settings.measure_emissions)
     progress.say(f"train(): {reason} after {wall_s:.1f} s, {outside_s:.1f} s of them outside of train()")
     return reason
 

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import Episodes
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PlannedEpisode:
         return self.repeat == 0 and not self.perturbation
 
 
-def episode_plan(settings: Submission, seeds: Sequence[int]) -> list[PlannedEpisode]:
+def episode_plan(settings: Episodes, seeds: Sequence[int]) -> list[PlannedEpisode]:
     """Returns all episodes in the order of play: every repetition of all seeds, then every perturbation."""
     parts = [(repeat, "") for repeat in range(settings.repeats)]
     parts += [(0, name) for name in settings.perturbations]
@@ -54,7 +54,7 @@ def episode_plan(settings: Submission, seeds: Sequence[int]) -> list[PlannedEpis
     ]
 
 
-def studies_reliability(settings: Submission) -> bool:
+def studies_reliability(settings: Episodes) -> bool:
     """Returns whether the run plays more than the scored episodes."""
     return settings.repeats > 1 or bool(settings.perturbations)
 

@@ -25,7 +25,7 @@ from a2perf.submission.evaluator.playing.seeds import RunSeeds
 from a2perf.submission.evaluator.playing.step_account import StepAccount, mean_costs
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.progress import RunProgress
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import Episodes
 from a2perf.system import stall_limit
 
 MOST_TRANSPORT_NS = 5_000_000
@@ -45,7 +45,7 @@ class _EnoughError(Exception):
 
 
 def measure(
-    settings: Submission, env: Any, participant: ParticipantProcess, seeds: RunSeeds, folder: Path,
+    settings: Episodes, env: Any, participant: ParticipantProcess, seeds: RunSeeds, folder: Path,
     progress: RunProgress,
 ) -> None:  # fmt: skip
     """Times ``num_inference_steps`` calls and writes ``latency.json`` and ``latency.npz``.
@@ -83,7 +83,7 @@ def measure(
     _write(settings, participant, account, folder)
 
 
-def _write(settings: Submission, participant: ParticipantProcess, account: StepAccount, folder: Path) -> None:
+def _write(settings: Episodes, participant: ParticipantProcess, account: StepAccount, folder: Path) -> None:
     account.mark()
     columns, costs = account.columns(), mean_costs([account.totals()])
     assert costs is not None

@@ -29,18 +29,19 @@ from a2perf.submission.evaluator.process.participant_process import ParticipantP
 from a2perf.submission.evaluator.process.participants import Participants
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.identity import RunTask
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import Episodes
 from a2perf.system import stall_limit
 
 
 def play(
-    settings: Submission, task: RunTask, env: Any, participants: Participants, seeds: list[int],
-    journal: Journal, metrics: Path, progress: RunProgress, *, pictures: bool = True,
+    settings: Episodes, task: RunTask, env: Any, participants: Participants, seeds: list[int],
+    journal: Journal, metrics: Path, progress: RunProgress, *, pictured: int = 0,
 ) -> dict[int, Kept]:  # fmt: skip
     """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
 
     Args:
         participants: starts the participant processes; the first one has its policy loaded.
+        pictured: number of episodes, from the first on, that get pictures.
 
     Returns:
         What they are made from, by episode.
@@ -52,8 +53,7 @@ def play(
     progress.phase(f"rollouts on {task.name}", len(plan))
     records = EpisodeRecords(journal, progress)
     waiting = [planned for planned in plan if not records.has(planned.index)]
-    pictured = min(max(1 if settings.record_frames else 0, settings.record_videos), len(seeds)) if pictures else 0
-    kept = {planned.index: Kept() for planned in waiting if planned.index < pictured}
+    kept = {planned.index: Kept() for planned in waiting if planned.index < min(pictured, len(seeds))}
     run = _Rollouts(settings, task, records, kept)
     try:
         if settings.concurrent_episodes > 1:
@@ -71,7 +71,7 @@ def play(
 class _Rollouts:
     """What the episodes of a task have in common."""
 
-    def __init__(self, settings: Submission, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept]) -> None:
+    def __init__(self, settings: Episodes, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept]) -> None:
         self.settings, self.records, self.kept = settings, records, kept
         self.totals: list[StepTotals] = []
         self._task = task

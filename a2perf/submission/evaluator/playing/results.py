@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from a2perf.records import RolloutResults
-from a2perf.runs.bundles.bundle import Bundle
 from a2perf.runs.bundles.layout import (
     GENERALIZATION_RESULTS_FILE,
     INFERENCE_RESULTS_FILE,
@@ -24,20 +23,6 @@ from a2perf.runs.bundles.layout import (
     emissions_file,
 )
 from a2perf.storage import read_record, write_json
-from a2perf.submission.given_paths import settled
-from a2perf.submission.settings import Submission
-
-
-def publish(bundle: Bundle, settings: Submission) -> None:
-    """Writes the classic files of a bundle's mode."""
-    publish_from(bundle.path, bundle.manifest.mode, values_folder(settings), emissions=settings.measure_emissions)
-
-
-def values_folder(settings: Submission) -> Path:
-    """Returns the folder of the classic files."""
-    if settings.metric_values_dir:
-        return settled(settings.metric_values_dir, settings.folder, "Submission.metric_values_dir")
-    return settings.root / METRICS
 
 
 def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:

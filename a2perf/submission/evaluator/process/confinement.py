@@ -20,13 +20,14 @@ from a2perf.submission.evaluator import seed_secret
 from a2perf.submission.evaluator.submitted.folder_content import bundle_folder
 from a2perf.submission.given_paths import settled
 from a2perf.submission.settings import Submission
+from a2perf.system import usable_processors
 
 _PATH_VARIABLES = ("ROOT_DIR", "MINARI_DATASETS_PATH", "PYTHONPATH")
 _ACCELERATORS = ("nvidia*", "nvidia-caps/*", "dri/renderD*", "kfd")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Confinement:
+class ProvidedConfinement:
     """How a participant process is confined.
 
     Attributes:
@@ -59,7 +60,7 @@ class Confinement:
         )
 
 
-def confinement(settings: Submission, environment: Mapping[str, str]) -> Confinement:
+def confinement(settings: Submission, environment: Mapping[str, str]) -> ProvidedConfinement:
     """Chooses the confinement of a run.
 
     Args:
@@ -72,9 +73,7 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
         cpus=settings.cpu_limit,
         memory_bytes=settings.memory_limit_bytes or None,
         processes=settings.process_limit,
-        file_size_bytes=settings.file_size_limit_bytes,
         artifact_bytes=settings.artifact_limit_bytes,
-        output_bytes=settings.output_limit_bytes,
         scratch_bytes=settings.scratch_limit_bytes,
     )
     sandbox, lost = choose_sandbox(settings.sandbox, limits, allow_weaker=settings.allow_weaker)
@@ -83,7 +82,7 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Confine
         limits = replace(limits, memory_bytes=default_memory_bytes(settings), memory_of_tree_only=True)
     if sandbox.level != "none":
         lost += _unset(limits)
-    return Confinement(
+    return ProvidedConfinement(
         sandbox=sandbox,
         limits=limits,
         readable=(*_given(settings), *_named(environment)),
@@ -99,13 +98,13 @@ def default_memory_bytes(settings: Submission) -> int:
     """Returns the memory limit of a run that sets none: an equal share for every participant of this host, in bytes."""
     at_once = int(os.environ.get(PARALLEL_RUNS_VARIABLE) or 1) * settings.concurrent_episodes
     if settings.mode is BenchmarkMode.GENERALIZATION:
-        at_once *= parallel_tasks(settings)
+        at_once *= parallel_tasks()
     return max(LEAST_SHARE_BYTES, participants_bytes() // at_once)
 
 
-def parallel_tasks(settings: Submission) -> int:
-    """Returns how many tasks of a generalization run are evaluated at the same time."""
-    return settings.num_parallel_tasks or max(1, (os.cpu_count() or 1) // 2)
+def parallel_tasks() -> int:
+    """Returns how many tasks of a generalization run are evaluated at the same time: one per two processors."""
+    return max(1, usable_processors() // 2)
 
 
 def _unset(limits: Limits) -> list[str]:

@@ -22,7 +22,7 @@ from a2perf.records import Failure, FailureKind
 from a2perf.sandbox import Confined, Ending
 from a2perf.submission.evaluator.process import answers, failure_diagnosis, participant_home
 from a2perf.submission.evaluator.process.answers import Answer
-from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure, unreadable
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 from a2perf.submission.evaluator.process.service_channel import ServiceChannel
@@ -62,7 +62,7 @@ class ParticipantProcess:
     def __init__(
         self,
         spec: ParticipantSpec,
-        confinement: Confinement,
+        confinement: ProvidedConfinement,
         *,
         before_code: Callable[[], None] = lambda: None,
         on_full_disk: Callable[[], None] = lambda: None,

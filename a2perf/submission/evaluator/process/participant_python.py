@@ -21,7 +21,7 @@ from a2perf.stranger_files import read_regular_file
 from a2perf.submission.checking.records import CheckFinding
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.own_code import listed_packages, normalised_name
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import PythonEnv
 
 REQUIREMENTS = "requirements.txt"
 """File of a submission that lists its requirements."""
@@ -45,18 +45,22 @@ class ParticipantPython:
 
 
 @contextmanager
-def participant_python(settings: Submission, logs: Path) -> Iterator[ParticipantPython]:
+def participant_python(
+    settings: PythonEnv, folder: Path, domain: str, logs: Path, *, size_bytes: int
+) -> Iterator[ParticipantPython]:
     """Provides the configured interpreter; an isolated environment is kept while the context is open.
 
     An environment is built here, before the participant starts, in a separate sandbox; see ``installer``.
 
     Args:
+        folder: the submission.
         logs: folder for ``python_env.log``, if an environment is built or reused.
+        size_bytes: size of the largest environment.
 
     Raises:
         UserError: a requirement cannot be installed, or the interpreter does not run.
     """
-    if settings.python_env == "shared" and settings.participant_python is None:
+    if settings.shares_packages:
         version, packages = platform.python_version(), listed_packages(_site_folders(settings))
         yield ParticipantPython(None, (), PythonEnvRecord(kind="shared", python_version=version, packages=packages))
         return
@@ -71,28 +75,28 @@ def participant_python(settings: Submission, logs: Path) -> Iterator[Participant
         # The organizer's environment is trusted, so folders in its .pth files (such as a2perf's checkout) belong to it.
         yield ParticipantPython(given, (prefix, *interpreter.readable, *path_lines(prefix)), record)
         return
-    extras, domain_packages = python_env.requirements_of_domain(get_domain(str(settings.domain)))
+    extras, domain_packages = python_env.requirements_of_domain(get_domain(domain))
     recipe = python_env.Recipe(
-        python_env.read_requirements(settings.folder / REQUIREMENTS),
+        python_env.read_requirements(folder / REQUIREMENTS),
         extras,
         interpreter,
         python_env.Sources(
-            tuple(Path(folder).expanduser().absolute() for folder in settings.python_env_find_links),
-            offline=settings.python_env_offline or assets.is_offline(),
+            tuple(Path(given).expanduser().absolute() for given in settings.python_env_find_links),
+            offline=assets.is_offline(),
             allow_builds=settings.python_env_builds,
-            size_bytes=settings.python_env_size_bytes,
+            size_bytes=size_bytes,
         ),
         domain_packages,
-        python_env.read_requirements(settings.folder / OVERRIDES),
+        python_env.read_requirements(folder / OVERRIDES),
     )
     with python_env.environment(recipe, logs / LOG) as env:
         yield ParticipantPython(env.python, env.readable, env.record)
 
 
-def required_packages(settings: Submission) -> dict[str, str]:
+def required_packages(settings: PythonEnv, folder: Path) -> dict[str, str]:
     """Returns the versions in a shared interpreter of NumPy, Gymnasium and the submission's requirements, by name."""
     try:
-        text = read_regular_file(settings.folder, Path(REQUIREMENTS), max_bytes=_MAX_BYTES).decode(errors="replace")
+        text = read_regular_file(folder, Path(REQUIREMENTS), max_bytes=_MAX_BYTES).decode(errors="replace")
     except UserError:
         text = ""
     installed = listed_packages(_site_folders(settings))
@@ -100,13 +104,13 @@ def required_packages(settings: Submission) -> dict[str, str]:
     return {name: installed.get(name, "") for name in sorted({"numpy", "gymnasium", *named})}
 
 
-def _site_folders(settings: Submission) -> list[Path]:
+def _site_folders(settings: PythonEnv) -> list[Path]:
     if settings.participant_python is None:
-        return [Path(folder) for folder in sys.path if folder.endswith("-packages")]
+        return [Path(place) for place in sys.path if place.endswith("-packages")]
     return sorted(Path(settings.participant_python).absolute().parent.parent.glob("lib/python3*/*-packages"))
 
 
-def requirement_problems(settings: Submission) -> list[CheckFinding]:
+def requirement_problems(settings: PythonEnv, folder: Path) -> list[CheckFinding]:
     """Returns the lines of requirements.txt that are not valid or that the participant's packages do not satisfy.
 
     An isolated environment satisfies every valid line. The packages of another interpreter are not compared.
@@ -114,10 +118,10 @@ def requirement_problems(settings: Submission) -> list[CheckFinding]:
     from a2perf.submission.evaluator.python_env import read_requirements
 
     try:
-        found = read_requirements(settings.folder / REQUIREMENTS)
+        found = read_requirements(folder / REQUIREMENTS)
     except SubmissionError as error:
         return [CheckFinding(REQUIREMENTS, error.message, hint=error.hint)]
-    if settings.python_env != "shared" or settings.participant_python is not None:
+    if not settings.shares_packages:
         return []
     hint = "--python-env isolated installs it for the submission; or install it next to a2perf"
     return [
@@ -126,11 +130,11 @@ def requirement_problems(settings: Submission) -> list[CheckFinding]:
     ]
 
 
-def explain_missing_module(error: BaseException | None, settings: Submission) -> None:
+def explain_missing_module(error: BaseException | None, settings: PythonEnv, folder: Path) -> None:
     """Adds to the failure of an import what requirements.txt names and the shared packages do not satisfy."""
     if not isinstance(error, ParticipantFailure) or not error.failure.message.startswith("ModuleNotFoundError"):
         return
-    problems = requirement_problems(settings)
+    problems = requirement_problems(settings, folder)
     if problems:
         places = ", ".join(item.where for item in problems[:3])
         text = f"{error.failure.message} ({places}: {problems[0].message}; add --python-env isolated)"

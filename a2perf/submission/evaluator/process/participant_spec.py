@@ -12,7 +12,7 @@ from typing import Any
 
 from a2perf.sandbox import SandboxSpec
 from a2perf.submission.evaluator.process import participant_home
-from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.run_services import ServiceSession
 
 _PLATFORM = Path(participant_home.__file__).parents[3]
@@ -73,7 +73,7 @@ class ParticipantSpec:
         """Path of the interpreter."""
         return os.fspath(self.python or sys.executable)
 
-    def confined(self, confinement: Confinement, home: Path, fds: tuple[int, ...]) -> SandboxSpec:
+    def confined(self, confinement: ProvidedConfinement, home: Path, fds: tuple[int, ...]) -> SandboxSpec:
         """Returns what a sandbox starts.
 
         Args:

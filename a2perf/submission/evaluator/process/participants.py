@@ -28,10 +28,14 @@ from a2perf.runs.bundles import attempts, disk_reserve
 from a2perf.runs.bundles.bundle import participant_starts
 from a2perf.sandbox import levels
 from a2perf.submission.evaluator.playing.seeds import RunSeeds
-from a2perf.submission.evaluator.process.confinement import Confinement, confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement, confinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
-from a2perf.submission.evaluator.process.participant_python import explain_missing_module, participant_python
+from a2perf.submission.evaluator.process.participant_python import (
+    ParticipantPython,
+    explain_missing_module,
+    participant_python,
+)
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec, RunLimit
 from a2perf.submission.evaluator.submitted.identity import RunTask, participant_environment
 from a2perf.submission.evaluator.submitted.plain_spaces import plain_spaces
@@ -132,7 +136,7 @@ class Participants:
     def __exit__(self, *details: Any) -> None:
         try:
             _explain(details[1], self._services)
-            explain_missing_module(details[1], self.settings)
+            explain_missing_module(details[1], self.settings, self.settings.folder)
         finally:
             self._all.__exit__(*details)
 
@@ -262,7 +266,7 @@ class Participants:
     @contextmanager
     def _in_sandbox(self, folders: ParticipantFolders, seed: int | None) -> Iterator[ParticipantProcess]:
         settings, task, manifest = self.settings, self._task, self._manifest
-        with participant_python(settings, folders.logs) as chosen:
+        with python_of(settings, folders.logs) as chosen:
             manifest.python_env = chosen.record
             environment = participant_environment(settings, task, manifest, root_dir=folders.root_dir)
             if seed is not None:
@@ -307,6 +311,12 @@ def _explain(error: BaseException | None, services: Sequence[ServiceSession]) ->
         error.failure = explain(error.failure, services)
 
 
+def python_of(settings: Submission, logs: Path) -> AbstractContextManager[ParticipantPython]:
+    """Provides the interpreter of a run, see ``participant_python``."""
+    size_bytes = max(8 * 2**30, settings.artifact_limit_bytes or 0)
+    return participant_python(settings, settings.folder, str(settings.domain), logs, size_bytes=size_bytes)
+
+
 def run_limit_of(settings: Submission, manifest: Manifest) -> RunLimit:
     """Returns the limit on a run that starts now; earlier attempts have used a part of it."""
     days = _TRAINING_DAYS if settings.mode is BenchmarkMode.TRAIN else 1
@@ -314,7 +324,7 @@ def run_limit_of(settings: Submission, manifest: Manifest) -> RunLimit:
     return RunLimit(seconds, time.monotonic() + seconds - attempts.used(manifest.attempts[:-1]).wall_s)
 
 
-def _warn_of_open_network(manifest: Manifest, confined: Confinement) -> None:
+def _warn_of_open_network(manifest: Manifest, confined: ProvidedConfinement) -> None:
     """Warns if the participant can reach more than the services, or files and processes with their keys."""
     level, hides = confined.sandbox.level, levels()[confined.sandbox.level].hides_files
     if not hides:

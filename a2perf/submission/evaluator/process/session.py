@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from a2perf.constants import BenchmarkMode, ExitCode
+from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Failure, FailureKind, Manifest, RunState
 from a2perf.runs.bundles.bundle import Bundle, Finished, open_bundle
@@ -26,7 +26,7 @@ from a2perf.submission.evaluator.process.failures import EnvironmentFailure, Par
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.folder_content import note_changes
 from a2perf.submission.run_services import ServedRun, ServiceSession, open_services
-from a2perf.submission.settings import Submission
+from a2perf.submission.settings import Confinement, Episodes
 
 INTERRUPTED = 130
 FILES, FILES_PER_EPISODE = 256, 16
@@ -38,16 +38,17 @@ Sessions: TypeAlias = tuple[ServiceSession, ...]
 
 
 def run_mode(
-    settings: Submission, manifest: Manifest, progress: RunProgress, body: Callable[[Bundle], str], *, force: bool
-) -> int:
+    settings: Episodes, root: Path, manifest: Manifest, progress: RunProgress, body: Callable[[Bundle], str], *,
+    force: bool,
+) -> int:  # fmt: skip
     """Runs one mode and writes its bundle. If the bundle is already finished, nothing runs and the status is success.
 
     Raises:
         UserError: the bundle belongs to another run, another process is writing it, or the run needs more open files
             than the user may have.
     """
-    allow_open_files(settings)
-    opened = open_bundle(settings.root / manifest.mode, manifest, configuration.text(), force=force)
+    allow_open_files(settings, manifest.mode)
+    opened = open_bundle(root / manifest.mode, manifest, configuration.text(), force=force)
     progress.opened(opened.path)
     if isinstance(opened, Finished):
         progress.recorded(opened.path, opened.manifest.exit_reason or "")
@@ -119,10 +120,12 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     return status
 
 
-def services_of(settings: Submission, bundle: Bundle, say: Callable[[str], None]) -> AbstractContextManager[Sessions]:
+def services_of(
+    settings: Confinement, submission: Path, bundle: Bundle, say: Callable[[str], None]
+) -> AbstractContextManager[Sessions]:
     """Opens the services of a recorded run, see ``run_services``, around its participant processes."""
     run = ServedRun(
-        submission=settings.folder,
+        submission=submission,
         folder=bundle.path,
         logs=bundle.logs,
         attempt=bundle.manifest.attempts[-1].number,
@@ -133,7 +136,7 @@ def services_of(settings: Submission, bundle: Bundle, say: Callable[[str], None]
     return open_services(settings.services or (), run)
 
 
-def allow_open_files(settings: Submission) -> None:
+def allow_open_files(settings: Episodes, mode: str) -> None:
     """Raises the soft limit on this process's open files, if the concurrent episodes of a run need it.
 
     The relay of a service and the participants inherit the limit.
@@ -142,8 +145,8 @@ def allow_open_files(settings: Submission) -> None:
         ConfigError: the user may not open so many files.
     """
     episodes = settings.concurrent_episodes
-    if settings.mode is BenchmarkMode.GENERALIZATION and episodes > 1:
-        episodes *= parallel_tasks(settings)
+    if mode == "generalization" and episodes > 1:
+        episodes *= parallel_tasks()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES + FILES_PER_EPISODE * episodes
     if episodes == 1 or soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -55,7 +55,7 @@ def accept(environment: Path, *, max_bytes: int) -> int:
     except stranger_files.BoundExceeded as error:
         raise SubmissionError(
             f"the environment is larger than the organizer allows: {error.message}",
-            hint="require fewer or smaller packages, or raise Submission.python_env_size_bytes",
+            hint="require fewer or smaller packages, or raise Submission.artifact_limit_bytes",
         ) from error
     except stranger_files.StrangerFileError as error:
         raise SubmissionError(f"a package is not valid: {error.message}", hint="require another version") from error

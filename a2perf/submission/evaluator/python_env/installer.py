@@ -44,7 +44,7 @@ MEMORY_BYTES = 8 * 1024**3
 PROCESSES = 256
 OUTPUT_BYTES = 1024 * 1024
 DEFAULT_SIZE_BYTES = 8 * 1024**3
-"""Default of ``Submission.python_env_size_bytes``."""
+"""Size of the largest environment, unless ``Submission.artifact_limit_bytes`` is larger."""
 
 LEAST_FREE_BYTES = 64 * 1024**2
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -278,7 +278,7 @@ class Installer:
             raise SubmissionError(
                 "installing the requirements exceeded a limit of the organizer: "
                 f"{'disk' if disk else limit} (at most {allowed})",
-                hint=f"require fewer or smaller packages, or raise Submission.python_env_size_bytes; see {self._log}",
+                hint=f"require fewer or smaller packages, or raise Submission.artifact_limit_bytes; see {self._log}",
             )
         if shutil.disk_usage(self._home).free < LEAST_FREE_BYTES:
             raise InfrastructureError("no space left to build the environment", hint="a2perf python-env --prune 30d")

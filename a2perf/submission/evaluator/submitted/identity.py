@@ -186,7 +186,7 @@ def identity_settings(settings: Submission) -> dict[str, Any]:
         found["training_artifacts"] = artifacts_sha256(stored_artifacts(trained))
     found["python"] = ".".join(platform.python_version_tuple()[:2])
     if settings.python_env == "shared":
-        found["packages"] = required_packages(settings)
+        found["packages"] = required_packages(settings, settings.folder)
     found["configuration"] = configuration.digest(without="Submission")
     return found
 
