@@ -123,6 +123,11 @@ class Limits:
     artifact_limit_bytes: int | None = 16 * 2**30
     scratch_limit_bytes: int = DEFAULT_SCRATCH_BYTES
 
+    @property
+    def stall_s(self) -> float:
+        """Seconds without a call of the policy after which the environment is taken to hang."""
+        return self.load_timeout_s + self.call_timeout_s
+
 
 @dataclass(frozen=True, kw_only=True)
 class Confinement:
@@ -385,11 +390,6 @@ class Submission(Trackers, PythonEnv, Confinement, Limits, Episodes, Recording):
         if self.metric_values_dir:
             return settled(self.metric_values_dir, self.folder, "Submission.metric_values_dir")
         return self.root / METRICS
-
-    @property
-    def stall_s(self) -> float:
-        """Seconds without a call of the policy after which the environment is taken to hang."""
-        return self.load_timeout_s + self.call_timeout_s
 
     @property
     def folder(self) -> Path:

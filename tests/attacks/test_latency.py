@@ -143,7 +143,7 @@ def measured(tmp_path: Path, available: Callable[[str], None]) -> Callable[..., 
         ):
             process.start()
             process.load_policy({})
-            latency.measure(settings, env, process, RunSeeds(0), tmp_path, RunProgress(quiet=True))
+            latency.measure(settings, env, process, RunSeeds(0), tmp_path, RunProgress(quiet=True), stall_s=60.0)
             return read_record(tmp_path / "latency.json", LatencyResults), process.warnings
 
     return measure

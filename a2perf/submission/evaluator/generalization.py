@@ -262,7 +262,10 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
             participants.load()
             fault_point("task: policy loaded")
             participants.mark("rollouts")
-            play(item.settings, item.task, env, participants, item.seeds, journal, item.folder, quiet)
+            play(
+                item.settings, item.task, env, participants, item.seeds, journal, item.folder, quiet,
+                stall_s=item.settings.stall_s,
+            )  # fmt: skip
             participants.mark("end")
 
 

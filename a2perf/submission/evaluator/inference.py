@@ -102,12 +102,15 @@ def _measure(
         if settings.num_inference_steps and not (bundle.metrics / LATENCY_FILE).exists():
             participants.mark("latency")
             drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
-            latency.measure(settings, env, participant, drawn, bundle.metrics, progress)
+            latency.measure(settings, env, participant, drawn, bundle.metrics, progress, stall_s=settings.stall_s)
         fault_point("evaluator: latency measured")
         participants.mark("rollouts")
         with bundle.journal() as journal:
             pictured = max(min(1, settings.record_frames), settings.record_videos)
-            kept = play(settings, task, env, participants, seeds, journal, bundle.metrics, progress, pictured=pictured)
+            kept = play(
+                settings, task, env, participants, seeds, journal, bundle.metrics, progress, stall_s=settings.stall_s,
+                pictured=pictured,
+            )  # fmt: skip
         participants.mark("end")
     return kept
 

@@ -46,9 +46,12 @@ class _EnoughError(Exception):
 
 def measure(
     settings: Episodes, env: Any, participant: ParticipantProcess, seeds: RunSeeds, folder: Path,
-    progress: RunProgress,
+    progress: RunProgress, *, stall_s: float,
 ) -> None:  # fmt: skip
     """Times ``num_inference_steps`` calls and writes ``latency.json`` and ``latency.npz``.
+
+    Args:
+        stall_s: seconds without a call after which the environment is taken to hang.
 
     Raises:
         ParticipantFailure: the participant failed.
@@ -70,7 +73,7 @@ def measure(
 
     try:
         if settings.inference_data == "fresh":
-            with stall_limit(settings.stall_s, lambda: account.calls):
+            with stall_limit(stall_s, lambda: account.calls):
                 for index, seed in enumerate(seeds.unending("latency")):
                     rollout(env, account, index=index, seed=seed, clip_actions=settings.clip_actions, on_step=count)
         else:

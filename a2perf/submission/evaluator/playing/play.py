@@ -35,12 +35,13 @@ from a2perf.system import stall_limit
 
 def play(
     settings: Episodes, task: RunTask, env: Any, participants: Participants, seeds: list[int],
-    journal: Journal, metrics: Path, progress: RunProgress, *, pictured: int = 0,
+    journal: Journal, metrics: Path, progress: RunProgress, *, stall_s: float, pictured: int = 0,
 ) -> dict[int, Kept]:  # fmt: skip
     """Plays every episode that is not in the journal yet; writes ``rollouts.json`` and ``rollout_steps.npz``.
 
     Args:
         participants: starts the participant processes; the first one has its policy loaded.
+        stall_s: seconds without a call of the policy after which the environment is taken to hang.
         pictured: number of episodes, from the first on, that get pictures.
 
     Returns:
@@ -54,7 +55,7 @@ def play(
     records = EpisodeRecords(journal, progress)
     waiting = [planned for planned in plan if not records.has(planned.index)]
     kept = {planned.index: Kept() for planned in waiting if planned.index < min(pictured, len(seeds))}
-    run = _Rollouts(settings, task, records, kept)
+    run = _Rollouts(settings, task, records, kept, stall_s)
     try:
         if settings.concurrent_episodes > 1:
             participants.end_process()
@@ -71,8 +72,10 @@ def play(
 class _Rollouts:
     """What the episodes of a task have in common."""
 
-    def __init__(self, settings: Episodes, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept]) -> None:
-        self.settings, self.records, self.kept = settings, records, kept
+    def __init__(
+        self, settings: Episodes, task: RunTask, records: EpisodeRecords, kept: dict[int, Kept], stall_s: float
+    ) -> None:
+        self.settings, self.records, self.kept, self.stall_s = settings, records, kept, stall_s
         self.totals: list[StepTotals] = []
         self._task = task
         self._opening = threading.Lock()
@@ -129,7 +132,7 @@ class _Worker:
         before, kept = account.calls, self._run.kept.get(planned.index)
         trace = StepTrace(account.packed) if planned.is_scored else None
         try:
-            with stall_limit(settings.stall_s, lambda: account.calls):
+            with stall_limit(self._run.stall_s, lambda: account.calls):
                 episode = rollout(
                     world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,
                     on_step=_on_step(world, kept, recorder), trace=trace,
