@@ -29,10 +29,10 @@ class RunSettings(TypedDict, total=False):
     memory_limit_bytes: int | None
     sandbox: str
     allow_weaker: bool
+    datasets_path: str | os.PathLike[str] | None
     python_env: str
     python_env_find_links: Sequence[str | os.PathLike[str]]
     participant_python: str | os.PathLike[str] | None
-    datasets_path: str | os.PathLike[str] | None
     trust_submission_config: bool
 
 

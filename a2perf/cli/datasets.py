@@ -52,8 +52,6 @@ _collecting = several(
     click.option("--participant-args", default="", metavar="K=V,...",
                  help="Arguments of load_policy(), as strings."),
     run_options(*_RUN_OPTIONS),
-    click.option("--call-timeout", type=float, default=60.0, metavar="S",
-                 help="Time limit of one call of the policy, in seconds."),
 )  # fmt: skip
 """The options of commands that collect episodes."""
 
@@ -323,4 +321,4 @@ def _thresholds(levels: SkillLevels) -> dict[str, Any]:
 
 def _confining(options: dict[str, Any]) -> dict[str, Any]:
     chosen = RunOptions({name: options[name] for name in _RUN_OPTIONS})
-    return {**chosen.settings(), "call_timeout_s": options["call_timeout"]}
+    return chosen.settings()

@@ -46,7 +46,7 @@ from a2perf.submission.run_options import RunOptions, run_options
     "--fail-on", type=click.Choice(["refuted", "inconclusive", "unchecked"]),
     help="Exit status 1 on a refuted or changed bundle; also on an inconclusive one; also on an unchecked one.",
 )  # fmt: skip
-@run_options(*OPTIONS)
+@run_options(*(name for name in OPTIONS if "_limit_" not in name))
 @launch_options(
     "launcher", "launcher_option", "workers", "cpus", "gpus", "force",
     force={"help": "Repeat bundles that have a verdict; their earlier repetitions are archived."},

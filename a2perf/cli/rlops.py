@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from a2perf.cli.extensible import refuse_removed
+from a2perf.cli.extensible import REMOVED
 from a2perf.cli.rlops_compare import compare_command
 from a2perf.cli.shared_options import OLD_WANDB_OPTIONS, STORE, Words, WordsCommand, several
 from a2perf.errors import UserError, command_line
@@ -39,43 +39,27 @@ _CHANGE = several(
 )
 
 
-@click.group(context_settings=normalised())
-def tags() -> None:
-    """Add tags to runs, remove them, list them and their history.
+@click.command("tags", cls=WordsCommand, context_settings=normalised())
+@click.argument("action", metavar="add|remove|list")
+@click.argument("tag", required=False)
+@_WHICH_RUNS
+@_AS_OF
+@_CHANGE
+def tags(action: str, tag: str | None, **options: Any) -> int:
+    """Add a tag to runs, remove it, or list tags; `list TAG` shows every change of a tag.
 
     By convention `latest` marks the accepted version: after a merge, add it to the runs of the new source tag and
     remove it from those of the old one. Exit status: 0 done, 1 not confirmed, 2 an unknown tag or another wrong word.
     """
-
-
-@tags.command("add", cls=WordsCommand, context_settings=normalised())
-@click.argument("tag")
-@_WHICH_RUNS
-@_CHANGE
-def tags_add(tag: str, **options: Any) -> int:
-    """Add a tag to runs."""
-    return _change("add", tag, options)
-
-
-@tags.command("remove", cls=WordsCommand, context_settings=normalised())
-@click.argument("tag")
-@_WHICH_RUNS
-@_CHANGE
-def tags_remove(tag: str, **options: Any) -> int:
-    """Remove a tag from runs."""
-    return _change("remove", tag, options)
-
-
-@tags.command("list", cls=WordsCommand, context_settings=normalised())
-@click.argument("tag", required=False)
-@_WHICH_RUNS
-@_AS_OF
-def tags_list(tag: str | None, **options: Any) -> int:
-    """List the tags of runs; with TAG, every change of it."""
-    return _list(tag, options)
-
-
-refuse_removed(tags, "rlops.tags.")
+    if action == "list":
+        return _list(tag, options)
+    if action not in ("add", "remove"):
+        if f"rlops.tags.{action}" in REMOVED:
+            raise UserError(f"a2perf rlops tags {action} was removed", hint=REMOVED[f"rlops.tags.{action}"])
+        raise UserError(f"{action!r} is neither add, remove nor list", hint="a2perf rlops tags --help")
+    if tag is None or options["as_of"]:
+        raise UserError(f"{action} changes one tag now", hint=f"a2perf rlops tags {action} TAG --source-tag TAG")
+    return _change("add" if action == "add" else "remove", tag, options)
 
 
 @click.command("rlops-tags", cls=WordsCommand, context_settings=normalised())

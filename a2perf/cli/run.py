@@ -58,16 +58,15 @@ class _RunCommand(WordsCommand):
 @PARTICIPANT_ARGS
 @click.option("--domain", metavar="NAME", help="Domain of the packaged gin files; `a2perf envs list` names them.")
 @click.option(
-    "--task", "--env-id", "task", metavar="NAME",
+    "--task", "--tasks", "--env-id", "tasks", cls=Words, metavar="NAME...",
     help="Task; sets the environment and selects its packaged gin files. Also the id of any environment of Gymnasium, "
-    "with its package if it has to be imported: CartPole-v1, my_envs:Lander-v0.",
+    "with its package if it has to be imported: CartPole-v1, my_envs:Lander-v0. Several make an experiment.",
 )  # fmt: skip
 @click.option("--env-kwargs", metavar="JSON", help="Arguments of the environment, as a JSON object.")
-@click.option("--tasks", cls=Words, metavar="NAME...", help="Several tasks; makes an experiment.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the run; with --num-seeds the first one.")
-@click.option("--seeds", cls=Words, metavar="N...", help="Several seeds, e.g. 0 1 2 or 0-9; makes an experiment.")
+@click.option("--seed", "--seeds", "seeds", cls=Words, metavar="N...",
+              help="Seed of the run. Several, e.g. 0 1 2 or 0-9, make an experiment.")  # fmt: skip
 @click.option("--num-seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, starting at --seed or 0.")
-@run_options(one_run=True)
+@run_options(one_run=True, without=("metric_values_dir",))
 @launch_options(
     "workers", "launcher", "launcher_option", "cpus", "gpus", "force", *_RETRIES,
     workers={"default": None, "help": "Number of runs at the same time; default: 1.", "show_default": False},
@@ -95,15 +94,17 @@ def run(**options: Any) -> int:
     for given in options["submissions"]:
         _check_folder(given)
     if not options["gin_configs"]:
-        if not (options["task"] or options["tasks"]):
+        if not options["tasks"]:
             raise ConfigError("neither --gin-config nor --task was given", hint="add --gin-config FILE or --task NAME")
         options["gin_configs"] = ("inference.gin",)
     options["gin_bindings"] = (*_environment_bindings(options["env_kwargs"]), *options["gin_bindings"])
     parse_participant_args(options["participant_args"])
     chosen = RunOptions.taken_from(options)
     launch = LaunchOptions(options)
-    many = len(options["submissions"]) > 1 or len(options["gin_configs"]) > 1
-    if many or any(options[name] for name in ("tasks", "seeds", "num_seeds", "workers", *_RETRIES)):
+    options["tasks"] = tuple(name for given in options["tasks"] for name in given.split(",") if name)
+    options["seeds"] = _seeds(options["seeds"], options["num_seeds"])
+    many = any(len(options[name]) > 1 for name in ("submissions", "gin_configs", "tasks", "seeds"))
+    if many or any(options[name] for name in ("num_seeds", "workers", *_RETRIES)):
         return _experiment(options, chosen, launch)
     return _one_run(options, chosen, launch)
 
@@ -129,7 +130,9 @@ def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions)
         submission=folder,
         gin_config=options["gin_configs"][0],
         root=options["root_dir"] or str(Path("runs") / folder.resolve().name),
-        **{name: options[name] for name in ("participant_args", "domain", "task", "seed", "verbosity")},
+        task=next(iter(options["tasks"]), None),
+        seed=next(iter(options["seeds"]), None),
+        **{name: options[name] for name in ("participant_args", "domain", "verbosity")},
         options=chosen,
         bindings=tuple(options["gin_bindings"]),
         force=options["force"],
@@ -146,15 +149,12 @@ def _experiment(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptio
     for name in chosen.given:
         if OPTIONS[name].one_run:
             raise ConfigError(f"{_flag(name)} is for one run, this is an experiment", hint=f"leave {_flag(name)} out")
-    if options["task"] is not None and options["tasks"]:
-        raise ConfigError("both --task and --tasks were given", hint="name every task with --tasks")
-    tasks = [name for given in options["tasks"] for name in given.split(",") if name]
     experiment = Experiment(
         root=Path(options["root_dir"] or "runs").expanduser().absolute(),
         submissions=tuple(Path(given).expanduser() for given in options["submissions"]),
         gin_configs=tuple(options["gin_configs"]),
-        tasks=tuple(tasks) or ((options["task"],) if options["task"] else ()),
-        seeds=_seeds(options),
+        tasks=options["tasks"],
+        seeds=options["seeds"] or (0,),
         domain=options["domain"],
         bindings=tuple(options["gin_bindings"]),
         flags=(*chosen.with_(memory_limit_bytes=None).words(), *_given("verbosity", options)),
@@ -182,20 +182,21 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _seeds(options: dict[str, Any]) -> tuple[int, ...]:
-    if options["seeds"]:
-        if options["seed"] is not None or options["num_seeds"] is not None:
-            raise ConfigError("--seeds was given with --seed or --num-seeds", hint="name the seeds in one way")
-        return tuple(seed for given in options["seeds"] for word in given.split(",") for seed in _span(word))
-    first = options["seed"] or 0
-    return tuple(range(first, first + (options["num_seeds"] or 1)))
+def _seeds(words: Sequence[str], count: int | None) -> tuple[int, ...]:
+    found = tuple(seed for given in words for word in given.split(",") for seed in _span(word))
+    if count is None:
+        return found
+    if len(found) > 1:
+        raise ConfigError("several seeds were given with --num-seeds", hint="name the seeds in one way")
+    first = next(iter(found), 0)
+    return tuple(range(first, first + count))
 
 
 def _span(word: str) -> Sequence[int]:
     """Returns the seeds of ``"3"`` or ``"0-9"``."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
     if found is None or (found[2] and int(found[2]) < int(found[1])):
-        raise ConfigError(f"--seeds: {word!r} is not a seed", hint="write whole numbers, or a span such as 0-9")
+        raise ConfigError(f"--seed: {word!r} is not a seed", hint="write whole numbers, or a span such as 0-9")
     return range(int(found[1]), int(found[2] or found[1]) + 1)
 
 

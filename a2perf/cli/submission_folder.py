@@ -48,12 +48,17 @@ def init(folder: Path, template: str | None, task: str | None) -> int:
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--env-id", metavar="ID", help="Environment of the trial. Default: the one in the gin files.")
 @click.option("--steps", default=20, show_default=True, type=click.IntRange(min=1), help="Environment steps to run.")
-@click.option("--train-limit", default=30.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-              metavar="SECONDS", help="Wall-clock limit of the trial training run.")  # fmt: skip
+@click.option(
+    "--train-time-limit-s", "--train-limit", "train_limit", default=30.0, show_default=True, metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True), help="Wall-clock limit of the trial training run.",
+)  # fmt: skip
 @click.option("--artifacts", type=click.Path(path_type=Path), metavar="DIR",
               help="Load these artifacts instead of training.")  # fmt: skip
 @PARTICIPANT_ARGS
-@run_options(without=("public_seeds", "seeds_from"))
+@run_options(
+    "sandbox", "allow_weaker", "python_env", "python_env_find_links", "participant_python", "datasets_path",
+    "trust_submission_config",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def check(
     folder: Path, env_id: str | None, steps: int, train_limit: float, artifacts: Path | None, participant_args: str,
@@ -64,7 +69,7 @@ def check(
     \b
     Examples:
       a2perf check my_agent
-      a2perf check my_agent --steps 100 --train-limit 60
+      a2perf check my_agent --steps 100 --train-time-limit-s 60
 
     The check reads the files, runs train() briefly and then the policy for a few steps, in the same sandboxed
     process as a real run. Exit status: 0 no problem, 1 problems, 2 usage.

@@ -72,12 +72,7 @@ def load(
 
 
 def _drop_other_task(of_file: Mapping[str, Any], bindings: Sequence[str], *, whole: bool) -> list[str]:
-    """Removes arguments of the file's environment that the bindings replace by another one, and returns their names.
-
-    Args:
-        of_file: what the file bound to ``create_domain``.
-        whole: remove all arguments that define a task, otherwise only those of another domain.
-    """
+    """Removes arguments of the file's environment that the bindings replace by another one, and returns their names."""
     names = (binding.partition("=")[0].strip().rpartition("/")[2].split(".") for binding in bindings)
     bound = {".".join(name[-2:]) for name in names}
     domain, before = _domain_of(parameter(_ENVIRONMENT)), _domain_of(of_file.get("env_name"))
@@ -244,14 +239,11 @@ def _parse_one(action: Any, source: str) -> None:
 def _join_records(before: Mapping[str, Any], source: str) -> None:
     """Moves what is bound to records of the settings to ``Submission``: a later file or binding overrides both names.
 
-    Args:
-        before: what was bound to ``Submission`` by earlier files and bindings.
-
     Raises:
         ConfigError: the same file binds a setting to two values.
     """
     owner, bound = "a2perf.submission.Submission", bound_parameters("Submission")
-    for record in (kind.__name__ for kind in RECORDS):
+    for record in RECORDS:
         for (scope, selector), values in list(gin.config._CONFIG.items()):
             if selector != f"a2perf.submission.{record}":
                 continue

@@ -22,11 +22,7 @@ Origin = Literal["organizer", "packaged", "participant"]
 
 @dataclass(frozen=True)
 class GinFile:
-    """A gin file that was found.
-
-    Attributes:
-        submission: the submission's resolved folder; None if no submission was given.
-    """
+    """A gin file that was found."""
 
     path: Path
     origin: Origin
@@ -123,9 +119,6 @@ def _at_earlier_place(path: Path) -> Path | None:
 
 def origin_of(place: Path, submission: Path | None, *, trusted: bool = False) -> GinFile:
     """Returns the gin file at a path together with its origin.
-
-    Args:
-        place: absolute path of a file, unresolved.
 
     Raises:
         ConfigError: the path goes through a link inside the submission.

@@ -48,11 +48,7 @@ _LITERALS = "write a string in quotation marks, a number, True, False or None"
 
 @dataclass(frozen=True)
 class Binding:
-    """One line ``name = value``.
-
-    Attributes:
-        name: as written, ``"Submission.mode"``.
-    """
+    """One line ``name = value``."""
 
     name: str
     value: Any
@@ -61,9 +57,6 @@ class Binding:
 
 def parse(content: bytes, source: str) -> list[Binding]:
     """Returns the bindings of a gin file in their order.
-
-    Args:
-        source: name of the file for messages; safe to print.
 
     Raises:
         ConfigError: the file is too large, not UTF-8, or contains more than literal bindings; with file and line.

@@ -16,10 +16,10 @@ from a2perf.domains.registry import ANY, Domain, Task, domains, find_environment
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.submission.participant_gin import Binding, to_gin
 from a2perf.submission.run_options import TRUST_FLAG
-from a2perf.submission.settings import RECORDS, Submission, owner_of
+from a2perf.submission.settings import RECORDS, owner_of
 
 _MODULES = {
-    **{record.__name__: "a2perf.submission" for record in (Submission, *RECORDS)},
+    **dict.fromkeys(("Submission", *RECORDS), "a2perf.submission"),
     "create_domain": "a2perf.domains.tfa.suite_gym",
     "track_emissions_decorator": "a2perf.metrics.trackers.emissions",
 }

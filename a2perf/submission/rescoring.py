@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
@@ -46,7 +45,7 @@ def run(settings: Submission, *, progress: RunProgress | None = None) -> int:
         raise ConfigError(
             f"{path} is not a recorded run", hint="run the mode first, or give the --root-dir of a recorded run"
         )
-    write_json(values / SCORES, _selected(score_runs([settings.root]), settings))
+    write_json(values / SCORES, score_runs([settings.root]))
     progress.say(done)
     return int(ExitCode.SUCCESS)
 
@@ -77,16 +76,3 @@ def _is_earlier(root: Path) -> bool:
         return any(run.layout == EARLIER for run in find_runs([root]))
     except UserError:  # no run is recorded there
         return False
-
-
-def _selected(document: dict[str, Any], settings: Submission) -> dict[str, Any]:
-    """Returns the scores with the reliability metrics that ``Submission.reliability_metrics`` names; all by default."""
-    from a2perf.metrics import registry
-
-    if settings.reliability_metrics is None:
-        return document
-    wanted = {metric.name for metric in registry.select(settings.reliability_metrics)}
-    others = {name for name, metric in registry.all_metrics().items() if metric.category != "reliability"}
-    for group in document["groups"]:
-        group["scores"] = {name: entry for name, entry in group["scores"].items() if name in wanted | others}
-    return document

@@ -165,12 +165,7 @@ def explain(failure: Failure, sessions: Sequence[ServiceSession]) -> Failure:
 
 
 def moved(name: str, shown: str) -> ConfigError | None:
-    """Returns the error about a name that a distribution brings or has replaced; None about any other name.
-
-    Args:
-        name: name of an option or of a setting of an earlier version.
-        shown: the name as it was given, ``"--model-endpoint"`` or ``"Submission.model_endpoint"``.
-    """
+    """Returns the error about a name that a distribution brings or has replaced; None about any other name."""
     if name not in REMOVED:
         return None
     brought = BROUGHT_BY["model"]

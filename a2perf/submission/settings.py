@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Union
@@ -43,7 +43,6 @@ NEUTRAL = {
     "participant_module_path": "the hash of the submission's content counts",
     "metric_values_dir": "place of copies of the results",
     "run_offline_metrics_only": "reads a recorded run and starts none",
-    "reliability_metrics": "selection of the report",
 }
 """Settings that are not part of a run's identity, with the reason: they cannot change a number or a claim."""
 
@@ -84,26 +83,24 @@ def _path(default: Any = None) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class RunLimits:
     """How much the participant's processes may use.
 
     Attributes:
-        train_time_limit_s: wall-clock limit of training in seconds, or None: of the whole process tree, from the start
-            of the interpreter to the end of its last process. Reaching it is not a failure.
-        train_energy_limit_kwh: energy above idle in kWh that the same processes may use, or None. Reaching it is not a
-            failure.
-        run_time_limit_s: wall-clock limit of a whole run in seconds, resumed attempts included; by default one day, and
-            seven days for training. Reaching it is a failure of the kind ``timeout``.
+        train_time_limit_s: wall time of training in seconds, or None: of the whole process tree, from the start of the
+            interpreter to the end of its last process. Reaching it is not a failure.
+        train_energy_limit_kwh: energy above idle of the same processes, or None. Reaching it is not a failure.
+        run_time_limit_s: wall time of a whole run in seconds, resumed attempts included; by default one day, for
+            training seven days. Reaching it is a failure of the kind ``timeout``.
         call_timeout_s: limit of one ``infer_once`` call in seconds.
         load_timeout_s: limit of starting the interpreter, importing the submission and ``load_policy``, in seconds. An
             environment that returns nothing for this time and that of a call ends the run.
-        memory_limit_bytes: limit on the memory of each participant process and of all of them together. By default a
-            share of the host's memory, for all of them together; 0 for no limit.
-        cpu_limit: number of processors that the participant's processes may use together, or None.
+        memory_limit_bytes: of each process and of all together; by default a share of the host's memory for all; 0 for
+            no limit.
+        cpu_limit: number of processors that the processes may use together, or None.
         process_limit: number of participant processes, or None.
-        artifact_limit_bytes: total size of the participant's artifacts, or None. An isolated environment may be as
-            large, and at least 8 GiB.
-        scratch_limit_bytes: size of a private ``/tmp`` and of a private ``/dev/shm``, at sandbox levels that have them.
+        artifact_limit_bytes: total size of the artifacts, or None. An isolated environment may have this size too.
+        scratch_limit_bytes: size of ``/tmp`` and of ``/dev/shm``, at sandbox levels with private ones.
     """
 
     train_time_limit_s: float | None = None
@@ -114,9 +111,7 @@ class Limits:
     call_timeout_s: float = 60.0
     load_timeout_s: float = 300.0
     memory_limit_bytes: int | None = option(
-        None,
-        "Memory limit of the participant's processes. Default: a share of the host's memory; 0: none.",
-        metavar="BYTES",
+        None, "Memory limit of the participant. Default: a share of the host's memory; 0: none.", metavar="BYTES"
     )
     cpu_limit: float | None = None
     process_limit: int | None = 512
@@ -134,12 +129,11 @@ class Confinement:
     """What the participant's processes can reach.
 
     Attributes:
-        sandbox: ``"none"``, ``"process"``, ``"bubblewrap"``, ``"docker"`` or a level of an installed package.
-            ``"strongest"`` is bubblewrap if this host offers it, else process.
+        sandbox: a level, also of an installed package; ``"strongest"`` is bubblewrap if this host offers it, else
+            process.
         network: whether the participant may use the network.
-        services: services of installed packages; by default those that the gin file asks for, see ``run_services``.
-        readable_paths: files and folders of the host that the participant may read in addition to its submission and
-            its interpreter.
+        services: see ``run_services``; by default those that the gin file asks for.
+        readable_paths: files and folders to read in addition to the submission and its interpreter.
         hidden_paths: files and folders that the participant must not see, even inside a readable folder.
         datasets_path: folder of Minari datasets; the participant gets it as ``MINARI_DATASETS_PATH``.
         pass_environment: names of further environment variables that the participant gets.
@@ -171,24 +165,20 @@ class Episodes:
         num_inference_episodes: episodes in inference mode.
         num_generalization_episodes: episodes per task in generalization mode.
         generalization_tasks: names of the tasks; by default the domain's list.
-        repeats: number of times that each scored episode is played, with the same seed. The first one is scored; the
-            others measure consistency.
-        perturbations: names of perturbations of the domain, or ``["all"]``. Each episode is played once more under
-            each of them, for robustness.
-        concurrent_episodes: episodes of a task that are played at the same time. Above 1, every episode has a new
-            participant process (``fresh_policy = "episode"``), and the episodes are those that would be played in turn.
+        repeats: number of times that each scored episode is played, with the same seed; the first one is scored.
+        perturbations: names of perturbations of the domain, or ``["all"]``.
+        concurrent_episodes: episodes of a task at the same time. Above 1, ``fresh_policy`` is ``"episode"``, and the
+            episodes are those that would be played in turn.
         inference_data: ``"fresh"`` measures latency on observations of rollouts that the policy has not seen before,
             ``"sampled"`` on random samples of the observation space (as the earlier platform did). ``"recorded"`` is
             accepted for older files and means ``"fresh"``.
         seed: root seed of everything random in the run.
-        public_seeds: derive every seed from the root seed alone, which lets the participant compute them. By default
-            they also depend on a secret of the evaluator, see ``seeds``.
+        public_seeds: seeds depend on the root seed alone; by default also on a secret of the evaluator, see ``seeds``.
         evaluation_seeds_file: file of episode seeds that the participant never sees.
-        held_out_task: file of a task that the inference mode runs instead of the one of ``create_domain``. The
-            participant is given a public task of the same kind.
+        held_out_task: file of the task of the inference mode, instead of ``create_domain``. The participant is given a
+            public task of the same kind.
         fresh_policy: ``"run"`` loads the policy once for all episodes. ``"episode"`` starts a new participant process
-            for each episode, which prevents memory in processes and files between episodes. Counters of the kernel
-            can still carry a few bits.
+            for each, which then remembers nothing in processes and files; counters of the kernel can carry a few bits.
         clip_actions: clip finite actions into the box (as the earlier platform did) instead of refusing them.
     """
 
@@ -209,8 +199,7 @@ class Episodes:
     inference_data: str = "fresh"
     seed: int = 0
     public_seeds: bool = option(
-        False,
-        "Derive every seed from the root seed alone, so the submission can compute them too; for comparisons.",
+        False, "Derive every seed from the root seed alone, so the submission can compute them too; for comparisons."
     )
     seeds_from: str | None = option(
         None, "Use the seeds recorded in this bundle, for example to repeat a run.", metavar="BUNDLE", path=True
@@ -226,12 +215,9 @@ class PythonEnv:
     """Which Python the participant uses.
 
     Attributes:
-        python_env: ``"shared"`` runs the participant with the evaluator's packages, ``"isolated"`` in an environment
-            that is built from its requirements.txt and kept for later runs.
-        python_env_builds: whether packages without a wheel may be built, which runs their code in the sandbox of the
-            installation.
-        participant_python: interpreter of the participant process, or base interpreter of an isolated environment; by
-            default the evaluator's.
+        python_env: ``"shared"``, or ``"isolated"``: an environment from its requirements.txt, kept for later runs.
+        python_env_builds: build packages without a wheel, which runs their code in the sandbox of the installation.
+        participant_python: interpreter, or base of an isolated environment; by default the evaluator's.
     """
 
     python_env: str = option(
@@ -256,8 +242,8 @@ class Trackers:
     """How costs are sampled.
 
     Attributes:
-        measure_emissions: whether to write the classic emissions file, and codecarbon's own files if
-            ``track_emissions_decorator`` asks for them. Time, memory, power and energy are always in the bundle.
+        measure_emissions: write the classic emissions file, and codecarbon's own if ``track_emissions_decorator`` asks
+            for them. Time, memory, power and energy are always in the bundle.
         sampling_interval_s: longest period of the trackers in seconds; 1 by default.
     """
 
@@ -271,7 +257,6 @@ class Recording:
 
     Attributes:
         root_dir: folder of the run; each mode writes one bundle in it.
-        reliability_metrics: selection for the report; all by default.
         record_frames: number of pictures of the first episode; 0 records none.
         record_videos: number of episodes recorded as video.
     """
@@ -283,7 +268,6 @@ class Recording:
     run_offline_metrics_only: bool = option(
         False, "Recompute the metrics of a recorded run without running it.", one_run=True, takes_value=True
     )
-    reliability_metrics: Sequence[Any] | None = None
     record_frames: int = 8
     record_videos: int = 0
 
@@ -293,12 +277,15 @@ class Recording:
         return Path(str(self.root_dir))
 
 
-RECORDS: tuple[type, ...] = (Recording, Episodes, Limits, Confinement, PythonEnv, Trackers)
-"""The records in the order of their options."""
+RECORDS: Mapping[str, type] = {
+    "Recording": Recording, "Episodes": Episodes, "Limits": RunLimits, "Confinement": Confinement,
+    "PythonEnv": PythonEnv, "Trackers": Trackers,
+}  # fmt: skip
+"""The records by their name in gin files, in the order of their options."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submission(Trackers, PythonEnv, Confinement, Limits, Episodes, Recording):
+class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recording):
     """One run of one submission: the settings of all records; every field can be bound in a gin file.
 
     Attributes:
@@ -310,6 +297,7 @@ class Submission(Trackers, PythonEnv, Confinement, Limits, Episodes, Recording):
         time_participant_code: accepted for older files: False is the same as ``num_inference_steps = 0``.
         num_recorded_observations: accepted for older files, without effect.
         plot_metrics: accepted for older files, without effect; the report draws the plots.
+        reliability_metrics: accepted for older files, without effect; `a2perf score` writes every metric.
     """
 
     mode: BenchmarkMode | str | None = None
@@ -320,15 +308,16 @@ class Submission(Trackers, PythonEnv, Confinement, Limits, Episodes, Recording):
     time_participant_code: InitVar[bool] = True
     num_recorded_observations: InitVar[int] = 1000
     plot_metrics: InitVar[bool] = True
+    reliability_metrics: InitVar[Sequence[Any] | None] = None
 
-    def __post_init__(
-        self, time_participant_code: bool, num_recorded_observations: int, plot_metrics: bool
-    ) -> None:  # fmt: skip
+    def __post_init__(self, time_participant_code: bool, *earlier: Any) -> None:
         for entry in fields(self):
             check_value(entry.name, str(entry.type), getattr(self, entry.name))
         check_value("time_participant_code", "bool", time_participant_code)
-        check_value("num_recorded_observations", "int", num_recorded_observations)
-        check_value("plot_metrics", "bool", plot_metrics)
+        for name, kind, value in zip(
+            ("num_recorded_observations", "plot_metrics"), ("int", "bool"), earlier, strict=False
+        ):
+            check_value(name, kind, value)
         if not time_participant_code:
             object.__setattr__(self, "num_inference_steps", 0)
         if self.mode is None:
@@ -380,11 +369,6 @@ class Submission(Trackers, PythonEnv, Confinement, Limits, Episodes, Recording):
         return found
 
     @property
-    def environment_bytes(self) -> int:
-        """Size of the largest isolated environment."""
-        return max(8 * 2**30, self.artifact_limit_bytes or 0)
-
-    @property
     def values(self) -> Path:
         """The folder of the classic result files."""
         if self.metric_values_dir:
@@ -399,8 +383,8 @@ class Submission(Trackers, PythonEnv, Confinement, Limits, Episodes, Recording):
 
 def owner_of(configurable: str, name: str) -> str:
     """Returns the name under which gin stores a setting: ``"Submission"`` for those of the records."""
-    of_record = {record.__name__: {entry.name for entry in fields(record)} for record in RECORDS}
-    return "Submission" if name in of_record.get(configurable, ()) else configurable
+    is_record = configurable in RECORDS and name in {entry.name for entry in fields(RECORDS[configurable])}
+    return "Submission" if is_record else configurable
 
 
 def _place(given: str) -> str:

@@ -17,8 +17,8 @@ from a2perf.submission.settings import RECORDS, Submission
 __all__ = ["Submission", "create_domain", "track_emissions_decorator"]
 
 gin.configurable(module="a2perf.submission")(Submission)
-for _record in RECORDS:
-    gin.configurable(module="a2perf.submission")(_record)
+for _name, _record in RECORDS.items():
+    gin.configurable(_name, module="a2perf.submission")(_record)
 for _service in run_services():
     gin.configurable(module=_service.__module__)(_service)
 for _enum in (BenchmarkMode, BenchmarkDomain, ReliabilityMetrics, SystemMetrics):

@@ -77,36 +77,20 @@ HEAD = "Submission.mode = 'inference'\nSubmission.domain = 'quadruped_locomotion
 def test_the_later_of_both_names_of_a_setting_counts(tmp_path) -> None:
     named = parse(tmp_path, f"{HEAD}Submission.cpu_limit = 1\nEpisodes.repeats = 3\n", "Limits.cpu_limit = 2")
     assert (named.cpu_limit, named.repeats) == (2, 3)
-    record = parse(
-        tmp_path, f"{HEAD}Limits.cpu_limit = 1\nTrackers.measure_emissions = True\n", "Submission.cpu_limit = 4"
-    )
-    assert (record.cpu_limit, record.measure_emissions) == (4, True)
-    assert "Limits" not in configuration.text()
+    assert parse(tmp_path, f"{HEAD}Limits.cpu_limit = 1\n", "Submission.cpu_limit = 4").cpu_limit == 4
     with pytest.raises(ConfigError, match=r"cpu_limit is set as Limits\.cpu_limit and as Submission\.cpu_limit"):
         parse(tmp_path, f"{HEAD}Submission.cpu_limit = 1\nLimits.cpu_limit = 2\n")
+    of_submission = permitted([Binding("Episodes.num_inference_steps", 7, 1)], "f")
+    assert of_submission == {"Submission.num_inference_steps": 7}
 
 
-def test_a_submission_uses_the_names_of_the_records_within_the_same_bounds() -> None:
-    found = permitted(
-        [Binding("Episodes.num_inference_steps", 7, 1), Binding("Trackers.measure_emissions", True, 2)], "f"
-    )
-    assert found == {"Submission.num_inference_steps": 7, "Submission.measure_emissions": True}
-    for name in ("Confinement.network", "Limits.process_limit", "Episodes.network"):
-        with pytest.raises(ConfigError, match="may not set"):
-            permitted([Binding(name, True, 1)], "f")
-
-
-@pytest.mark.parametrize("name", sorted(REMOVED))
-def test_a_removed_setting_names_its_replacement(tmp_path, name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"line 3: Submission\.{name} was removed") as caught:
-        parse(tmp_path, f"{HEAD}Submission.{name} = 1\n")
-    assert caught.value.hint == REMOVED[name]
-
-
-def test_settings_of_older_files_are_accepted(tmp_path) -> None:
-    older = "Submission.plot_metrics = False\nSubmission.num_recorded_observations = 5\n"
-    assert parse(tmp_path, HEAD + older).num_inference_steps == 1000
+def test_settings_of_older_files_are_accepted_or_name_their_replacement(tmp_path) -> None:
     assert parse(tmp_path, f"{HEAD}Submission.time_participant_code = False\n").num_inference_steps == 0
+    assert parse(tmp_path, f"{HEAD}Submission.plot_metrics = False\n").num_inference_steps == 1000
+    for name, instead in REMOVED.items():
+        with pytest.raises(ConfigError, match=rf"line 3: Submission\.{name} was removed") as caught:
+            parse(tmp_path, f"{HEAD}Submission.{name} = 1\n")
+        assert caught.value.hint == instead
 
 
 def test_a_misspelt_parameter_of_create_domain_is_not_an_argument_of_the_environment(tmp_path) -> None:

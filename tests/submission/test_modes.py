@@ -137,16 +137,6 @@ def test_evaluation_seeds_come_from_a_private_file(submission, launch, tmp_path:
     assert outcome.manifest("inference")["seeds"]["episodes"] == [101, 202]
 
 
-@pytest.mark.group("pybullet")
-def test_sampled_observations_are_the_old_way(submission, launch) -> None:
-    outcome = launch(
-        submission(inference=COUNTING), "inference.gin", "--gin_bindings", "Submission.inference_data = 'sampled'"
-    )
-    assert outcome.status == 0, outcome.output
-    latency = json.loads((outcome.root / "inference" / "metrics" / "latency.json").read_text())
-    assert latency["observations"] == "20 sampled"
-
-
 GENERALIZATION_GIN = """
 import a2perf.submission.submission_util
 Submission.mode = 'generalization'

@@ -29,7 +29,7 @@ from tests.waiting import Child, until
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-def says(env: python_env.PythonEnv) -> str:
+def says(env: python_env.BuiltEnvironment) -> str:
     done = subprocess.run([env.path / "bin" / "toy-says"], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from a2perf.constants import ReliabilityMetrics
 from a2perf.submission import rescoring
+from a2perf.submission.settings import Submission
 from tests.metrics import made_bundles
 
 
-def settings(root: Path, mode: str, **changes: Any) -> Any:
-    fields = {"mode": mode, "root": root, "metric_values_dir": None, "measure_emissions": True}
-    return SimpleNamespace(**{**fields, "reliability_metrics": None, **changes})
+def settings(root: Path, mode: str) -> Submission:
+    return Submission(mode=mode, domain="quadruped_locomotion", root_dir=str(root), measure_emissions=True)
 
 
 @pytest.fixture
@@ -35,16 +32,6 @@ def test_scores_of_all_modes_lie_beside_the_classic_files(root: Path):
     before = (root / "metrics" / "scores.json").read_bytes()
     assert rescoring.run(settings(root, "train")) == 0
     assert (root / "metrics" / "scores.json").read_bytes() == before
-
-
-def test_only_the_selected_reliability_metrics_are_written(root: Path):
-    chosen = [ReliabilityMetrics.IqrWithinRuns]
-    assert rescoring.run(settings(root, "train", reliability_metrics=chosen)) == 0
-    document = json.loads((root / "metrics" / "scores.json").read_text())
-    scores = next(entry["scores"] for entry in document["groups"] if entry["mode"] == "train")
-    assert "IqrWithinRuns" in scores
-    assert "MaxDrawdown" not in scores
-    assert "energy_gross" in scores
 
 
 def test_folders_of_the_earlier_platform_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

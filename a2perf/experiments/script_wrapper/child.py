@@ -32,7 +32,7 @@ from a2perf.errors import MissingDependency
 from a2perf.experiments.script_wrapper.acting import parameters_of
 from a2perf.experiments.script_wrapper.collectors import Captured, gather
 from a2perf.experiments.script_wrapper.episode_journal import EpisodeJournal, log_curves, remove_step_counts
-from a2perf.experiments.script_wrapper.episodes import Episodes, is_environment, listen, listen_to
+from a2perf.experiments.script_wrapper.episodes import ScriptEpisodes, is_environment, listen, listen_to
 from a2perf.experiments.script_wrapper.import_hooks import after_import
 from a2perf.experiments.script_wrapper.instrument import CAPTURE, LISTEN, LOCALS, SEED, Instrumented, instrument
 from a2perf.experiments.script_wrapper.live_values import LiveValues
@@ -58,7 +58,7 @@ def main() -> int:
         values.mirror = _open_mirror(order, report)
     # Absolute: the script may change the working directory before it starts workers.
     os.environ[_ORDER] = os.path.abspath(sys.argv[1])
-    episodes, loggers = Episodes(f"{Path(order.script).parent}{os.sep}", EpisodeJournal(folder)), Loggers(values)
+    episodes, loggers = ScriptEpisodes(f"{Path(order.script).parent}{os.sep}", EpisodeJournal(folder)), Loggers(values)
     listen(episodes)
     loggers.listen()
     seed_everything(order.seed, report, first=True)
@@ -114,7 +114,7 @@ def _run(
     script: Instrumented,
     values: LiveValues,
     loggers: Loggers,
-    episodes: Episodes,
+    episodes: ScriptEpisodes,
     report: ScriptReport,
 ) -> Captured:
     """Executes the module and calls ``main``; an exception of it becomes part of the report."""
@@ -205,7 +205,7 @@ def _make(env: str) -> Any:
     return importlib.import_module(package).make(env)
 
 
-def _look_for_environments(module: ModuleType, folder: Path, episodes: Episodes) -> None:
+def _look_for_environments(module: ModuleType, folder: Path, episodes: ScriptEpisodes) -> None:
     """Records environments without a base class that the script imports from files beside it."""
     for value in list(vars(module).values()):
         names = vars(value).values() if isinstance(value, ModuleType) else [value]
@@ -317,7 +317,7 @@ def _listen_in_worker() -> None:
     try:
         order = msgspec.json.decode(Path(os.environ[_ORDER]).read_bytes(), type=ScriptOrder)
         script = Path(order.script)
-        episodes = Episodes(f"{script.parent}{os.sep}", EpisodeJournal(Path(order.folder)), worker=True)
+        episodes = ScriptEpisodes(f"{script.parent}{os.sep}", EpisodeJournal(Path(order.folder)), worker=True)
     except (KeyError, OSError, msgspec.DecodeError):
         return
     listen(episodes)
@@ -327,7 +327,7 @@ def _listen_in_worker() -> None:
 class _ScriptFinder(MetaPathFinder, Loader):
     """Imports the script in a worker."""
 
-    def __init__(self, script: Path, seed: int, episodes: Episodes) -> None:
+    def __init__(self, script: Path, seed: int, episodes: ScriptEpisodes) -> None:
         self._script, self._seed, self._episodes = script, seed, episodes
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

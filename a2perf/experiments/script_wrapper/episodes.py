@@ -59,7 +59,7 @@ class Watch:
     steps: int = 0
 
 
-class Episodes:
+class ScriptEpisodes:
     """Observes the steps of environments and writes their episodes to the journal.
 
     Args:
@@ -237,7 +237,7 @@ class Episodes:
             counted.group = _Group()
 
 
-def listen(episodes: Episodes) -> None:
+def listen(episodes: ScriptEpisodes) -> None:
     """Patches every class of environments that is defined from now on, in either gym."""
     for name in ("gymnasium.core", "gymnasium.vector.vector_env", "gym.core", "gym.vector.vector_env"):
         after_import(name, functools.partial(_listen_to_bases, episodes))
@@ -250,7 +250,7 @@ def listen(episodes: Episodes) -> None:
     after_import("gymnasium.wrappers.vector.common", functools.partial(_listen_to_statistics, episodes))
 
 
-def listen_to(kind: type, episodes: Episodes) -> type:
+def listen_to(kind: type, episodes: ScriptEpisodes) -> type:
     """Patches a class if it defines ``step``, ``reset`` or ``__init__``, and returns it."""
     with contextlib.suppress(Exception):  # a metaclass may refuse
         own = vars(kind)
@@ -282,14 +282,14 @@ def _before(note: Callable[[Any], object], function: Any) -> Any:
     return listening
 
 
-def _on_step(episodes: Episodes, function: Any) -> Any:
+def _on_step(episodes: ScriptEpisodes, function: Any) -> Any:
     def listening(self: Any, *args: Any, **kwargs: Any) -> Any:
         return episodes.call(self, function, args, kwargs)
 
     return listening
 
 
-def _listen_to_bases(episodes: Episodes, module: ModuleType) -> None:
+def _listen_to_bases(episodes: ScriptEpisodes, module: ModuleType) -> None:
     bases = [vars(module)[name] for name in ("Env", "VectorEnv") if name in vars(module)]
     for base in bases:
         base.__init_subclass__ = _on_subclass(base, vars(base).get("__init_subclass__"), episodes)
@@ -298,7 +298,7 @@ def _listen_to_bases(episodes: Episodes, module: ModuleType) -> None:
             listen_to(kind, episodes)
 
 
-def _on_subclass(base: Any, inherited: Any, episodes: Episodes) -> Any:
+def _on_subclass(base: Any, inherited: Any, episodes: ScriptEpisodes) -> Any:
     def defined(kind: Any, /, **given: Any) -> None:
         if inherited is not None:
             inherited.__func__(kind, **given)
@@ -309,7 +309,7 @@ def _on_subclass(base: Any, inherited: Any, episodes: Episodes) -> Any:
     return classmethod(defined)
 
 
-def _listen_to_members(episodes: Episodes, name: str, module: ModuleType) -> None:
+def _listen_to_members(episodes: ScriptEpisodes, name: str, module: ModuleType) -> None:
     kind = vars(module).get(name)
     if kind is None:
         return
@@ -324,7 +324,7 @@ def _listen_to_members(episodes: Episodes, name: str, module: ModuleType) -> Non
     kind.__init__ = listening
 
 
-def _listen_to_statistics(episodes: Episodes, module: ModuleType) -> None:
+def _listen_to_statistics(episodes: ScriptEpisodes, module: ModuleType) -> None:
     """Uses the reports of the vector wrapper for environments in other languages or processes."""
     kind = vars(module).get("RecordEpisodeStatistics")
     if kind is None:

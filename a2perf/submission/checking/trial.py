@@ -147,11 +147,7 @@ def _completed(folder: Path, work: Path) -> Path:
 
 
 class _Trial:
-    """A short training run and a few steps, both in the participant process of a real run.
-
-    Args:
-        folder: the submission, or the view that completes it.
-    """
+    """A short training run and a few steps, both in the participant process of a real run."""
 
     def __init__(
         self, folder: Path, original: Path, task: RunTask, work: Path, configured: Mapping[str, Submission],
@@ -177,8 +173,8 @@ class _Trial:
             )  # fmt: skip
             if failure is not None and failure.kind.value == "timeout":
                 hint = (
-                    f"train() was stopped after {train_limit_s:g} s: raise --train-limit, shorten the training with "
-                    "--participant-args, or give --artifacts of a finished training run"
+                    f"train() was stopped after {train_limit_s:g} s: raise --train-time-limit-s, shorten the training "
+                    "with --participant-args, or give --artifacts of a finished training run"
                 )
             elif failure is not None:
                 self.findings.append(_finding(failure, None))

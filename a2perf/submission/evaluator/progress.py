@@ -126,11 +126,7 @@ class RunProgress:
 
 
 class EventProgress(RunProgress):
-    """Writes progress as JSON lines to a pipe; the process at its other end shows it.
-
-    Args:
-        descriptor: the pipe. Child processes do not inherit it.
-    """
+    """Writes progress as JSON lines to a pipe; the process at its other end shows it."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(quiet=True)

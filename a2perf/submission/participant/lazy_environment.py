@@ -22,9 +22,6 @@ class LazyEnvironment:
     """Proxy of ``gymnasium.make(env_id, **kwargs)``; attribute access builds the environment, unless it is a space.
 
     ``isinstance(env, gymnasium.Env)`` is true; gymnasium is imported only when ``__class__`` or a space is read.
-
-    Args:
-        spaces: class and arguments of spaces by the name of their attribute.
     """
 
     def __init__(self, env_id: str | None, kwargs: Mapping[str, Any], spaces: Mapping[str, Any] | None = None) -> None:

@@ -101,11 +101,7 @@ class PackedArrays(NamedTuple):
 
 
 class Layout:
-    """The places of the arrays of a request ``(word, arrays)`` in memory.
-
-    Attributes:
-        packed: the arrays that were written last; None before ``open``.
-    """
+    """The places of the arrays of a request ``(word, arrays)`` in memory."""
 
     def __init__(self, word: str, names: tuple[str, ...] | None, arrays: list[np.ndarray[Any, Any]]) -> None:
         sizes = (array.nbytes + -array.nbytes % ALIGNMENT for array in arrays)

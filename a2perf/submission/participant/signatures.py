@@ -74,9 +74,6 @@ def accepted_args(
 ) -> dict[str, str]:
     """Returns the participant arguments as keywords for a function, after checking that it accepts each one.
 
-    Args:
-        env: whether a2perf passes one argument itself, as the first parameter or as ``env``.
-
     Raises:
         ContractError: an argument that the function does not accept, or a required parameter without an argument.
     """

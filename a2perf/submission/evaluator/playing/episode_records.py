@@ -55,11 +55,7 @@ class EpisodeRecords:
             self._progress.advance(len(self._done), f"last return {episode.episode_return:.2f}")
 
     def write(self, folder: Path, task: RunTask, costs: StepCosts | None) -> list[str]:
-        """Writes ``rollouts.json`` and ``rollout_steps.npz``.
-
-        Args:
-            costs: mean costs of the scored steps; gets a flag if they exceed those of the timed calls.
-        """
+        """Writes ``rollouts.json`` and ``rollout_steps.npz``."""
         if costs is not None and (folder / LATENCY_FILE).exists():
             timed = read_record(folder / LATENCY_FILE, LatencyResults).costs
             if timed is not None and step_account.unlike(timed, costs):

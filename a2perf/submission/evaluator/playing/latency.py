@@ -50,9 +50,6 @@ def measure(
 ) -> None:  # fmt: skip
     """Times ``num_inference_steps`` calls and writes ``latency.json`` and ``latency.npz``.
 
-    Args:
-        stall_s: seconds without a call after which the environment is taken to hang.
-
     Raises:
         ParticipantFailure: the participant failed.
     """
@@ -132,10 +129,6 @@ def clock_suspicion(claimed_ns: NDArray[np.int64], round_trip_ns: NDArray[np.int
 
     A participant can slow down its own clock or work before its clock starts, but it cannot shorten the evaluator's
     wait. Times longer than the round trip are refused, see ``answers``.
-
-    Args:
-        claimed_ns: times by the participant process's clock.
-        round_trip_ns: times of the same calls by the evaluator's clock.
     """
     if len(claimed_ns) == 0:
         return None

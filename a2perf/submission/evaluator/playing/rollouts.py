@@ -160,11 +160,7 @@ _constants: dict[Any, int] = {}
 
 
 def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
-    """Returns a hash in [0, 2^32) of an element of a space: a number, an array, or mappings and sequences of these.
-
-    Args:
-        packed: the same value as it was sent, which is faster.
-    """
+    """Returns a hash in [0, 2^32) of an element of a space: a number, an array, or mappings and sequences of these."""
     global _table
     if type(value) is int and abs(value) < 1 << 63:  # as an array of one integer, which takes longer
         return ((value * _FIRST + _constant(_INTEGER)) & _MASK) >> 32

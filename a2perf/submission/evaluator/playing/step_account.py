@@ -119,11 +119,7 @@ class StepTotals:
 
 
 def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
-    """Returns the means per step with flags for suspicious ones; ``None`` without a call.
-
-    Args:
-        parts: the costs of different calls, one part per account.
-    """
+    """Returns the means per step with flags for suspicious ones; ``None`` without a call."""
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in _COLUMNS} if parts else {}
     steps = len(columns["infer_ns"]) if parts else 0
     if not steps:

@@ -52,9 +52,6 @@ def word_of(reply: Any) -> str | None:
 def single(reply: tuple[Any, ...], elapsed_ns: int) -> Answer:
     """Returns the answer in a reply ``("ok", action, preprocess_ns, infer_ns)``.
 
-    Args:
-        elapsed_ns: the round trip by the evaluator's clock; no time within it can be longer.
-
     Raises:
         BadAnswer: the reply is not valid.
     """

@@ -22,9 +22,6 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 def make_home(assets: Mapping[str, Path]) -> Path:
     """Creates a temporary home with links to data files of the host; the caller deletes it.
 
-    Args:
-        assets: the files by name; a name may contain folders.
-
     Raises:
         ValueError: a name leads out of the folder of data files.
     """

@@ -53,9 +53,7 @@ def participant_python(
     An environment is built here, before the participant starts, in a separate sandbox; see ``installer``.
 
     Args:
-        folder: the submission.
         logs: folder for ``python_env.log``, if an environment is built or reused.
-        size_bytes: size of the largest environment.
 
     Raises:
         UserError: a requirement cannot be installed, or the interpreter does not run.

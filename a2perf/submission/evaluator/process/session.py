@@ -59,9 +59,6 @@ def run_mode(
 def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) -> int:
     """Runs ``body`` and records how it ended.
 
-    Args:
-        bundle: the open bundle; it is complete when this returns.
-
     Returns:
         The exit status: 0 success, 1 the participant failed, 2 usage, 3 infrastructure, 130 interrupted.
     """

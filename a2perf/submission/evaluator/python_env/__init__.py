@@ -1,7 +1,7 @@
 """Isolated Python environments: built from a submission's ``requirements.txt``, cached, used only by its process."""
 
 from a2perf.submission.evaluator.python_env.environments import (
-    PythonEnv,
+    BuiltEnvironment,
     Recipe,
     environment,
     folder_of_environments,
@@ -13,6 +13,6 @@ from a2perf.submission.evaluator.python_env.own_wheel import requirements_of_dom
 from a2perf.submission.evaluator.python_env.requirements import read_requirements
 
 __all__ = [
-    "PythonEnv", "Recipe", "Sources", "environment", "find_interpreter", "folder_of_environments", "list_environments",
-    "read_requirements", "requirements_of_domain",
+    "BuiltEnvironment", "Recipe", "Sources", "environment", "find_interpreter", "folder_of_environments",
+    "list_environments", "read_requirements", "requirements_of_domain",
 ]  # fmt: skip

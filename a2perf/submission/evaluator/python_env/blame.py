@@ -33,11 +33,7 @@ _BROKEN = re.compile(
 
 
 def explain(output: str, lines: Sequence[RequirementLine], base_requirements: Sequence[str], log: Path) -> UserError:
-    """Returns an error that names the package and its line in the requirements.
-
-    Args:
-        output: output of the installer, without control characters.
-    """
+    """Returns an error that names the package and its line in the requirements."""
     output = output[-_READ_CHARACTERS:]
     blamed = [line for line in lines if line.name and _names(line.name, output)]
     last = tail(output)

@@ -106,7 +106,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class PythonEnv:
+class BuiltEnvironment:
     """A complete environment, which is locked against deletion."""
 
     path: Path
@@ -141,7 +141,7 @@ def folder_of_environments() -> Path:
 
 
 @contextmanager
-def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
+def environment(recipe: Recipe, log: Path) -> Iterator[BuiltEnvironment]:
     """Provides the environment of a recipe, from the cache or newly built, and locks it against deletion.
 
     Args:
@@ -181,7 +181,7 @@ def environment(recipe: Recipe, log: Path) -> Iterator[PythonEnv]:
             reused=found is not None,
             sandbox=stamp.sandbox,
         )
-        yield PythonEnv(path, (path, *recipe.interpreter.readable), record)
+        yield BuiltEnvironment(path, (path, *recipe.interpreter.readable), record)
 
 
 def list_environments() -> list[Listed]:
@@ -201,11 +201,7 @@ def list_environments() -> list[Listed]:
 
 
 def prunable_environments(older_than_s: float | None = None, *, every: bool = False) -> list[Listed]:
-    """Returns the environments that can be deleted: leftovers of interrupted builds, and old ones or all.
-
-    Args:
-        older_than_s: include those not used for this time, s.
-    """
+    """Returns the environments that can be deleted: leftovers of interrupted builds, and old ones or all."""
     limit = None if older_than_s is None else time.time() - older_than_s
     return [
         one for one in list_environments() if one.stamp is None or every or (limit is not None and one.last_use < limit)

@@ -40,14 +40,7 @@ TIMEOUT_S = 120.0
 
 
 class IndexProxy:
-    """Serves one relay while the context is open.
-
-    Args:
-        upstream: the organizer's proxy, an ``http://`` address.
-
-    Attributes:
-        refused: refused targets, ``"host:port"``.
-    """
+    """Serves one relay while the context is open."""
 
     def __init__(self, allowed: Collection[Address], upstream: str | None = None) -> None:
         self._allowed = frozenset(allowed)

@@ -175,9 +175,6 @@ class Installer:
     def finish(self, final: Path) -> int:
         """Compiles byte code, checks the installed files, and adds the interpreter; returns the size in bytes.
 
-        Args:
-            final: the final folder of the environment, for paths in byte code and scripts.
-
         Raises:
             SubmissionError: the installed files are not acceptable.
         """

@@ -83,11 +83,7 @@ class RequirementLine:
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of a submission.
-
-    Attributes:
-        lines: requirements and options, without those for a2perf itself.
-    """
+    """The requirements of a submission."""
 
     lines: tuple[RequirementLine, ...] = ()
     own_extras: tuple[str, ...] = ()
@@ -316,9 +312,6 @@ def _requirement(line: RequirementLine) -> Requirement:
 
 def content_of(folder: Path, path: str, *, max_bytes: int, copy: Path | None = None) -> tuple[str, bool, int]:
     """Returns the hash of a file or folder of the submission, whether it is a folder, and its size.
-
-    Args:
-        copy: path of a copy to make of exactly the hashed bytes.
 
     Raises:
         StrangerFileError: it contains links or special files, is too large, or does not exist.

@@ -42,9 +42,6 @@ def folders(root_dir: str | None = None) -> list[Path]:
 def find(name: str | Path, what: str, root_dir: str | None = None) -> Path:
     """Returns the path of a file or folder of the policy.
 
-    Args:
-        name: its path, relative to one of ``folders``.
-
     Raises:
         ContractError: none of the folders contains it; the message lists what they contain.
     """
@@ -81,9 +78,6 @@ def environment_specs(env: Any) -> tuple[SpecNest, SpecNest] | None:
 
 def require_fit(what: str, lines: list[str]) -> None:
     """Raises an error if a policy does not match the environment.
-
-    Args:
-        lines: its differences from the environment; see ``spaces.differences``.
 
     Raises:
         ContractError: there are differences; the message lists them with the id of the environment.

@@ -87,11 +87,7 @@ def _predicting(method: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def rebuild_tensor(data: Any, dtype: str, shape: tuple[int, ...], trainable: bool | None) -> Any:
-    """Returns a PyTorch tensor on the processor from its bytes.
-
-    Args:
-        trainable: ``requires_grad`` of a parameter; None for a plain tensor.
-    """
+    """Returns a PyTorch tensor on the processor from its bytes."""
     import torch
 
     kind = getattr(torch, dtype)

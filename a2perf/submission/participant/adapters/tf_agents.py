@@ -94,9 +94,6 @@ def contract(
 class SavedPolicy:
     """A policy of TF-Agents, without its environment.
 
-    Args:
-        stateful: whether the caller knows when an episode starts.
-
     Raises:
         ContractError: TensorFlow or TF-Agents is not installed, the folder does not contain such a policy, or the
             policy has a state but the caller does not know when an episode starts.
@@ -163,11 +160,7 @@ class SavedPolicy:
         return reader(self.specs[0])
 
     def act(self, first: bool, observation: Any) -> Any:
-        """Returns the action for an observation.
-
-        Args:
-            observation: matches the policy's specs.
-        """
+        """Returns the action for an observation."""
         if first:
             self.state = self._initial
         values = {name: np.asarray(value, np.float32) for name, value in _ENVIRONMENT_STEP.items()}
