@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from a2perf.api.comparison import Comparison as Comparison
-from a2perf.api.recorded import LazyRun, content_of, run_items
 from a2perf.api.result import Result
 from a2perf.errors import ConfigError, UserError, did_you_mean, names_text
 from a2perf.metrics import registry
@@ -16,12 +15,11 @@ from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
 from a2perf.rlops.compare.recorded_panels import choose_mode, is_curve, metric_named, panels_of
 from a2perf.rlops.compare.recorded_runs import (
     NamedRuns,
-    RecordedRun,
     named_after_content,
     other_groups,
-    recorded_runs,
     runs_named,
     unique_names,
+    with_records,
 )
 from a2perf.rlops.compare.references import EPISODE_RETURN, read_references
 from a2perf.rlops.compare.request import LAST, Group, Request, groups_of_queries
@@ -32,6 +30,7 @@ from a2perf.rlops.store import Store
 from a2perf.rlops.tags import parse_date
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.run_record import RUN_FILE
+from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run
 from a2perf.runs.stores.index import find_run_folders
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from a2perf.metrics.definition import Metric
     from a2perf.metrics.protocol import ReferenceScale
 
-_Item = tuple[Any, RecordedRun]
+_Item = tuple[Any, Run]
 """What the caller gave (a ``Result`` or a ``Run``), and the run in it."""
 Selector: TypeAlias = "str | Callable[[Any], bool] | Sequence[Any] | Any"
 """A group: the name of a submission, a version or a tag; a function of a run; or runs."""
@@ -197,7 +196,7 @@ def compare_stored(
     for at in (request.baseline, *request.candidates):
         group = request.groups[at]
         query = replace(group.query, states=())
-        chosen.append(NamedRuns(group.name, str(group.query), tuple(run for run in runs if query.matches(run.stored))))
+        chosen.append(NamedRuns(group.name, str(group.query), tuple(run for run in runs if query.matches(run.record))))
     settings, tasks = replace(request, baseline=0), request.env_ids
     return _compare_recorded(settings, chosen, request.metrics, None, tasks, dict(references or {}), repetitions)
 
@@ -209,11 +208,10 @@ def _given_runs(given: Any) -> list[_Item]:
         ConfigError: it holds something else than runs, results and paths, or nothing.
         UserError: a path does not exist, or holds no run.
     """
-    # functions that select runs get a Result, also for runs that were given as a path
-    items = [item if isinstance(item, Run | Result) else Result(item.folder) for item in run_items(given)]
-    contents = [content_of(item) for item in items]
-    by_content = {id(run): item for run, item in zip(contents, items, strict=True)}
-    return [(by_content[id(one.run)], one) for one in recorded_runs(contents)]
+    # functions that select runs get a Result, also for runs that were given as a path, and a Run that was given
+    given = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    in_memory = {id(one) for one in given if isinstance(one, Run)}
+    return [(run if id(run) in in_memory else Result(run), run) for run in with_records(read_runs(given))]
 
 
 def _chosen_groups(
@@ -251,7 +249,7 @@ def _chosen_groups(
 def _tasks(group: NamedRuns) -> set[str]:
     found: set[str] = set()
     for one in group.runs:
-        found |= {one.task} if one.task else {task for of in one.run.returns.values() for task in of} or {""}
+        found |= {one.identity.task} if one.identity.task else set().union(*one.returns.values()) or {""}
     return found
 
 
@@ -268,9 +266,9 @@ def _group(items: Sequence[_Item], given: Any, role: str) -> NamedRuns:
 
 def _holds_runs(given: Any) -> bool:
     """Returns whether an object stands for one group: a result, a path, or a sequence of results."""
-    if isinstance(given, Run | LazyRun | Path):
+    if isinstance(given, Run | Result | Path):
         return True
-    return isinstance(given, Sequence) and bool(given) and isinstance(given[0], Run | LazyRun)
+    return isinstance(given, Sequence) and bool(given) and isinstance(given[0], Run | Result)
 
 
 def _store_groups(
@@ -288,7 +286,7 @@ def _store_groups(
     names = [baseline, *(candidate if several else [candidate])]
     if not all(isinstance(name, str) for name in names) or not path.exists():
         return None
-    if all(files_of(found.path).status(RUN_FILE) is None for found in find_run_folders(path)):
+    if all(files_of(found).status(RUN_FILE) is None for _, found, *_ in find_run_folders(path)):
         return None
     store = Store(path)
     if _names_costs(store, metrics):

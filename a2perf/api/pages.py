@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from a2perf.api.recorded import content_of, run_items
 from a2perf.api.views.notebook import link_html
 from a2perf.errors import ConfigError
 from a2perf.plain_text import terminal_line
 
 if TYPE_CHECKING:
-    from a2perf.api.recorded import AnyRuns
     from a2perf.metrics.values import Profile
     from a2perf.report.leaderboard import LeaderboardRecord
     from a2perf.report.plain_data import ReportRecord
-    from a2perf.runs.run import Run
+    from a2perf.runs.reading import AnyRuns
 
 _TITLE = "Leaderboard"
 
@@ -90,7 +88,7 @@ class WrittenLeaderboard:
 
 
 def write_report(
-    runs: AnyRuns | Iterable[Run],
+    runs: AnyRuns,
     folder: str | os.PathLike[str] = "report",
     *,
     title: str | None = None,
@@ -121,9 +119,9 @@ def write_report(
     """
     from a2perf.metrics.values import profile_named
     from a2perf.report.writing import write_report as write_files
+    from a2perf.runs.reading import read_runs
 
-    found = [content_of(item) for item in run_items(runs)]
-    written = write_files(found, Path(folder), title=title, profile=profile_named(profile))
+    written = write_files(read_runs(runs), Path(folder), title=title, profile=profile_named(profile))
     return WrittenReport(written.page, written.record, written.sentence, written.overview)
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from a2perf.api.recorded import LazyRun
 from a2perf.api.scored_group import metric_values, normalised_return
 from a2perf.api.views.figures import runs_figure
-from a2perf.api.views.run_tables import episode_table, result_text, run_table, step_table
+from a2perf.api.views.run_tables import episode_table, groups_of, main_group, result_text, run_table, step_table
 from a2perf.api.views.table import Immutable, Table, Tabular
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError
@@ -24,7 +23,7 @@ from a2perf.metrics.scores import score_modes
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.plain_text import plain_text
 from a2perf.records import Failure
-from a2perf.runs.run import Run
+from a2perf.runs.run import Run, RunFolder
 from a2perf.runs.series import Series
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _NOT_CONTENT = ("folder", "info", "reproduction")
 """Fields that depend on where the run is; ``info`` and ``reproduction`` can come from a file beside it."""
 
 
-class Result(Immutable, LazyRun, Tabular):
+class Result(Immutable, Tabular):
     """One recorded run: its scores, episodes, costs and conditions. Immutable.
 
     Files are read on first use and only once. Results are equal if they have equal manifests and measured values,
@@ -48,7 +47,21 @@ class Result(Immutable, LazyRun, Tabular):
         >>> result.plot()
     """
 
+    def __init__(self, run: Run) -> None:
+        self.__dict__["_run"] = run
+
     # --- identity -----------------------------------------------------------------------------------------------------
+
+    @property
+    def run(self) -> Run:
+        """The content of the run as ``a2perf.runs.Run``: identity, episodes, curve, costs, manifest."""
+        run: Run = self.__dict__["_run"]
+        return run
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where the run is, and in which layout."""
+        return self.run.folder
 
     @property
     def bundle(self) -> Path:
@@ -81,7 +94,7 @@ class Result(Immutable, LazyRun, Tabular):
 
         Of a folder with several modes, the evaluation; ``modes`` lists all. ``""`` if the run holds no data.
         """
-        return self.main_mode
+        return self.run.main_mode
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -131,7 +144,7 @@ class Result(Immutable, LazyRun, Tabular):
             ConfigError: the run holds no data of this mode, or the profile is unknown.
         """
         of_profile = profile_named(profile)
-        groups = self.groups if of_profile == "corrected" else score_modes(self.folder, self.run, of_profile)
+        groups = groups_of(self.run) if of_profile == "corrected" else score_modes(self.folder, self.run, of_profile)
         for group in groups:
             if group["mode"] == mode:
                 return metric_values(group["scores"])
@@ -172,7 +185,7 @@ class Result(Immutable, LazyRun, Tabular):
     @property
     def normalised_score(self) -> float | None:
         """Mean return with 0 for the floor and 1 for an expert; None without reference scores of the task."""
-        group = self.main_group
+        group = main_group(self.run)
         found = None if group is None else normalised_return(group)
         return None if found is None else found.value
 
@@ -228,7 +241,7 @@ class Result(Immutable, LazyRun, Tabular):
 
     def table(self) -> Table:
         """Returns one row with the identity and the main metrics of the run."""
-        return run_table([self])
+        return run_table([self.run])
 
     def plot(self) -> Figure:
         """Draws the return of each episode, or the training curve of a training run.
@@ -248,7 +261,7 @@ class Result(Immutable, LazyRun, Tabular):
         return hash((identity.domain, identity.task, identity.algorithm, identity.mode, identity.seed))
 
     def __repr__(self) -> str:
-        return result_text(self, self.interval)
+        return result_text(self.run, self.interval)
 
 
 def _content(run: Run) -> bytes:

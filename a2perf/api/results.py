@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from a2perf.api.recorded import recorded_runs
 from a2perf.api.result import Result as Result
 from a2perf.api.scoring import Scores, scores_of
 from a2perf.api.views.figures import runs_figure
@@ -18,6 +17,7 @@ from a2perf.arrays import Values
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
+from a2perf.runs import reading
 from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
 from a2perf.runs.stores.seed_groups import seed_key
 
@@ -45,7 +45,7 @@ def read_run(path: str | os.PathLike[str]) -> Result:
         >>> result = a2perf.read_run("runs/minimal/dog_pace/seed_0/inference")
         >>> result.mean_return, result.interval
     """
-    found = recorded_runs(path)
+    found = reading.read_runs(path)
     if len(found) > 1:
         names = ", ".join(plain_text(run.folder.label) for run in found[:3])
         more = ", ..." if len(found) > 3 else ""
@@ -53,7 +53,7 @@ def read_run(path: str | os.PathLike[str]) -> Result:
             f"{os.fspath(path)} holds {len(found)} runs: {names}{more}",
             hint="give the folder of one run, or read all of them with read_runs",
         )
-    return Result(found[0].folder)
+    return Result(found[0])
 
 
 def read_runs(*paths: str | os.PathLike[str]) -> Runs:
@@ -73,7 +73,7 @@ def read_runs(*paths: str | os.PathLike[str]) -> Runs:
         >>> runs = a2perf.read_runs("results/recorded")
         >>> runs.where(task="dog_pace", mode="inference").scores()
     """
-    return Runs(Result(run.folder) for run in recorded_runs(paths))
+    return Runs(map(Result, reading.read_runs(paths)))
 
 
 class Runs(Records[Result]):
@@ -140,7 +140,7 @@ class Runs(Records[Result]):
         """
         self._need_runs("scored")
         if profile not in self._scores:
-            self._scores[profile] = scores_of(self._held, profile)
+            self._scores[profile] = scores_of([result.run for result in self._held], profile)
         return self._scores[profile]
 
     @property
@@ -187,7 +187,7 @@ class Runs(Records[Result]):
         Raises:
             ConfigError: an unknown metric.
         """
-        return run_table(self._held, metrics)
+        return run_table([result.run for result in self._held], metrics)
 
     def plot(self, kind: str | None = None) -> Figure:
         """Draws the runs, one panel per task, one colour per algorithm.
@@ -212,7 +212,7 @@ class Runs(Records[Result]):
             )
 
     def __repr__(self) -> str:
-        return runs_text(self._held)
+        return runs_text([result.run for result in self._held])
 
 
 def _meets(result: Result, name: str, wanted: object) -> bool:

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from a2perf.api.recorded import AnyRuns, LazyRun, recorded_runs, unique_folders
 from a2perf.api.scored_group import NORMALISED, ScoredGroup, document_text
 from a2perf.api.views.columns import Kind
 from a2perf.api.views.figures import intervals_figure
 from a2perf.api.views.table import Immutable, Table, Tabular
+from a2perf.errors import ConfigError
 from a2perf.metrics import registry
 from a2perf.metrics.scores import score_found
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.plain_text import terminal_text
+from a2perf.runs.bundles.files import kind_at
 from a2perf.runs.bundles.layout import MANIFEST, MODES, SCORES
-from a2perf.runs.reading import identify
-from a2perf.runs.run import RunFolder, RunIdentity
+from a2perf.runs.reading import AnyRuns, identify, read_runs, run_at, stamp_of
+from a2perf.runs.run import IN_MEMORY, Run, RunFolder, RunIdentity
+from a2perf.runs.stores.finding import named_uniquely
 from a2perf.storage import write_json
 
 if TYPE_CHECKING:
@@ -80,25 +82,33 @@ def score(runs: AnyRuns, *, profile: Profile = "corrected", cached: bool = True,
         >>> frame = scores.to_pandas().query("metric == 'returns'")
         >>> frame[["algorithm", "task", "value", "low", "high"]]
     """
-    return scores_of(recorded_runs(runs), profile, cached=cached, processes=processes)
+    found = read_runs(runs)
+    if any(run.folder.layout == IN_MEMORY.layout for run in found):
+        raise ConfigError("a run in memory cannot be scored", hint="give the run of a folder")
+    return scores_of(found, profile, cached=cached, processes=processes)
 
 
 def scores_of(
-    runs: Sequence[LazyRun], profile: Profile = "corrected", *, cached: bool = True, processes: int = 1
+    runs: Sequence[Run], profile: Profile = "corrected", *, cached: bool = True, processes: int = 1
 ) -> Scores:
     """Scores runs as their files are now; a run that is in memory and has not changed is not read again."""
-    found = unique_folders(runs)
-    gone = {path for path, (_, run) in found.items() if not run.is_there()}
+    by_path = {run.folder.path: run for run in runs}
+    gone = {path for path in by_path if kind_at(path) is None}
 
     def identity(folder: RunFolder) -> RunIdentity:
-        return found[str(folder.path)][1].run.identity if str(folder.path) in gone else identify(folder)
+        return by_path[folder.path].identity if folder.path in gone else identify(folder)
+
+    def current(folder: RunFolder) -> Run:
+        run = by_path[folder.path]
+        is_old = folder.path not in gone and "stamp" in vars(run) and vars(run)["stamp"] != stamp_of(run.folder)
+        return run_at(run.folder) if is_old else run
 
     document = score_found(
-        [folder for folder, _ in found.values()],
+        named_uniquely([run.folder for run in by_path.values()]),
         profile_named(profile),
         cached=cached and not gone,  # the cache knows runs by their files
         processes=1 if gone else processes,
-        read=lambda folder: found[str(folder.path)][1].current(),
+        read=current,
         identify_run=identity,
     )
     return Scores(document)

@@ -11,13 +11,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from a2perf.runs.bundles.files import BundleFiles, files_of
-    from a2perf.runs.formats import RunFormat
-    from a2perf.runs.reading import read_run, read_runs
-    from a2perf.runs.run import Run, RunFolder, RunIdentity
-    from a2perf.runs.series import Series
-    from a2perf.runs.stores.finding import find_runs
-    from a2perf.runs.tracking_record import TrackingReport
+    from a2perf.runs.bundles.files import BundleFiles as BundleFiles
+    from a2perf.runs.bundles.files import files_of as files_of
+    from a2perf.runs.formats import RunFormat as RunFormat
+    from a2perf.runs.reading import read_run as read_run
+    from a2perf.runs.reading import read_runs as read_runs
+    from a2perf.runs.run import Run as Run
+    from a2perf.runs.run import RunFolder as RunFolder
+    from a2perf.runs.run import RunIdentity as RunIdentity
+    from a2perf.runs.series import Series as Series
+    from a2perf.runs.stores.finding import find_runs as find_runs
+    from a2perf.runs.tracking_record import TrackingReport as TrackingReport
 
 _HOMES = {
     "BundleFiles": "bundles.files",
@@ -33,19 +37,7 @@ _HOMES = {
     "read_runs": "reading",
 }
 
-__all__ = [
-    "BundleFiles",
-    "Run",
-    "RunFolder",
-    "RunFormat",
-    "RunIdentity",
-    "Series",
-    "TrackingReport",
-    "files_of",
-    "find_runs",
-    "read_run",
-    "read_runs",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

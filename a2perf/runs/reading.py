@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, Protocol, TypeAlias, Union, runtime_checkable
 
 import msgspec
 
-from a2perf.errors import UserError
+from a2perf.errors import ConfigError, UserError
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.records import Failure, TrainResults
 from a2perf.runs.bundles import bundle_reading, layout
@@ -17,14 +20,25 @@ from a2perf.runs.bundles.submission_info import info_of
 from a2perf.runs.foreign import foreign_layouts
 from a2perf.runs.foreign.tables import table_of
 from a2perf.runs.formats import RunFormat, run_formats
-from a2perf.runs.run import BUNDLE, MediaFile, Run, RunDetails, RunFolder, RunIdentity
-from a2perf.runs.stores.finding import find_runs
+from a2perf.runs.run import BUNDLE, IN_MEMORY, MediaFile, Run, RunDetails, RunFolder, RunIdentity
+from a2perf.runs.stores.finding import find_runs, fingerprint_of, named_uniquely
 from a2perf.stranger_files import StrangerFileError
 
 MAX_CONDITIONS, MAX_CONDITION_CHARACTERS = 1000, 2000
 """Limits on the conditions of a run, and on the characters of each: a damaged run must not fill a report."""
 
 
+@runtime_checkable
+class HasRun(Protocol):
+    """An object that stands for one run, such as ``a2perf.Result``."""
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+
+
+AnyRuns: TypeAlias = Union[Run, HasRun, str, "os.PathLike[str]", Iterable[Any]]
+"""What every command and function takes as runs; an iterable holds any of these."""
 LOG_TAIL_BYTES = 8192
 LOG_TAIL_LINES = 20
 
@@ -65,25 +79,72 @@ def _read_with_package(found: RunFormat, folder: RunFolder) -> Run:
     """Reads a run with the format of a package; whatever it raises becomes a condition."""
     try:
         run: object = found.read(folder)
-    except Exception as error:
-        message = f"could not be read by the format {found.name!r}: {type(error).__name__}: {error}"
-        return Run(foreign_layouts.identify(folder), folder, conditions=[message])
-    if not isinstance(run, Run):
         message = f"could not be read: the format {found.name!r} returned {type(run).__name__}, not a Run"
+    except Exception as error:
+        run, message = None, f"could not be read by the format {found.name!r}: {type(error).__name__}: {error}"
+    if not isinstance(run, Run):
         return Run(foreign_layouts.identify(folder), folder, conditions=[message])
     run.folder = folder
     return run
 
 
-def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Finds and reads all runs in and below the given paths, ordered by root and then by mode.
+def run_at(folder: RunFolder) -> Run:
+    """Returns a run of which the identity, and then everything else, is read on first use, once."""
+    run = object.__new__(Run)
+    # an absolute path: a run that is read later must not depend on the working directory
+    run.folder = dataclasses.replace(folder, path=Path(os.path.abspath(folder.path)))
+    run.__dict__["read_part"] = _read_part
+    return run
+
+
+def _read_part(run: Run, name: str) -> None:
+    if name == "identity":
+        run.identity = identify(run.folder)
+        return
+    stamp = stamp_of(run.folder)  # before reading: a file that changes during it makes the stamp old
+    vars(run).update({**vars(read_run(run.folder)), "stamp": stamp, **vars(run)})
+
+
+def stamp_of(folder: RunFolder) -> str:
+    """Returns the state of the files of a run; ``""`` if they are gone."""
+    try:
+        return fingerprint_of(folder)
+    except OSError:
+        return ""
+
+
+def read_runs(given: AnyRuns) -> list[Run]:
+    """Returns each run once: those in memory as they were given, then the others by root and mode, not yet read.
 
     Raises:
-        UserError: a path does not exist, or there is no run.
+        UserError: a path does not exist, or holds no run.
+        ConfigError: something else was given, or nothing.
     """
+    parts: Any = [given] if isinstance(given, Run | HasRun | str | os.PathLike) else given
+    if not isinstance(parts, Iterable):
+        hint = "give a path, a Result, Runs, or a sequence of them"
+        raise ConfigError(f"{type(given).__name__} is not a recorded run", hint=hint)
+    in_memory: list[Run] = []
+    known: dict[str, Run] = {}
+    paths: list[Path] = []
+    for part in parts:
+        if isinstance(part, Run):
+            in_memory.append(part)
+        elif isinstance(part, str | os.PathLike):
+            paths.append(Path(part).expanduser())
+        else:
+            for run in [part.run] if isinstance(part, HasRun) else read_runs(part):
+                if run.folder.layout == IN_MEMORY.layout:
+                    in_memory.append(run)
+                else:
+                    known.setdefault(str(run.folder.path), run)
+    if not in_memory and not known and not paths:
+        raise ConfigError("no runs were given", hint="give a bundle, or a folder that holds runs")
     order = {mode: place for place, mode in enumerate(MODES)}
-    runs = [read_run(folder) for folder in find_runs(paths)]
-    return sorted(runs, key=lambda run: (run.root, order.get(run.mode, len(order))))
+    found = [folder for folder in (find_runs(paths) if paths else []) if os.path.abspath(folder.path) not in known]
+    folders = named_uniquely([*(run.folder for run in known.values()), *found])
+    folders.sort(key=lambda folder: (folder.root, order.get(folder.path.name if folder.layout == BUNDLE else "", -1)))
+    return [*in_memory, *(known.get(os.path.abspath(folder.path)) or run_at(folder) for folder in folders)]
 
 
 def read_details(run: Run) -> RunDetails:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 if TYPE_CHECKING:
     from a2perf.runs.bundles.files import BundleFiles
     from a2perf.runs.bundles.reproduction import ReproductionMark
+    from a2perf.runs.bundles.run_record import StoredRun
     from a2perf.runs.dataset_notes import DatasetNote
     from a2perf.runs.foreign.tables import CsvTable
     from a2perf.runs.series import Series
@@ -130,7 +131,7 @@ class RunDetails:
 
 @dataclass
 class Run:
-    """One recorded run, independent of its layout on disk.
+    """One recorded run, independent of its layout on disk; ``reading.run_at`` reads its parts when they are needed.
 
     Attributes:
         returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
@@ -145,6 +146,7 @@ class Run:
         changed: whether the bundle was changed after the run; the conditions name the differences.
         reproduction: verdict of repeating the run, from the record beside its bundle; None without one that counts.
         conditions: problems and remarks, one sentence each, with the file.
+        record: its record as a store lists it; a comparison sets it.
         kept: values that installed packages read from the run's files and keep, by name.
     """
 
@@ -168,7 +170,16 @@ class Run:
     info: SubmissionInfo = field(default_factory=SubmissionInfo)
     conditions: list[str] = field(default_factory=list)
     read_details: Callable[[Run], RunDetails] | None = field(default=None, repr=False, compare=False)
+    record: StoredRun = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _PARTS or "read_part" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.__dict__["read_part"](self, name)
+            return self.__dict__[name]
 
     @property
     def mode(self) -> str:
@@ -206,7 +217,18 @@ class Run:
             held.add("inference")
         return [mode for mode in MODES if mode in held]
 
+    @property
+    def main_mode(self) -> str:
+        """The mode of its result; of several modes the evaluation, and ``""`` if it holds no data."""
+        held = self.modes()
+        return next((mode for mode in ("inference", "generalization", "train") if mode in held), "")
+
     @functools.cached_property
     def details(self) -> RunDetails:
         """What is shown but never scored; read from the files on first use."""
         return RunDetails() if self.read_details is None else self.read_details(self)
+
+
+_PARTS = {part.name for part in fields(Run)}
+for _name in _PARTS & vars(Run).keys():  # a default in the class would stand for a part that was not read yet
+    delattr(Run, _name)

@@ -18,11 +18,11 @@ import pandas
 import pytest
 from click.testing import CliRunner
 
-from a2perf.api import recorded
 from a2perf.api.results import Result, Runs, read_run, read_runs
 from a2perf.cli.results import score as score_command
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import Failure, FailureKind, RunState
+from a2perf.runs import reading
 from a2perf.runs.run import EARLIER, LOGS, TABLE
 from tests.metrics import made_bundles
 from tests.report.recorded_runs import RunMaker
@@ -305,8 +305,8 @@ def test_no_run_is_read_before_it_is_needed_and_none_twice(
 ) -> None:
     monkeypatch.setenv("A2PERF_CACHE_DIR", str(tmp_path / "cache"))
     read: list[str] = []
-    real = recorded.read_folder
-    monkeypatch.setattr(recorded, "read_folder", lambda folder: read.append(folder.label) or real(folder))
+    real = reading.read_run
+    monkeypatch.setattr(reading, "read_run", lambda folder: read.append(folder.label) or real(folder))
     runs = read_runs(made)
     assert len(runs[:2]) == 2
     assert read == []

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from a2perf.rlops.compare.selection import differences
 from a2perf.rlops.store import Store
 from a2perf.runs.bundles.run_record import ExperimentRun, StoredRun
-from a2perf.runs.conditions import differences, packages_of
+from a2perf.runs.conditions import packages_of
 from tests.made_submissions import a2perf
 from tests.rlops.made_runs import METRIC, write_run
 

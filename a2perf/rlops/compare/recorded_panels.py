@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
 from a2perf.metrics.runs_in_mode import in_mode, scored_runs
-from a2perf.rlops.compare.recorded_runs import RecordedRun
 from a2perf.rlops.compare.references import EPISODE_RETURN
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.compare.selection import (
@@ -32,6 +30,7 @@ from a2perf.rlops.compare.selection import (
 )
 from a2perf.runs.bundles.run_record import StoredRun
 from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
+from a2perf.runs.run import Run
 from a2perf.runs.series import Series
 from a2perf.runs.stores.seed_groups import environment_names, is_environment_known
 
@@ -41,7 +40,7 @@ _DONE = ("finished", "recorded")
 _UNNAMED = "unnamed task"
 
 
-def choose_mode(groups: Mapping[str, Sequence[RecordedRun]], given: str | None) -> tuple[str, str]:
+def choose_mode(groups: Mapping[str, Sequence[Run]], given: str | None) -> tuple[str, str]:
     """Returns the mode to compare, and a notice if runs of other modes are left out.
 
     Args:
@@ -50,7 +49,7 @@ def choose_mode(groups: Mapping[str, Sequence[RecordedRun]], given: str | None) 
     Raises:
         UserError: a group has no run in the mode, or the groups have no mode in common.
     """
-    modes = {name: {mode for one in runs for mode in one.run.modes()} for name, runs in groups.items()}
+    modes = {name: {mode for one in runs for mode in one.modes()} for name, runs in groups.items()}
     known = [mode for mode in MODE_ORDER if all(mode in found for found in modes.values())]
     if given is not None:
         if given not in known:
@@ -73,7 +72,7 @@ def choose_mode(groups: Mapping[str, Sequence[RecordedRun]], given: str | None) 
 
 
 def panels_of(
-    request: Request, members: Sequence[Sequence[RecordedRun]], mode: str, metrics: Sequence[Metric],
+    request: Request, members: Sequence[Sequence[Run]], mode: str, metrics: Sequence[Metric],
     tasks: Sequence[str] | None,
 ) -> tuple[list[Panel], list[str]]:  # fmt: skip
     """Returns one panel per task and metric, and notices.
@@ -82,17 +81,14 @@ def panels_of(
         UserError: the baseline or all candidates have no run on a task, no run of a group has a metric, or two groups
             are the same runs.
     """
-    groups = [
-        [one if one.run.mode else replace(one, run=in_mode(one.run, mode)) for one in runs if mode in one.run.modes()]
-        for runs in members
-    ]
-    names = environment_names([(one.task, one.stored.env_kwargs) for one in runs] for runs in groups)
+    groups = [[one if one.mode else in_mode(one, mode) for one in runs if mode in one.modes()] for runs in members]
+    names = environment_names([(one.identity.task, one.record.env_kwargs) for one in runs] for runs in groups)
     by_task = [_by_task(runs, mode, names) for runs in groups]
     if tasks is not None:  # a task with several arguments of its environment stands for all of them
         tasks = [name for task in tasks for name in sorted({n for (of, _), n in names.items() if of == task}) or [task]]
     chosen, notices = _chosen_tasks(request.groups, by_task, tasks)
     finished = [
-        {task: [one.stored for one in found.get(task, ()) if one.state in _DONE] for task in chosen}
+        {task: [one.record for one in found.get(task, ()) if one.state in _DONE] for task in chosen}
         for found in by_task
     ]
     notices += shared_runs(request, finished)
@@ -120,28 +116,27 @@ def panels_of(
     return panels, list(dict.fromkeys(notices))
 
 
-def _by_task(
-    runs: Sequence[RecordedRun], mode: str, names: Mapping[tuple[str, str], str]
-) -> dict[str, list[RecordedRun]]:
+def _by_task(runs: Sequence[Run], mode: str, names: Mapping[tuple[str, str], str]) -> dict[str, list[Run]]:
     """Returns runs by task; one of several tasks counts for each, a failed one without tasks for all of its domain.
 
     Raises:
         UserError: the environment of a run is unknown: it cannot be averaged or compared with others.
     """
-    found: dict[str, list[RecordedRun]] = {}
-    without: list[RecordedRun] = []
+    found: dict[str, list[Run]] = {}
+    without: list[Run] = []
     for one in runs:
-        if not is_environment_known(one.run.identity, one.run.folder):
+        if not is_environment_known(one.identity, one.folder):
             unknown, _, hint = UNKNOWN_ENVIRONMENT.partition(", ")
-            raise UserError(f"{one.stored.run_id}: {unknown}", hint=hint.partition("; ")[2])
-        tasks = [names[one.task, one.stored.env_kwargs]] if one.task else list(one.run.returns.get(mode, {}))
+            raise UserError(f"{one.record.run_id}: {unknown}", hint=hint.partition("; ")[2])
+        name = one.identity.task
+        tasks = [names[name, one.record.env_kwargs]] if name else list(one.returns.get(mode, {}))
         if not tasks and mode == "generalization":
             without.append(one)
         for task in tasks or ([] if mode == "generalization" else [_UNNAMED]):
             found.setdefault(task, []).append(one)
     for one in without:
         for held in found.values():
-            if held[0].run.identity.domain == one.run.identity.domain:
+            if held[0].identity.domain == one.identity.domain:
                 held.append(one)
     return found
 
@@ -178,19 +173,19 @@ def _chosen_tasks(
 
 
 def _cell(
-    runs: Sequence[RecordedRun], metric: Metric, mode: str, task: str, last: int
+    runs: Sequence[Run], metric: Metric, mode: str, task: str, last: int
 ) -> tuple[GroupRuns, list[StoredRun], list[StoredRun]]:
     """Returns the scores of a group on a task, with its unfinished and its finished runs."""
-    ordered = sorted(runs, key=lambda one: (one.stored.version, one.stored.seed or 0, one.stored.run_id))
+    ordered = sorted(runs, key=lambda one: (one.record.version, one.record.seed or 0, one.record.run_id))
     done = [one for one in ordered if one.state in _DONE]
-    unfinished = [one.stored for one in ordered if one.state not in _DONE]
-    found = {one.stored.run_id: score_of(one, metric, mode, one.task or task, last) for one in done}
+    unfinished = [one.record for one in ordered if one.state not in _DONE]
+    found = {one.record.run_id: score_of(one, metric, mode, one.identity.task or task, last) for one in done}
     scores = {run_id: score for run_id, score in found.items() if score is not None}
-    finished = [one.stored for one in done]
+    finished = [one.record for one in done]
     return cell_of(finished, unfinished, scores), unfinished, finished
 
 
-def _raise_missing(group: Group, metric: Metric, mode: str, runs: Sequence[RecordedRun]) -> None:
+def _raise_missing(group: Group, metric: Metric, mode: str, runs: Sequence[Run]) -> None:
     done = [one for one in runs if one.state in _DONE]
     if not done:
         states = Counter(one.state for one in runs)
@@ -221,7 +216,7 @@ def metric_named(name: str) -> Metric:
     return found[0]
 
 
-def score_of(one: RecordedRun, metric: Metric, mode: str, task: str, last: int) -> RunScore | None:
+def score_of(one: Run, metric: Metric, mode: str, task: str, last: int) -> RunScore | None:
     """Returns the score of a run on a task; None if the run did not record the metric.
 
     Args:
@@ -229,16 +224,16 @@ def score_of(one: RecordedRun, metric: Metric, mode: str, task: str, last: int) 
             returns; any other metric is that of one run.
     """
     if is_curve(metric, mode):
-        series = one.run.curve
+        series = one.curve
         if series is None or not series.values.size:
             return None
         return RunScore(series, float(np.mean(series.values[-last:])), "recorded")
     if metric.name == EPISODE_RETURN:
-        returns = one.run.returns.get(mode, {}).get(task)
+        returns = one.returns.get(mode, {}).get(task)
         if returns is None or not returns.size:
             return None
         return RunScore(_over_episodes(metric.name, returns), float(np.mean(returns)), "recorded")
-    value = registry.score(scored_runs([one.run], mode), names=[metric.name])[metric.name]
+    value = registry.score(scored_runs([one], mode), names=[metric.name])[metric.name]
     if value.value is None:
         return None
     return RunScore(_over_episodes(metric.name, np.array([value.value])), value.value, value.provenance)
@@ -253,9 +248,9 @@ def _over_episodes(name: str, values: Values) -> Series:
     return Series(name, "", np.arange(1.0, values.size + 1.0), values)
 
 
-def metrics_of(one: RecordedRun, mode: str) -> list[str]:
+def metrics_of(one: Run, mode: str) -> list[str]:
     """Returns the names of the metrics that a run has in a mode, without those that have no better or worse."""
-    scores = registry.score(scored_runs([one.run], mode))
+    scores = registry.score(scored_runs([one], mode))
     known = [name for name, value in scores.items() if value.value is not None and value.direction != "none"]
     returns = [EPISODE_RETURN] if mode == "train" and EPISODE_RETURN not in known else []
     return list(dict.fromkeys([*returns, *known]))

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from a2perf.errors import UserError, did_you_mean, names_text
-from a2perf.plain_text import plain_text
 from a2perf.rlops.tags import TagJournal
 from a2perf.runs.bundles.run_record import TAGS_FILE, StoredRun
 from a2perf.runs.run import BUNDLE, Run
@@ -23,37 +22,14 @@ _FEWEST_HASH_DIGITS = 4
 _HASH_DIGITS = 10
 
 
-@dataclass(frozen=True)
-class RecordedRun:
-    """A run with its record as a store would list it."""
+def versions_of(run: Run) -> tuple[str, ...]:
+    """Returns the names of its version of the code: the folder's name in a store, the hash of the submission."""
+    return tuple(dict.fromkeys(name for name in (run.record.version, run.identity.version) if name))
 
-    run: Run
-    stored: StoredRun
 
-    @property
-    def algorithm(self) -> str:
-        """Name of the submission or program, safe to print."""
-        return plain_text(self.stored.experiment)
-
-    @property
-    def state(self) -> str:
-        """How the run ended."""
-        return self.run.state
-
-    @property
-    def task(self) -> str:
-        """The task; ``""`` if it is unknown, or if there are several."""
-        return self.stored.env_id
-
-    @property
-    def versions(self) -> tuple[str, ...]:
-        """Names of the version of the code: the folder's name in a store, the hash of the submission."""
-        return tuple(dict.fromkeys(name for name in (self.stored.version, self.run.identity.version) if name))
-
-    @property
-    def version(self) -> str:
-        """The version for people; ``"unknown version"`` without one."""
-        return self.stored.version or self.run.identity.version[:_HASH_DIGITS] or "unknown version"
+def version_of(run: Run) -> str:
+    """Returns its version for people; ``"unknown version"`` without one."""
+    return run.record.version or run.identity.version[:_HASH_DIGITS] or "unknown version"
 
 
 @dataclass(frozen=True)
@@ -62,26 +38,21 @@ class NamedRuns:
 
     name: str
     text: str
-    runs: tuple[RecordedRun, ...]
+    runs: tuple[Run, ...]
 
 
-def recorded_runs(runs: Sequence[Run]) -> list[RecordedRun]:
-    """Returns runs with their records; a run without a bundle gets a record of what is known."""
+def with_records(runs: Sequence[Run]) -> list[Run]:
+    """Gives runs their records; the record of a run without a bundle holds what is known."""
     labels = Counter(run.folder.label for run in runs)
-    found: list[RecordedRun] = []
     for place, run in enumerate(runs):
         label = run.folder.label
-        if not label:
-            label = f"run {place}"
-        elif labels[label] > 1:
-            label = str(run.folder.path)
-        found.append(RecordedRun(run, _record(run, label)))
-    for one, tags in zip(found, _current_tags([one.stored for one in found]), strict=True):
-        one.stored.tags = tags
-    return found
+        run.record = _record(run, f"run {place}" if not label else str(run.folder.path) if labels[label] > 1 else label)
+    for run, tags in zip(runs, _current_tags([run.record for run in runs]), strict=True):
+        run.record.tags = tags
+    return list(runs)
 
 
-def runs_named(runs: Sequence[RecordedRun], name: str) -> NamedRuns:
+def runs_named(runs: Sequence[Run], name: str) -> NamedRuns:
     """Returns the runs that a name stands for: a submission, a version (or its first digits), or a tag.
 
     Raises:
@@ -98,7 +69,7 @@ def runs_named(runs: Sequence[RecordedRun], name: str) -> NamedRuns:
         raise UserError(f"{name!r} means {kinds}", hint="pass the runs themselves, such as runs.where(algorithm=...)")
     if not meanings:
         every = {kind: sorted({text for one in runs for text in of(one)}) for kind, of in _KINDS.items()}
-        every["version"] = sorted({one.version for one in runs})
+        every["version"] = sorted({version_of(one) for one in runs})
         near = did_you_mean(name, [text for texts in every.values() for text in texts])
         listed = "; ".join(f"{kind}s: {names_text(texts)}" for kind, texts in every.items() if texts)
         raise UserError(
@@ -108,14 +79,14 @@ def runs_named(runs: Sequence[RecordedRun], name: str) -> NamedRuns:
     return NamedRuns(name, f"{kind} {name}", tuple(found))
 
 
-def named_after_content(runs: Sequence[RecordedRun], otherwise: str) -> NamedRuns:
+def named_after_content(runs: Sequence[Run], otherwise: str) -> NamedRuns:
     """Returns runs that were given one by one, under the name of their submission if they have only one."""
     algorithms = {one.algorithm for one in runs}
     name = algorithms.pop() if len(algorithms) == 1 else otherwise
     return NamedRuns(name or otherwise, f"{len(runs)} runs", tuple(runs))
 
 
-def other_groups(runs: Sequence[RecordedRun], baseline: NamedRuns) -> list[NamedRuns]:
+def other_groups(runs: Sequence[Run], baseline: NamedRuns) -> list[NamedRuns]:
     """Returns the groups that a baseline is compared with if no candidate is named.
 
     Beside a submission these are the other submissions. Beside anything else they are the other versions of its
@@ -131,7 +102,7 @@ def other_groups(runs: Sequence[RecordedRun], baseline: NamedRuns) -> list[Named
     if baseline.text.startswith("submission ") or not versions:
         found = _split(rest, lambda one: one.algorithm, "submission")
     else:
-        found = _split(versions, lambda one: one.version, "version")
+        found = _split(versions, version_of, "version")
     if not found:
         raise UserError(
             f"there is one group, {baseline.name}: nothing to compare it with",
@@ -147,7 +118,7 @@ def unique_names(groups: Sequence[NamedRuns]) -> list[NamedRuns]:
     for group in groups:
         name = group.name
         if counts[name] > 1:
-            versions = {one.version for one in group.runs}
+            versions = {version_of(one) for one in group.runs}
             name = f"{name} {versions.pop()}" if len(versions) == 1 else name
         if any(other.name == name for other in found):
             name = f"{name} ({sum(other.name.startswith(name) for other in found) + 1})"
@@ -155,14 +126,14 @@ def unique_names(groups: Sequence[NamedRuns]) -> list[NamedRuns]:
     return found
 
 
-_KINDS: dict[str, Callable[[RecordedRun], Iterable[str]]] = {
+_KINDS: dict[str, Callable[[Run], Iterable[str]]] = {
     "submission": lambda one: (one.algorithm,),
-    "version": lambda one: one.versions,
-    "tag": lambda one: one.stored.tags,
+    "version": versions_of,
+    "tag": lambda one: one.record.tags,
 }
 
 
-def _by_prefix(runs: Sequence[RecordedRun], name: str) -> list[RecordedRun]:
+def _by_prefix(runs: Sequence[Run], name: str) -> list[Run]:
     """Returns the runs of the version that begins with a name.
 
     Raises:
@@ -170,16 +141,16 @@ def _by_prefix(runs: Sequence[RecordedRun], name: str) -> list[RecordedRun]:
     """
     if len(name) < _FEWEST_HASH_DIGITS:
         return []
-    found = [one for one in runs if any(version.startswith(name) for version in one.versions)]
-    versions = {one.version for one in found}
+    found = [one for one in runs if any(version.startswith(name) for version in versions_of(one))]
+    versions = {version_of(one) for one in found}
     if len(versions) > 1:
         listed = names_text(sorted(versions))
         raise UserError(f"{len(versions)} versions begin with {name!r}: {listed}", hint="give more of its characters")
     return found
 
 
-def _split(runs: Sequence[RecordedRun], key: Callable[[RecordedRun], str], kind: str) -> list[NamedRuns]:
-    found: dict[str, list[RecordedRun]] = {}
+def _split(runs: Sequence[Run], key: Callable[[Run], str], kind: str) -> list[NamedRuns]:
+    found: dict[str, list[Run]] = {}
     for one in runs:
         found.setdefault(key(one), []).append(one)
     return [NamedRuns(name, f"{kind} {name}", tuple(found[name])) for name in sorted(found)]

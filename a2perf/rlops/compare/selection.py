@@ -16,10 +16,11 @@ from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.request import Group, Request
 from a2perf.rlops.store import Store
 from a2perf.runs.bundles.run_record import StoredRun
-from a2perf.runs.conditions import ADVICE, differences
 from a2perf.runs.series import Series
-from a2perf.runs.stores.seed_groups import differing, environment_names
+from a2perf.runs.stores.seed_groups import differing, environment_names, stored_key
 
+_MOST_NAMED = 5
+ADVICE = "run both versions interleaved, on the same seeds and hosts"
 ENDED_BADLY = ("failed", "killed", "interrupted", "unreadable")
 _SHORT = 0.9
 """A run that ends before this share of the longest of its panel is mentioned."""
@@ -175,6 +176,43 @@ def changed_conditions(request: Request, finished: Sequence[dict[str, list[Store
     return said
 
 
+def differences(candidate: Sequence[StoredRun], baseline: Sequence[StoredRun]) -> list[str]:
+    """Describes how the conditions of two groups of runs differ; values that no run recorded count as equal."""
+    differences = []
+    hosts = [{run.host for run in runs if run.host} for runs in (candidate, baseline)]
+    if all(hosts) and hosts[0] != hosts[1]:
+        differences.append(f"hosts differ ({_named(hosts[0])} against {_named(hosts[1])})")
+    days = [{run.started_at[:10] for run in runs if run.started_at} for runs in (candidate, baseline)]
+    if all(days) and not days[0] & days[1]:
+        differences.append(f"no day has runs of both ({_named(days[0])} against {_named(days[1])})")
+    pythons = [{run.python for run in runs if run.python} for runs in (candidate, baseline)]
+    if all(pythons) and pythons[0] != pythons[1]:
+        differences.append(f"Python differs ({_named(pythons[0])} against {_named(pythons[1])})")
+    versions = [_versions(runs) for runs in (candidate, baseline)]
+    if all(versions):
+        changed = [
+            f"{name} {_named(versions[0].get(name, {'missing'}))} against {_named(versions[1].get(name, {'missing'}))}"
+            for name in sorted(versions[0].keys() | versions[1].keys())
+            if versions[0].get(name) != versions[1].get(name)
+        ]
+        if changed:
+            more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+            differences.append(f"packages differ ({'; '.join(changed[:_MOST_NAMED])}{more})")
+    return differences
+
+
+def _versions(runs: Sequence[StoredRun]) -> dict[str, set[str]]:
+    """Returns the versions of each package; empty if no run recorded them."""
+    recorded = [run.packages for run in runs if run.packages]
+    names = {name for packages in recorded for name in packages}
+    return {name: {packages.get(name, "missing") for packages in recorded} for name in names}
+
+
+def _named(values: set[str]) -> str:
+    ordered = sorted(values)
+    return ", ".join(ordered[:_MOST_NAMED]) + (", ..." if len(ordered) > _MOST_NAMED else "")
+
+
 def _by_env(names: Mapping[tuple[str, str], str], runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     found: dict[str, list[StoredRun]] = {}
     for run in runs:
@@ -272,13 +310,13 @@ def notices_of(
         said.append(f"{where}: left out {states}")
     if len(cell.runs) < len(runs):
         said.append(f"{where}: {len(runs) - len(cell.runs)} of {len(runs)} runs do not have the metric")
-    mixed = differing(run.seed_key for run in cell.runs)
+    mixed = differing(stored_key(run) for run in cell.runs)
     versions = sorted(mixed.get("version", set()) - {""})
     if len(versions) > 1:
         said.append(f"{where}: mixes {len(versions)} versions of the code: {', '.join(versions[:5])}")
     if "view" in mixed:
         said.append(f"{where}: mixes runs with {len(mixed['view'])} different views of the task")
-    seeds = Counter((run.seed_key, run.seed) for run in cell.runs if run.seed is not None)
+    seeds = Counter((stored_key(run), run.seed) for run in cell.runs if run.seed is not None)
     twice = sorted({str(seed) for (_, seed), count in seeds.items() if count > 1})
     if twice:
         said.append(f"{where}: several runs have the seed {', '.join(twice)}")

@@ -17,8 +17,6 @@ import msgspec
 
 from a2perf.records import SCHEMA, Record
 from a2perf.runs.bundles import layout
-from a2perf.runs.run import RunFolder, RunIdentity
-from a2perf.runs.stores.seed_groups import SeedKey, seed_key
 
 RUN_FILE = layout.RUN_RECORD
 TAGS_FILE = layout.TAG_JOURNAL
@@ -156,18 +154,3 @@ class StoredRun(ExperimentRun, kw_only=True):
     view: str = ""
     writer: str = ""
     logs: dict[str, list[str]] = msgspec.field(default_factory=dict)
-
-    @property
-    def seed_key(self) -> SeedKey:
-        """The values that the run shares with its seeds; all modes of a stored run count as one."""
-        identity = RunIdentity(
-            domain=str(self.config.get("domain") or ""),
-            task=str(self.config.get("task") or self.env_id),
-            algorithm=self.experiment,
-            version=self.version,
-            fingerprint=self.fingerprint,
-            state=self.state,
-            env_kwargs=self.env_kwargs,
-            view=self.view,
-        )
-        return seed_key(identity, RunFolder(self.source, self.path, self.run_id))

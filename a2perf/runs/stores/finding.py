@@ -81,14 +81,12 @@ def fingerprint_of(run: RunFolder) -> str:
     if run.is_file:
         status = run.path.stat()
         digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
-        if run.layout in formats.run_formats():
-            digest.update(formats.run_formats()[run.layout].stamp().encode())
     elif run.layout == BUNDLE:
         digest.update(run.files().fingerprint().encode())
     else:
         digest.update(run.files().fingerprint((LOCK, SCORES), folders=False).encode())
-        if run.layout in formats.run_formats():
-            digest.update(formats.run_formats()[run.layout].stamp().encode())
+    if run.layout in formats.run_formats():
+        digest.update(formats.run_formats()[run.layout].stamp().encode())
     return digest.hexdigest()
 
 

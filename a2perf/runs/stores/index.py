@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -40,15 +40,6 @@ _DECODER = msgspec.msgpack.Decoder(tuple[int, dict[str, tuple[str, StoredRun]]],
 _ORDER = (RunState.RUNNING, RunState.FAILED, RunState.INTERRUPTED, RunState.FINISHED)
 
 
-class _FoundRun(NamedTuple):
-    """A run folder; ``signature`` is the state of its records on disk."""
-
-    run_id: str
-    path: Path
-    modes: tuple[str, ...]
-    signature: str
-
-
 class Index:
     """The index of one store.
 
@@ -66,12 +57,12 @@ class Index:
         known = self._known or self._load()
         self._known, fresh, result = {}, False, []
         # by name: a folder counts before a packed copy of it
-        for run in sorted({run.run_id: run for run in find_run_folders(self.store)}.values()):
-            signature, stored = known.get(run.run_id, ("", None))
-            if stored is None or signature != run.signature:
-                stored, fresh = read_run_folder(run.path, run.run_id, run.modes), True
-            self._known[run.run_id] = run.signature, stored
-            result.append(_as_it_is(stored, run.path))
+        for run_id, path, modes, stamps in sorted({run[0]: run for run in find_run_folders(self.store)}.values()):
+            before, stored = known.get(run_id, ("", None))
+            if stored is None or before != stamps:
+                stored, fresh = read_run_folder(path, run_id, modes), True
+            self._known[run_id] = stamps, stored
+            result.append(_as_it_is(stored, path))
         if fresh or known.keys() != self._known.keys():
             with contextlib.suppress(OSError):  # the next reader repeats it
                 write_atomic(self._file, _ENCODER.encode((_VERSION, self._known)))
@@ -85,8 +76,10 @@ class Index:
         return {}
 
 
-def find_run_folders(store: Path) -> Iterator[_FoundRun]:
-    """Yields every run below a folder; skips hidden folders, the attic and symbolic links.
+def find_run_folders(store: Path) -> Iterator[tuple[str, Path, tuple[str, ...], str]]:
+    """Yields name, path, modes and state of the records of every run below a folder.
+
+    Hidden folders, the attic and symbolic links are skipped.
 
     A packed file counts as the folders in it; its runs have the names that they would have unpacked.
 
@@ -109,7 +102,7 @@ def find_run_folders(store: Path) -> Iterator[_FoundRun]:
             names.clear()
             others.clear()
             modes = tuple(name.partition("/")[0] for name in stamps if name != RUN_FILE)
-            yield _FoundRun(run_id, Path(folder), modes, str(stamps))
+            yield run_id, Path(folder), modes, str(stamps)
 
 
 def _stamp(folder: str, name: str, *, packed: bool) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from a2perf.records import Manifest
+from a2perf.runs.bundles.run_record import StoredRun
 from a2perf.runs.run import BUNDLE, IN_MEMORY, RunFolder, RunIdentity
 
 T = TypeVar("T")
@@ -55,6 +56,16 @@ def seed_key(identity: RunIdentity, folder: RunFolder) -> SeedKey:
         view=identity.view,
         alone=folder.label if identity.state == "unreadable" or not is_environment_known(identity, folder) else "",
     )
+
+
+def stored_key(run: StoredRun) -> SeedKey:
+    """Returns the values that a run of a store shares with its seeds; all its modes count as one."""
+    identity = RunIdentity(
+        domain=str(run.config.get("domain") or ""), task=str(run.config.get("task") or run.env_id),
+        algorithm=run.experiment, version=run.version, fingerprint=run.fingerprint, state=run.state,
+        env_kwargs=run.env_kwargs, view=run.view,
+    )  # fmt: skip
+    return seed_key(identity, RunFolder(run.source, run.path, run.run_id))
 
 
 def is_environment_known(identity: RunIdentity, folder: RunFolder) -> bool:

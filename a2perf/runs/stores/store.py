@@ -77,11 +77,6 @@ class RunStore:
             counted.update({name for reader in modes.values() for kind in LogKind for name in reader.names(kind)})
         return dict(sorted(counted.items()))
 
-    def notes(self, run: StoredRun) -> list[str]:
-        """Returns the remarks about the files of a run: damage and omitted files."""
-        modes = _filled(run, self._cache)
-        return [f"{mode}/{note}" for mode, reader in modes.items() for note in reader.notes]
-
     def curve(self, run: StoredRun, metric: str | None = None) -> Series | None:
         """Reads one metric of a run, by default its training return; None if the run does not have it."""
         return _curve(_readers_of(run, self._cache).values(), metric)
@@ -122,15 +117,9 @@ def _readers_of(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
     return found
 
 
-def _filled(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
-    modes = _readers_of(run, cache)
-    for reader in modes.values():
-        reader.open_all()
-    return modes
-
-
 def _fill(run: StoredRun, folder: Path) -> None:
-    _filled(run, SeriesCache(folder))
+    for reader in _readers_of(run, SeriesCache(folder)).values():
+        reader.open_all()
 
 
 def _curve(readers: Collection[SeriesReader], metric: str | None) -> Series | None:

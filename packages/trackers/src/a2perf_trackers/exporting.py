@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from a2perf.api.recorded import AnyRuns, content_of, run_items
 from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import terminal_line
+from a2perf.runs.reading import AnyRuns, read_runs
 from a2perf.runs.run import Run
 from a2perf_trackers.description import RunDescription, describe
 
-RunSource: TypeAlias = AnyRuns | Run | Iterable[Run]
+RunSource: TypeAlias = AnyRuns
 """A path, a ``Result``, ``Runs``, a ``Run``, or an iterable of these."""
 _MOST_CHARACTERS = 300
 """Longest reason of a tracker that is shown; some trackers add the whole request."""
@@ -53,7 +53,7 @@ def runs_of(given: RunSource) -> list[Run]:
         >>> [run.mode for run in runs_of("results/recorded/learning")][:3]
         ['inference', 'inference', 'inference']
     """
-    return [content_of(item) for item in run_items(given)]
+    return read_runs(given)
 
 
 def export_each(
