@@ -1,12 +1,12 @@
 """The pages of the environments: one page per id, the gallery, the tables of the domains, tasks and data files.
 
-``python -m docs.building.environments`` rewrites the generated tables in the committed pages of ``docs/environments``;
-a test fails if they are out of date. The pages per id exist on the site only. What several pages say (rewards, end of
-an episode, references) is written once, on the page of the domain, and copied from there.
+The generated tables and the pages per id exist on the site only; committed pages name the tables that belong there.
+Rewards, the end of an episode and references are written once, on the page of the domain, and copied from there.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import shutil
@@ -28,7 +28,7 @@ from a2perf.domains.registry import (
 )
 from a2perf.errors import UserError, install_hint
 from a2perf.metrics.protocol import LATEST, Protocol, ProtocolTask, load
-from docs.building.markdown import cell, code, described_with_bases, table
+from docs.building.markdown import cell, code, described_with_bases, table, with_tables
 from docs.building.pictures import Filmed, film
 from docs.building.space_tables import action_table, observation_table, space_text
 
@@ -55,7 +55,6 @@ SHOWN = ("QuadrupedLocomotion-SyntheticTrot-v1", "WebNavigation-Difficulty-03-v0
 # Sections of a domain's page that the pages of its environments repeat.
 SHARED = ("Rewards", "Episode end")
 NOTHING = Filmed(missing="this build makes no pictures")
-_BLOCK = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Film = Callable[[Domain, Environment, Path], Filmed]
 
 
@@ -65,7 +64,7 @@ def write(folder: Path, media: Path, *, film: Film | None = film) -> None:
     Args:
         folder: the staged pages on environments, one level below the top of the site.
         media: folder of the pictures.
-        film: makes the pictures; None makes no environment at all, so the tables of spaces are missing, too.
+        film: makes the pictures; None makes no environment at all, so generated tables of pages are missing, too.
     """
     register_environments()
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +76,7 @@ def write(folder: Path, media: Path, *, film: Film | None = film) -> None:
         page = folder / f"{domain.name}.md"
         if not page.is_file():
             page.write_text(f"# {domain.title}\n\n{domain.summary}\n\n{_ids(domain)}", encoding="utf-8")
-        of_domain = _text(page)
+        of_domain = _text(page) if film is None else with_tables(_text(page), functools.partial(block, domain))
         cards = []
         for environment in domain.environments:
             filmed = NOTHING if film is None else _with_fallback(film(domain, environment, media), domain, media)
@@ -308,12 +307,6 @@ def block(domain: Domain, name: str) -> str:
         env.close()
 
 
-def refreshed(domain: Domain, page: str) -> str:
-    """Returns the page of a domain with its generated tables up to date."""
-    register_environments()
-    return _BLOCK.sub(lambda match: f"{match[1]}{block(domain, match[2])}{match[3]}", page)
-
-
 def _ids(domain: Domain) -> str:
     rows = []
     for environment in domain.environments:
@@ -364,15 +357,3 @@ def _data_files() -> str:
         text += [f"## {domain.title}", ""]
         text += [table(["file", "content", "terms", "SHA-256 begins"], rows) or "No data files.\n", ""]
     return "\n".join(text)
-
-
-def main() -> None:
-    """Rewrites the generated tables of the committed pages."""
-    for domain in domains().values():
-        path = PAGES / f"{domain.name}.md"
-        if path.is_file():
-            path.write_text(refreshed(domain, path.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

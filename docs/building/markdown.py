@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+_GENERATED = re.compile(r"^\*Generated table: (\w+) \(`make docs`\)\*\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}[A-Za-z_][\w, *]*)(?: \([^)]*\))?: (.*)$")
 _SECTION = re.compile(r"^(Args|Attributes|Arguments):$")
 
@@ -28,6 +29,11 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     if not lines:
         return ""
     return "\n".join([f"| {' | '.join(headers)} |", "|" + " --- |" * len(headers), *lines]) + "\n"
+
+
+def with_tables(page: str, make: Callable[[str], str]) -> str:
+    """Returns a page with the tables that it names; ``make`` returns a table by its name."""
+    return _GENERATED.sub(lambda match: make(match[1]), page)
 
 
 def summary(documented: object) -> str:
