@@ -20,6 +20,7 @@ from docs.building import (
     commands,
     environments,
     gin_parameters,
+    import_graph,
     leaderboard,
     links,
     media_cache,
@@ -30,7 +31,7 @@ from docs.building import (
     schemas,
     staging,
 )
-from docs.building.markdown import with_tables
+from docs.building.markdown import table, with_tables
 from docs.building.pictures import film
 
 CONFIGURATION = Path(__file__).resolve().parents[1]
@@ -57,8 +58,9 @@ def sources(folder: Path, *, pictures: bool = True, cache: Path | None = None) -
     schemas.write(reference / "file_schemas.md", reference / "schemas", reference / "run_record.md")
     if pictures:
         leaderboard.write(folder / "results.md", folder / "_static" / "leaderboard", cache or folder.with_name("kept"))
-    tested = reference / "attacks.md"
-    tested.write_text(with_tables(tested.read_text(encoding="utf-8"), attacks.block), encoding="utf-8")
+    importers = table(["path", "folder", "modules", "modules outside that import it"], import_graph.importers())
+    for page, make in ((reference / "attacks.md", attacks.block), (folder / "architecture.md", lambda _: importers)):
+        page.write_text(with_tables(page.read_text(encoding="utf-8"), make), encoding="utf-8")
     camera = film if cache is None else media_cache.cached(film, cache)
     media = folder / environments.MEDIA
     environments.write(folder / "environments", media, film=camera if pictures else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import html.parser
 import os
 import re
 from collections.abc import Iterator
@@ -166,34 +165,18 @@ def test_a_dead_link_is_found_and_links_out_of_the_site_lose_their_target(tmp_pa
 # --- the whole site ---------------------------------------------------------------------------------------------------
 
 
-class _Resources(html.parser.HTMLParser):
-    """Collects what a browser would load for a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag in ("script", "img", "video", "source", "iframe", "audio", "embed", "object"):
-            self.found += [str(given[name]) for name in ("src", "poster", "data") if given.get(name)]
-        if tag == "link" and given.get("rel") not in ("canonical", "author"):
-            self.found.append(str(given.get("href")))
-
-
 @pytest.mark.slow
 @pytest.mark.group("sphinx")
 def test_no_page_loads_anything_from_elsewhere_and_all_it_loads_is_there(built: Path) -> None:
     pages = sorted(path for path in built.rglob("*.html") if "_static/leaderboard" not in path.as_posix())
     assert len(pages) > 70
-    for page in pages:
-        resources = _Resources()
-        resources.feed(page.read_text(encoding="utf-8"))
-        assert len(resources.found) > 5
-        for resource in resources.found:
-            if not resource.startswith("data:") and resource != "#":  # the index links to itself
-                assert "//" not in resource, f"{page.name}: {resource}"
-                assert (page.parent / resource.partition("?")[0]).exists(), f"{page.name}: {resource}"
+    for page in pages:  # `test_no_link_is_dead` follows these links as well
+        tags = re.findall(
+            r"<(?:script|img|video|source|iframe|audio|embed|object|link)\b[^>]*>", page.read_text("utf-8")
+        )
+        loaded = [tag for tag in tags if re.search(r'(?:src|poster|data|href)="', tag) and "canonical" not in tag]
+        assert len(loaded) > 5
+        assert [tag for tag in loaded if re.search(r'(?:src|poster|data|href)="(?!data:)[^"]*//', tag)] == [], page.name
     styles = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.css"))
     assert re.findall(r"url\(['\"]?(?:https?:)?//|@import", styles) == []
 
