@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,13 +15,9 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from docs.building import notebooks, words
-from docs.building.__main__ import CONFIGURATION, render
-from tests.accessibility import problems
-from tests.report.browser import Browser
 
-NAMES = ("comparing_two_algorithms", "figure_and_table_for_a_paper", "first_evaluation")
 PATHS = {path.stem: path for path in notebooks.sources()}
-chromium = pytest.mark.group("sphinx", "chromium")
+NAMES = tuple(PATHS)
 
 
 @pytest.fixture(scope="session")
@@ -58,10 +53,6 @@ def value(text: str, name: str) -> float:
 
 
 # --- as they are committed --------------------------------------------------------------------------------------------
-
-
-def test_these_are_all_notebooks() -> None:
-    assert tuple(PATHS) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -149,20 +140,6 @@ def test_pages_show_pictures_with_a_text_and_no_path_of_this_machine(executed, t
     assert len(pictures) >= 1
     assert min(len(alt.split()) for _, alt in pictures) >= 8
     assert re.findall(r".*(?:/tmp/|/home/|/root/|site-packages|Traceback).*", text) == []
-
-
-@chromium
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
-def test_pages_are_accessible_and_fit_a_phone(executed, browser: Browser, tmp_path: Path, name: str) -> None:
-    staged = tmp_path / "staged"
-    page = staged / "notebooks" / f"{name}.md"
-    text = notebooks.page(executed(name), name, page.parent)
-    page.write_text(re.sub(r"\]\(\.\./[^)]*|\]\(\w+\.ipynb", "](../index.md", text), encoding="utf-8")
-    (staged / "index.md").write_text(f"# Site\n\n```{{toctree}}\nnotebooks/{name}\n```\n", encoding="utf-8")
-    shutil.copytree(CONFIGURATION / "style", staged / "_static", ignore=shutil.ignore_patterns("templates"))
-    assert render(staged, tmp_path / "doctrees", tmp_path / "site") == 0
-    assert problems(browser, tmp_path / "site" / "notebooks" / f"{name}.html") == []
 
 
 # --- pages of outputs -------------------------------------------------------------------------------------------------

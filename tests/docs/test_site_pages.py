@@ -18,7 +18,7 @@ KINDS = (
     "index", "search", "tutorials/first_submission", "how_to/your_own_metric", "architecture", "reference/packed_runs",
     "environments/index", "environments/quadruped_locomotion", "environments/CircuitTraining-ToyMacro-v0",
     "commands/index", "commands/run", "reference/metrics", "examples/minimal",
-    "contributing",
+    "contributing", "notebooks/first_evaluation",
 )  # fmt: skip
 """One page of each kind."""
 
@@ -163,13 +163,8 @@ def test_code_has_a_copy_button_that_leaves_prompts_out(built: Path, browser: Br
 @chromium
 @pytest.mark.parametrize("page", KINDS)
 def test_each_kind_of_page_is_accessible_on_a_phone_and_fits_it(built: Path, browser: Browser, page: str) -> None:
-    assert problems(browser, built / f"{page}.html", widths=(NARROW,)) == []
-
-
-@chromium
-@pytest.mark.parametrize("page", ["index", "search", "commands/run"])
-def test_the_wide_layout_is_accessible(built: Path, browser: Browser, page: str) -> None:
-    assert problems(browser, built / f"{page}.html", widths=(1280,)) == []
+    widths = (NARROW, 1280) if page in ("index", "search", "commands/run") else (NARROW,)
+    assert problems(browser, built / f"{page}.html", widths=widths) == []
 
 
 @chromium
