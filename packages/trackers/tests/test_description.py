@@ -18,8 +18,8 @@ from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.runs.reading import read_runs
 from a2perf.runs.run import Run, RunIdentity
 from a2perf_trackers import runs_of
+from a2perf_trackers.described_series import safe_name, unique_names
 from a2perf_trackers.description import describe
-from a2perf_trackers.tracker_names import safe_name, unique_names
 from packages.trackers.tests.described_runs import (
     LEARNED,
     difficult,

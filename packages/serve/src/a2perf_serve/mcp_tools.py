@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import io
 import logging
 import signal
@@ -42,19 +43,33 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
     """Returns a server of the SDK with the tools."""
     server: MCPServer[Any] = MCPServer("a2perf", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
 
-    @server.tool()
-    async def list_tasks() -> CallToolResult:
-        """Lists the tasks with their titles and summaries."""
-        return await _told(lambda: _now({"tasks": _task_rows(sessions)}))
+    def tool(work: Callable[..., Awaitable[dict[str, Any]]]) -> None:
+        """Adds a tool. Its result has all fields as structured content, and parts for the model."""
 
-    @server.tool()
+        @functools.wraps(work)
+        async def answered(**arguments: Any) -> CallToolResult:
+            try:
+                fields = await work(**arguments)
+            except ServingError as error:
+                raise ToolError(encode({"error": error.record()}).decode()) from error
+            structured = msgspec.json.decode(encode(fields))
+            return CallToolResult(content=await asyncio.to_thread(_parts, structured), structured_content=structured)
+
+        server.add_tool(answered, structured_output=False)
+
+    @tool
+    async def list_tasks() -> dict[str, Any]:
+        """Lists the tasks with their titles and summaries."""
+        return {"tasks": _task_rows(sessions)}
+
+    @tool
     async def reset(
         task: str | None = None,
         session: str | None = None,
         seed: int | None = None,
         kwargs: dict[str, Any] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> CallToolResult:
+    ) -> dict[str, Any]:
         """Starts an episode: of a task in a new session, or the next one of a session.
 
         Args:
@@ -64,61 +79,41 @@ def mcp_server(sessions: Sessions) -> MCPServer[Any]:
             kwargs: arguments of the environment, if the operator allows them.
             options: options of the reset, if the operator allows them.
         """
+        found: Session = sessions.reserve() if session is None else sessions.find(session)
+        try:
+            if session is None or task is not None or kwargs is not None:
+                await sessions.open(found, task, kwargs or {})
+            outcome = await sessions.reset(found, seed, options)
+        except BaseException:
+            if session is None:
+                sessions.close(found)
+            raise
+        return {"session": found.id, **outcome._asdict()}
 
-        async def work() -> dict[str, Any]:
-            found: Session = sessions.reserve() if session is None else sessions.find(session)
-            try:
-                if session is None or task is not None or kwargs is not None:
-                    await sessions.open(found, task, kwargs or {})
-                outcome = await sessions.reset(found, seed, options)
-            except BaseException:
-                if session is None:
-                    sessions.close(found)
-                raise
-            return {"session": found.id, **(outcome)._asdict()}
-
-        return await _told(work)
-
-    @server.tool()
-    async def step(session: str, action: int | float | str | list[Any] | dict[str, Any]) -> CallToolResult:
+    @tool
+    async def step(session: str, action: int | float | str | list[Any] | dict[str, Any]) -> dict[str, Any]:
         """Acts in the running episode.
 
         Args:
             action: an integer, nested lists of numbers, or a string such as "click 12", as the task takes it.
         """
+        return (await sessions.step(sessions.find(session), action))._asdict()
 
-        async def work() -> dict[str, Any]:
-            return (await sessions.step(sessions.find(session), action))._asdict()
-
-        return await _told(work)
-
-    @server.tool()
-    async def observe(session: str) -> CallToolResult:
+    @tool
+    async def observe(session: str) -> dict[str, Any]:
         """Returns the last observation of the session again, without acting."""
+        return (await sessions.observe(sessions.find(session)))._asdict()
 
-        async def work() -> dict[str, Any]:
-            return (await sessions.observe(sessions.find(session)))._asdict()
-
-        return await _told(work)
-
-    @server.tool()
-    async def describe(session: str) -> CallToolResult:
+    @tool
+    async def describe(session: str) -> dict[str, Any]:
         """Returns the spaces of observations and actions of the session."""
+        return {"spaces": await sessions.describe(sessions.find(session))}
 
-        async def work() -> dict[str, Any]:
-            return {"spaces": await sessions.describe(sessions.find(session))}
-
-        return await _told(work)
-
-    @server.tool()
-    async def close(session: str) -> CallToolResult:
+    @tool
+    async def close(session: str) -> dict[str, Any]:
         """Ends the session."""
-
-        async def work() -> dict[str, Any]:
-            sessions.close(sessions.find(session))
-            return {"closed": True}
-
-        return await _told(work)
+        sessions.close(sessions.find(session))
+        return {"closed": True}
 
     return server
 
@@ -172,20 +167,6 @@ async def _serve_stdio(settings: ServerSettings) -> None:
         await sessions.stop()
 
 
-async def _told(work: Callable[[], Awaitable[dict[str, Any]]]) -> CallToolResult:
-    """Returns the fields of an answer as a tool's result: all of them as structured content, and parts for the model.
-
-    Raises:
-        ToolError: the request was refused; its text is the error as JSON.
-    """
-    try:
-        fields = await work()
-    except ServingError as error:
-        raise ToolError(encode({"error": error.record()}).decode()) from error
-    structured = msgspec.json.decode(encode(fields))
-    return CallToolResult(content=await asyncio.to_thread(_parts, structured), structured_content=structured)
-
-
 def _task_rows(sessions: Sessions) -> list[dict[str, Any]]:
     """Returns one row per served task: name, title, summary, domain, environment and arguments."""
     return [
@@ -226,7 +207,3 @@ def _png(record: dict[str, Any]) -> str:
     written = io.BytesIO()
     Image.fromarray(array_of(record, most_items=_MOST_PIXELS)).save(written, "PNG")
     return base64.b64encode(written.getvalue()).decode()
-
-
-async def _now(fields: dict[str, Any]) -> dict[str, Any]:
-    return fields

@@ -1,8 +1,9 @@
-"""The series of a run as trackers store them: integer steps, values, and the time of each value."""
+"""The series of a run as trackers store them: integer steps, values, times, and names that every tracker accepts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,8 +13,11 @@ from a2perf.arrays import Values
 from a2perf.records import Episode
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import COMPONENTS
-from a2perf_trackers.tracker_names import unique_names
 
+MAX_CHARACTERS = 200
+"""Longest name; MLflow accepts 250 characters, and a number or a suffix may follow."""
+
+_OUTSIDE = re.compile(r"[^\w\-./ ]", re.ASCII)
 TRACE = "trace"
 """First part of the name of every series of the trackers' samples."""
 
@@ -129,3 +133,25 @@ def _provenance(run: Run, column: str) -> str:
 
 def _at(moment: float, values: Values) -> Values:
     return np.full(values.size, moment)
+
+
+def safe_name(text: str) -> str:
+    """Returns a name of ASCII letters, digits and ``_-. /``; every other character becomes ``_``.
+
+    Empty and relative parts of a path become ``_``, because MLflow stores each metric in a file of its name.
+    """
+    parts = [part.strip() for part in _OUTSIDE.sub("_", text).split("/")]
+    return "/".join("_" if part in ("", ".", "..") else part for part in parts)
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Returns safe names in the given order; a name that is already taken gets a number."""
+    found: dict[str, None] = {}
+    for name in names:
+        wanted = candidate = safe_name(name)[:MAX_CHARACTERS].rstrip("/ ")
+        count = 1
+        while candidate in found:
+            count += 1
+            candidate = f"{wanted}_{count}"
+        found[candidate] = None
+    return list(found)

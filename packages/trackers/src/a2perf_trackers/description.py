@@ -24,8 +24,7 @@ from a2perf.report.run_numbers import Measure, measures
 from a2perf.report.tables import Column, Quantity, Table, Text, to_markdown
 from a2perf.runs.bundles.run_record import literal
 from a2perf.runs.run import Run
-from a2perf_trackers.described_series import DescribedSeries, series_of
-from a2perf_trackers.tracker_names import unique_names
+from a2perf_trackers.described_series import DescribedSeries, series_of, unique_names
 
 Scalar: TypeAlias = str | int | float | bool
 

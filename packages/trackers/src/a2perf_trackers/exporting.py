@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from a2perf.errors import UserError
+from a2perf.errors import MissingDependency, UserError
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import terminal_line
 from a2perf.runs.reading import AnyRuns, read_runs
@@ -101,9 +102,21 @@ def tracker_error(tracker: str, what: str, error: Exception, hint: str, exported
     return UserError(f"{tracker} did not accept {what}: {reason}{before}", hint=hint)
 
 
-def install_line(extra: str) -> str:
-    """Returns the command that installs the package of a tracker."""
-    return f"pip install -e 'packages/trackers[{extra}]', in a checkout"
+def imported(module: str, package: str, use: str, extra: str) -> Any:
+    """Imports a module of a tracker's package.
+
+    Args:
+        use: for the message, ``"the export to MLflow needs"``.
+        extra: extra of this distribution that installs the package.
+
+    Raises:
+        MissingDependency: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        hint = f"pip install -e 'packages/trackers[{extra}]', in a checkout"
+        raise MissingDependency(f"{use} the package {package}, which is not installed", hint=hint) from error
 
 
 def writable_folder(folder: str | Path) -> Path:

@@ -7,20 +7,16 @@ Nothing is sent anywhere; ``card.push_to_hub`` and ``hf upload`` publish. Needs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from a2perf.errors import MissingDependency
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
-from a2perf_trackers.exporting import RunSource, install_line
+from a2perf_trackers.exporting import RunSource, imported
 from a2perf_trackers.model_card_text import model_card_text
 from a2perf_trackers.model_results import TASK, eval_results, model_results, training_emissions
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard
-
-
-__all__ = ["model_card"]
 
 
 def model_card(
@@ -54,7 +50,7 @@ def model_card(
         >>> [(r.dataset_type, r.metric_type) for r in card.data.eval_results][0]
         ('QuadrupedLocomotion-SyntheticTrot-v0', 'normalised_score')
     """
-    library = _library()
+    library = imported("huggingface_hub", "huggingface_hub", "cards for the Hugging Face hub need", "huggingface")
     results = model_results(runs, algorithm=algorithm, profile=profile)
     domains = {plain_text(setting.domain) for setting in results.settings if setting.domain}
     tasks = {plain_text(setting.task) for setting in results.settings if setting.task}
@@ -70,19 +66,3 @@ def model_card(
     )
     card: ModelCard = library.ModelCard(f"---\n{data.to_yaml()}\n---\n\n{model_card_text(results)}")
     return card
-
-
-def _library() -> Any:
-    """Returns the module ``huggingface_hub``.
-
-    Raises:
-        MissingDependency: it is not installed.
-    """
-    try:
-        import huggingface_hub
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "cards for the Hugging Face hub need the package huggingface_hub, which is not installed",
-            hint=install_line("huggingface"),
-        ) from error
-    return huggingface_hub

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from a2perf.errors import MissingDependency
 from a2perf.metrics.values import Profile
 from a2perf.runs.bundles.run_record import folder_name
 from a2perf.runs.events.event_writer import EventWriter
+from a2perf_trackers.described_series import safe_name
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, install_line, runs_of, writable_folder
-from a2perf_trackers.tracker_names import safe_name
+from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, imported, runs_of, writable_folder
 
 SUMMARY_TAG = "a2perf/summary"
 _HINT = "choose a folder that you may write to, with enough space"
@@ -54,13 +53,7 @@ def log_runs(
         >>> exported[0].run_id.partition("-")[0]
         'minimal/synthetic_trot/inference/seed_1'
     """
-    try:
-        from a2perf_trackers import hparams
-    except ImportError as error:
-        raise MissingDependency(
-            "the export to TensorBoard needs the package tensorboard, which is not installed",
-            hint=install_line("tensorboard"),
-        ) from error
+    hparams = imported("a2perf_trackers.hparams", "tensorboard", "the export to TensorBoard needs", "tensorboard")
     found = runs_of(runs)
     top = writable_folder(folder)
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from a2perf.errors import MissingDependency, UserError
+from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf_trackers.description import RunDescription
-from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, install_line, runs_of, writable_folder
+from a2perf_trackers.exporting import ExportedRun, RunSource, export_each, imported, runs_of, writable_folder
 
 Mode = Literal["offline", "online"]
 PROJECT = "a2perf"
@@ -70,7 +70,7 @@ def log_runs(
         ...     len(wandb.log_runs("results/recorded/learning/minimal.zip", folder=folder))
         5
     """
-    _imported()
+    wandb = imported("wandb", "wandb", "the export to Weights & Biases needs", "wandb")
     found = runs_of(runs)
     top = writable_folder(folder or os.environ.get("WANDB_DIR") or ".")
     chosen = _mode(mode)
@@ -78,21 +78,10 @@ def log_runs(
     def write(description: RunDescription) -> ExportedRun:
         run_id = f"a2perf-{description.digest[:_DIGITS]}"
         known = _complete(top, run_id) if chosen == "offline" else None
-        place = known or _log(description, run_id, project=project, entity=entity, top=top, mode=chosen)
+        place = known or _log(wandb, description, run_id, project=project, entity=entity, top=top, mode=chosen)
         return ExportedRun(description.run.key, description.name, run_id, place, known is None)
 
     return export_each(found, "Weights & Biases", write, hint=_HINT, profile=profile, trace=trace)
-
-
-def _imported() -> Any:
-    try:
-        import wandb
-    except ImportError as error:
-        raise MissingDependency(
-            "the export to Weights & Biases needs the package wandb, which is not installed",
-            hint=install_line("wandb"),
-        ) from error
-    return wandb
 
 
 def _mode(given: Mode | None) -> Mode:
@@ -113,9 +102,8 @@ def _complete(top: Path, run_id: str) -> str | None:
     return found
 
 
-def _started(top: Path, mode: str, **settings: Any) -> Any:
+def _started(wandb: Any, top: Path, mode: str, **settings: Any) -> Any:
     """Starts a run that records only what it is given: no code, console, host, packages or hardware."""
-    wandb = _imported()
     private = wandb.Settings(
         silent=True,
         console="off",
@@ -137,13 +125,15 @@ def _started(top: Path, mode: str, **settings: Any) -> Any:
 
 
 def _log(
-    description: RunDescription, run_id: str, *, project: str | None, entity: str | None, top: Path, mode: Mode
-) -> str:
+    wandb: Any, description: RunDescription, run_id: str, *,
+    project: str | None, entity: str | None, top: Path, mode: Mode,
+) -> str:  # fmt: skip
     """Writes a run and returns its address, for an offline run its folder."""
     identity = description.run.identity
     tags = [identity.domain, identity.task, identity.algorithm, identity.mode]
     record = {name.removeprefix("a2perf."): value for name, value in description.tags.items()}
     run = _started(
+        wandb,
         top,
         mode,
         project=project,
