@@ -23,14 +23,13 @@ from a2perf.report.names import plain
 from a2perf.runs.bundles.bundle import integrity
 from a2perf.runs.bundles.bundle_reading import identity_of
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES
+from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, read_manifest
 from a2perf.runs.bundles.layout import MANIFEST, MODES, SIGNATURE
 from a2perf.runs.bundles.reproduction import ReproductionMark
 from a2perf.runs.bundles.submission_info import info_of
 from a2perf.runs.run import BUNDLE, RunFolder
 from a2perf.runs.stores.finding import find_runs
 from a2perf.runs.stores.seed_groups import seed_key
-from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 
 OPEN = "open"
@@ -245,15 +244,12 @@ def _host(host: dict[str, Any]) -> str:
 
 
 def _manifest(folder: Path) -> Manifest:
-    files = files_of(folder)
-    status = files.status(MANIFEST)
+    status = files_of(folder).status(MANIFEST)
     if status is None or status.kind is not Kind.FILE:
         is_link = status is not None and status.kind is Kind.LINK
         raise UserError(f"{MANIFEST} is a symbolic link" if is_link else f"{MANIFEST} is missing")
-    if status.size > MAX_MANIFEST_BYTES:
-        raise UserError(f"{MANIFEST} is larger than {MAX_MANIFEST_BYTES >> 20} MiB")
     try:
-        manifest = parse_record(files.read(MANIFEST, MAX_MANIFEST_BYTES), Manifest, str(folder / MANIFEST))
+        manifest = read_manifest(folder)
     except OSError as error:
         raise UserError(f"{MANIFEST} cannot be read: {error.strerror}") from error
     if manifest.mode not in MODES or manifest.mode != folder.name:
