@@ -59,7 +59,13 @@ def sources(folder: Path, *, pictures: bool = True, cache: Path | None = None) -
     if pictures:
         leaderboard.write(folder / "results.md", folder / "_static" / "leaderboard", cache or folder.with_name("kept"))
     importers = table(["path", "folder", "modules", "modules outside that import it"], import_graph.importers())
-    for page, make in ((reference / "attacks.md", attacks.block), (folder / "architecture.md", lambda _: importers)):
+    generated = {
+        "architecture": lambda _: importers,
+        "reference/attacks": attacks.block,
+        "how_to/measure_reliability_of_a_policy": lambda _: metrics.measures(),
+    }
+    for name, make in generated.items():
+        page = folder / f"{name}.md"
         page.write_text(with_tables(page.read_text(encoding="utf-8"), make), encoding="utf-8")
     camera = film if cache is None else media_cache.cached(film, cache)
     media = folder / environments.MEDIA
