@@ -8,6 +8,7 @@ from pathlib import Path
 
 def nest(folder: Path, name: str, depth: int, content: bytes = b"") -> None:
     """Makes so many folders of a name below each other, and in the deepest a file with the content."""
+    folder.mkdir(exist_ok=True)
     here = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir(name, dir_fd=here)

@@ -27,6 +27,7 @@ from a2perf.stranger_files import (
     read_regular_file,
     walk,
 )
+from tests.deep_folders import nest
 
 NAMES = st.binary(min_size=1, max_size=12).filter(
     lambda name: b"/" not in name and b"\0" not in name and name.strip(b".")
@@ -85,25 +86,12 @@ def test_walk_finds_everything_once_and_follows_nothing(tree: dict) -> None:
         shutil.rmtree(os.fsencode(top))
 
 
-def deep(top: Path, depth: int, name: str) -> None:
-    """Makes folders inside each other, far below the longest path that the system takes."""
-    top.mkdir()
-    above = os.open(top, os.O_RDONLY)
-    for _ in range(depth):
-        os.mkdir(name, dir_fd=above)
-        inner = os.open(name, os.O_RDONLY, dir_fd=above)
-        os.close(above)
-        above = inner
-    os.close(os.open("last", os.O_WRONLY | os.O_CREAT, dir_fd=above))
-    os.close(above)
-
-
 def test_tree_deeper_than_a_path_can_be_is_walked_and_bounded(tmp_path: Path) -> None:
-    deep(tmp_path / "top", 50, "d" * 200)
+    nest(tmp_path / "top", "d" * 200, 50, b"x")
     found = [entry.path for entry in walk(tmp_path / "top")]
     assert len(found) == 51
     assert len(found[-1]) > 10_000
-    assert read_regular_file(tmp_path / "top", found[-1], max_bytes=1) == b""
+    assert read_regular_file(tmp_path / "top", found[-1], max_bytes=1) == b"x"
     with pytest.raises(BoundExceeded) as error:
         list(walk(tmp_path / "top", Bounds(depth=10)))
     assert error.value.bound == "depth"
@@ -130,7 +118,7 @@ def test_sparse_file_counts_in_full_and_is_not_read(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_is_not_entered(tmp_path: Path) -> None:
-    deep(tmp_path / "a", 3, "b")
+    nest(tmp_path / "a", "b", 3)
     assert [entry.path for entry in walk(tmp_path, without={"a/b"})] == ["a"]
 
 
@@ -195,7 +183,7 @@ def test_what_cannot_be_listed_is_an_error_or_is_passed_on(tmp_path: Path) -> No
 
 
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
-    deep(tmp_path / "top", 20, "d")
+    nest(tmp_path / "top", "d", 20)
     before = os.listdir("/proc/self/fd")
     for bounds in (Bounds(), Bounds(depth=3), Bounds(entries=7)):
         with contextlib.suppress(BoundExceeded):

@@ -24,30 +24,24 @@ def golden(dog_clip):
     return recorded.quadruped(dog_clip("pace"))
 
 
+def fetched(name):
+    """Returns the path of an asset; skips the test if it is not on this machine."""
+    path = assets.locate(ASSETS[name])
+    if path is None:
+        pytest.skip(f"{name} is not on this host (a2perf data fetch)")
+    return path
+
+
 @pytest.fixture(scope="session")
 def dog_clip():
     """Paths of the dog's clips by gait, if they are on this machine."""
-
-    def locate(gait):
-        path = assets.locate(ASSETS[f"motions/dog_{gait}.txt"])
-        if path is None:
-            pytest.skip(f"the clip dog_{gait} is not on this host (a2perf data fetch)")
-        return path
-
-    return locate
+    return lambda gait: fetched(f"motions/dog_{gait}.txt")
 
 
 @pytest.fixture(scope="session")
 def published_actor():
     """Policies of the dog's gaits by gait, if they are on this machine."""
-
-    def load(gait):
-        path = assets.locate(ASSETS[f"policies/dog_{gait}.zip"])
-        if path is None:
-            pytest.skip(f"the policy dog_{gait} is not on this host (a2perf data fetch)")
-        return load_actor(path)
-
-    return load
+    return lambda gait: load_actor(fetched(f"policies/dog_{gait}.zip"))
 
 
 @pytest.fixture
