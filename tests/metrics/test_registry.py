@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -52,13 +53,16 @@ def test_every_metric_says_what_it_is() -> None:
     assert {member.value for member in ReliabilityMetrics} <= set(metrics)
 
 
-def test_every_metric_has_a_value_or_a_condition_for_no_data() -> None:
-    scores = registry.score(runs_of())
+@pytest.mark.parametrize(
+    "given", [{}, {"tracking": [{}]}, {"tracking": [{"energy": None, "gpu": 3}], "emissions": [{}]}]
+)
+def test_every_metric_has_a_value_or_a_condition_for_any_data(given: dict[str, Any]) -> None:
+    scores = registry.score(runs_of(**given))
     known = registry.all_metrics().items()
     assert list(scores) == [name for name, one in known if name in scores or one.applies is None]
     for found in scores.values():
-        assert found.value is None
-        assert found.condition
+        assert (found.value is None) == bool(found.condition), found.name
+        assert given or found.value is None
     msgspec.json.encode(scores)
 
 

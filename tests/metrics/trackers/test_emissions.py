@@ -12,10 +12,12 @@ import warnings
 import gin
 import pytest
 
+from a2perf.domains.registry import packaged_gin_file
 from a2perf.errors import ConfigError
 from a2perf.metrics.trackers import emissions
 from a2perf.metrics.trackers.carbon_factors import find_factor
 from a2perf.metrics.trackers.emissions import EmissionsSettings, resolve_settings, track_emissions_decorator
+from a2perf.submission import configuration
 
 # Every argument that existing gin files may set.
 CLASSIC = {
@@ -24,17 +26,6 @@ CLASSIC = {
     *("logging_logger", "offline", "emissions_endpoint", "experiment_id", "country_iso_code", "region"),
     *("cloud_provider", "cloud_region", "gpu_ids", "co2_signal_api_token", "log_level", "default_cpu_power", "pue"),
 }
-README_GIN = """
-track_emissions_decorator.project_name = 'a2perf_web_navigation_train'
-track_emissions_decorator.measure_power_secs = 5
-track_emissions_decorator.save_to_file = True
-track_emissions_decorator.save_to_logger = False
-track_emissions_decorator.gpu_ids = None
-track_emissions_decorator.log_level = 'info'
-track_emissions_decorator.country_iso_code = 'USA'
-track_emissions_decorator.region = 'Massachusetts'
-track_emissions_decorator.offline = True
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +48,10 @@ def test_every_parameter_is_one_of_codecarbons():
 
 
 def test_settings_of_the_readme_gin_file():
-    gin.parse_config(README_GIN)
+    """Platform 1.6: tests/packaging/test_gin_files.py compares this file with the one of the public readme."""
+    packaged = packaged_gin_file("web_navigation", "training.gin")
+    assert packaged is not None
+    configuration.parse([packaged], [])
     settings = resolve_settings()
     passed_on = {
         "project_name": "a2perf_web_navigation_train",

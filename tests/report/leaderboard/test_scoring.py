@@ -130,8 +130,7 @@ def test_terms_of_the_protocol_are_read_and_its_seeds_are_asked_for(field: Field
     for seed in others:
         (field.top / "agent-5" / "dog_pace" / f"seed_{seed}").rename(tmp_path / f"away_{seed}")
     short = _stored(field, tmp_path)
-    if short.reference:
-        assert short.not_ranked == [f"{len(others)} of the protocol's {len(seeds)} seeds missing"]
+    assert short.not_ranked == [f"{len(others)} of the protocol's {len(seeds)} seeds missing"]
 
 
 def test_a_reduced_budget_is_never_ranked(field: Field, tmp_path: Path) -> None:

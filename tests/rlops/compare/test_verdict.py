@@ -45,22 +45,11 @@ def test_chance_is_that_of_welchs_test_and_the_interval_holds_its_interval() -> 
     assert found.difference == pytest.approx(candidate.mean() - baseline.mean())
 
 
-@pytest.mark.parametrize(
-    ("candidate", "verdict"),
-    [([99, 100, 101], Verdict.PASS), ([140, 150, 160], Verdict.PASS), ([50, 51, 52], Verdict.REGRESSION),
-     ([92, 100, 108], Verdict.INCONCLUSIVE)],
-)  # fmt: skip
-def test_three_outcomes(candidate: list[float], verdict: Verdict) -> None:
-    found = judge("A", candidate, [100, 101, 99], Tolerance(0.05, unseen=1.0))
-    assert found.tolerance == pytest.approx(5.0)
-    assert found.verdict is verdict
-    assert (found.further_seeds is not None) == (verdict is Verdict.INCONCLUSIVE)
-
-
 def test_larger_tolerance_counts_and_negative_scores_have_one() -> None:
     assert Tolerance(0.1, 3.0).of(-100.0) == 10.0
     assert Tolerance(0.1, 30.0).of(-100.0) == 30.0
-    assert judge("A", [-103, -104, -105], [-100, -101, -99], Tolerance(0.1, unseen=1.0)).verdict is Verdict.PASS
+    found = judge("A", [-103, -104, -105], [-100, -101, -99], Tolerance(0.1, unseen=1.0))
+    assert (found.verdict, found.further_seeds) == (Verdict.PASS, None)
 
 
 def test_lost_runs_never_pass_but_a_regression_stays_one() -> None:
@@ -78,7 +67,7 @@ def test_lost_runs_never_pass_but_a_regression_stays_one() -> None:
 def test_constant_scores_that_fall_apart_are_a_verdict() -> None:
     # three and three fall apart by chance once in 64 times at most, four and four once in 256
     split = judge("A", [200] * 3, [500] * 3, Tolerance())
-    assert (split.verdict, split.p_regression) == (Verdict.REGRESSION, 1 / 64)
+    assert (split.verdict, split.p_regression, split.further_seeds) == (Verdict.REGRESSION, 1 / 64, None)
     assert judge("A", [200] * 4, [500] * 4, Tolerance()).p_regression == 1 / 256
     assert judge("A", [480] * 3, [500] * 3, Tolerance()).verdict is Verdict.INCONCLUSIVE
     assert judge("A", [200] * 2, [500] * 2, Tolerance()).verdict is Verdict.INCONCLUSIVE
