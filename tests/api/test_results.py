@@ -87,8 +87,11 @@ def test_read_run_takes_exactly_one_run(made: Path) -> None:
         read_run(str(made))
 
 
-@pytest.mark.parametrize("name", ["missing", "empty", "file.txt"])
-def test_paths_without_runs_fail_as_the_command_does(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("missing", "does not exist"), ("empty", "nothing recorded"), ("file.txt", "file.txt is not a recorded run")],
+)
+def test_paths_without_runs_fail_as_the_command_does(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file.txt").write_text("no run")
     with pytest.raises(UserError) as of_api:
@@ -96,6 +99,7 @@ def test_paths_without_runs_fail_as_the_command_does(name: str, tmp_path: Path) 
     with pytest.raises(UserError) as of_command:
         CliRunner().invoke(score_command, [str(tmp_path / name)], catch_exceptions=False, standalone_mode=False)
     assert str(of_api.value) == str(of_command.value)
+    assert message in str(of_api.value)
 
 
 @pytest.mark.parametrize("given", [[], [3]])

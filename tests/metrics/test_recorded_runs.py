@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from a2perf.cli import main
-from a2perf.errors import UserError
 from a2perf.metrics.registry import score
 from a2perf.metrics.runs_in_mode import ScoredRuns
 from a2perf.records import RunState, SubmissionInfo, TaskView
@@ -199,16 +198,6 @@ def test_garbage_in_place_of_logs_is_stated(tmp_path: Path):
     assert run.curve is None
     assert any("events.out.tfevents.1: byte 0" in condition for condition in run.conditions)
     assert any("progress.csv: not a text file" in condition for condition in run.conditions)
-
-
-def test_nothing_recorded_and_no_such_path(tmp_path: Path):
-    with pytest.raises(UserError, match="nothing recorded"):
-        find_runs([tmp_path])
-    with pytest.raises(UserError, match="does not exist"):
-        find_runs([tmp_path / "x"])
-    (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(UserError, match=r"notes\.txt is not a recorded run"):
-        find_runs([tmp_path / "notes.txt"])
 
 
 def test_fingerprint_follows_the_files_but_not_the_scores(tmp_path: Path):

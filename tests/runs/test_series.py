@@ -137,22 +137,16 @@ def test_kinds_of_files_count_in_one_order(tmp_path: Path) -> None:
     assert found == [[1.0], [3.0], [4.0], [5.0]]
 
 
-@pytest.mark.parametrize("folders", [("a", "b"), ("a", "a")])
-def test_writers_at_the_same_time_are_averaged(tmp_path: Path, folders: tuple[str, str]) -> None:
+@pytest.mark.parametrize(("folders", "apart_s"), [("ab", 0.0), ("aa", 0.0), ("ab", 1e6)])
+def test_writers_at_the_same_time_or_in_different_folders_are_averaged(
+    tmp_path: Path, folders: str, apart_s: float
+) -> None:
     for number, folder in enumerate(folders):
-        events(tmp_path / "artifacts" / folder, str(number), {RETURN: [(0, 1.0), (10, 3.0 + number)]})
+        curve = {RETURN: [(0, 1.0), (10, 3.0 + number)]}
+        events(tmp_path / "artifacts" / folder, str(number), curve, wall=1.6e9 + apart_s * number)
     series, notes = read_returns(SeriesReader(find_logs(FolderFiles(tmp_path))))
     assert series is not None
     assert (series.steps.tolist(), series.values.tolist(), notes) == ([0, 10], [1.0, 3.5], [])
-
-
-def test_writers_of_different_folders_are_averaged_whenever_they_wrote(tmp_path: Path) -> None:
-    for number, folder in enumerate(("a", "b")):
-        curve = {RETURN: [(0, 1.0), (10, 3.0 + number)]}
-        events(tmp_path / "artifacts" / folder, str(number), curve, wall=1.6e9 + 1e6 * number)
-    series, _ = read_returns(SeriesReader(find_logs(FolderFiles(tmp_path))))
-    assert series is not None
-    assert series.values.tolist() == [1.0, 3.5]
 
 
 def test_file_that_the_manifest_does_not_list_is_read_by_nobody(tmp_path: Path) -> None:
