@@ -12,7 +12,7 @@ import functools
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,36 @@ from a2perf.worker_pool import worker_pool
 SCHEMA = 1
 _MOST_REMEMBERED = 100_000  # entries of the cache; the oldest go first
 _RUNS_WORTH_A_PROCESS = 150  # fewer are scored sooner than another interpreter has started
+
+
+@dataclass(frozen=True)
+class SeedGroup:
+    """The runs of one algorithm in one mode, which are seeds of one another, with their scores.
+
+    Attributes:
+        scores: metrics that have a value or, in this mode, a reason for having none, in the order of the registry.
+        tasks: application metrics of each task; empty except in generalization.
+    """
+
+    algorithm: str
+    mode: str
+    runs: tuple[Run, ...]
+    data: ScoredRuns
+    scores: dict[str, MetricValue]
+    tasks: dict[str, dict[str, MetricValue]]
+    conditions: tuple[str, ...]
+
+    @property
+    def seeds(self) -> list[int | None]:
+        """Root seed of each run."""
+        return [run.identity.seed for run in self.runs]
+
+    def seed_names(self) -> list[str]:
+        """Returns a name for each run: ``"seed 3"`` if the seeds are unique, else its root."""
+        names = ["" if seed is None else f"seed {seed}" for seed in self.seeds]
+        if len(set(names)) < len(names) or "" in names:
+            return [run.root for run in self.runs]
+        return names
 
 
 def score_runs(
@@ -101,7 +131,15 @@ def score_found(
     }
 
 
-def conditions_of(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
+def score_group(algorithm: str, runs: Sequence[Run], mode: str, profile: Profile) -> SeedGroup:
+    """Scores runs that are seeds of one another, in one of their modes."""
+    data = scored_runs(runs, mode)
+    scores = {name: value for name, value in registry.score(data, profile).items() if _is_listed(value, mode)}
+    by_task = application.per_task(data, profile) if mode == "generalization" else {}
+    return SeedGroup(algorithm, mode, tuple(runs), data, scores, by_task, tuple(_conditions(runs, data, mode)))
+
+
+def _conditions(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
     """Returns what a reader of the scores of these runs, seeds of one another, should know, in words."""
     conditions = [] if is_environment_known(runs[0].identity, runs[0].folder) else [UNKNOWN_ENVIRONMENT]
     known = [run.identity.seed for run in runs if run.identity.seed is not None]
@@ -120,8 +158,8 @@ def conditions_of(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]
 
 def score_modes(folder: RunFolder, run: Run, profile: Profile = "corrected") -> list[dict[str, Any]]:
     """Returns the groups of ``scores.json`` for a single run: one per mode that it holds."""
-    modes = [mode for mode in MODES if mode in run.modes()]
-    return [_as_json(_score_group([folder], [run], mode, profile)) for mode in modes]
+    groups: list[dict[str, Any]] = _as_json(_score_pool([folder], profile, lambda _: run)["groups"])
+    return groups
 
 
 def _as_json(document: Any) -> Any:
@@ -150,7 +188,7 @@ def _score_pool(
     for mode in MODES:
         members = [index for index, run in enumerate(runs) if mode in run.modes()]
         if members:
-            groups.append(_score_group([folders[i] for i in members], [runs[i] for i in members], mode, profile))
+            groups.append(_entry([folders[i] for i in members], [runs[i] for i in members], mode, profile))
     return {
         "groups": groups,
         "runs": [
@@ -166,15 +204,13 @@ def _score_pool(
     }
 
 
-def _score_group(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, profile: Profile) -> dict[str, Any]:
-    data = scored_runs(runs, mode)
-    scores = registry.score(data, profile)
-    by_task = application.per_task(data, profile) if mode == "generalization" else {}
+def _entry(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, profile: Profile) -> dict[str, Any]:
     identity = runs[0].identity
+    group = score_group(identity.algorithm, runs, mode, profile)
     return {
         "domain": identity.domain,
         "task": identity.task,
-        "algorithm": identity.algorithm,
+        "algorithm": group.algorithm,
         "version": identity.version,
         "fingerprint": identity.fingerprint,
         "env_kwargs": identity.env_kwargs,
@@ -182,17 +218,17 @@ def _score_group(folders: Sequence[RunFolder], runs: Sequence[Run], mode: str, p
         "mode": mode,
         "protocol": protocol_of(folder.path for folder in folders),
         "runs": [folder.label for folder in folders],
-        "seeds": [run.identity.seed for run in runs],
-        "conditions": conditions_of(runs, data, mode),
+        "seeds": group.seeds,
+        "conditions": group.conditions,
         "tasks": {
             task: {name: msgspec.to_builtins(value) for name, value in sorted(values.items()) if value.n > 0}
-            for task, values in sorted(by_task.items())
+            for task, values in sorted(group.tasks.items())
         },
-        "scores": {name: msgspec.to_builtins(value) for name, value in sorted(scores.items()) if is_told(value, mode)},
+        "scores": {name: msgspec.to_builtins(value) for name, value in sorted(group.scores.items())},
     }
 
 
-def is_told(value: MetricValue, mode: str) -> bool:
+def _is_listed(value: MetricValue, mode: str) -> bool:
     """Returns whether a metric is listed: it has a value, or it is a metric of that mode and states a reason."""
     if value.value is not None or value.n > 0 or (value.condition or "").startswith(("failed", "threshold")):
         return True

@@ -20,7 +20,7 @@ from a2perf.report.figures import compared_charts as compared
 from a2perf.report.figures.compared_charts import Lines
 from a2perf.report.figures.drawing import Chart, interactive
 from a2perf.report.numbers_text import normalised_text
-from a2perf.report.references import protocol_task, run_means
+from a2perf.report.references import run_means, scored_task
 from a2perf.report.tables import Table, Text, columns
 from a2perf.report.task_results import Label, TaskResults, title_of
 
@@ -53,9 +53,8 @@ def across_tasks(
     """Compares submissions over the tasks of each domain with at least two tasks that have references."""
     by_domain: dict[str, list[tuple[TaskResults, protocol.ProtocolTask]]] = {}
     for setting in settings:
-        task = protocol_task(setting)
-        if task is not None:
-            by_domain.setdefault(setting.domain, []).append((setting, task))
+        if (found := scored_task(setting)) is not None:
+            by_domain.setdefault(setting.domain, []).append((setting, found.task))
     return [_across(domain, held, labels, new_name) for domain, held in by_domain.items() if len(held) > 1]
 
 

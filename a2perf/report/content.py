@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from a2perf.metrics import registry
+from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.report import provenance
@@ -23,7 +24,7 @@ from a2perf.report.run_sections import RootSection, RunSection, root_section, ru
 from a2perf.report.score_tables import MODE_WORDS, ScoreTable, score_table
 from a2perf.report.summary import FirstScreen, summary_of
 from a2perf.report.tables import Table
-from a2perf.report.task_results import Label, SeedGroup, TaskResults, labels_of, results_by_task, title_of
+from a2perf.report.task_results import Label, TaskResults, labels_of, results_by_task, title_of
 from a2perf.runs.run import Run
 from a2perf.runs.stores.seed_groups import is_environment_known
 

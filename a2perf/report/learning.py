@@ -14,8 +14,9 @@ from a2perf.arrays import Values
 from a2perf.metrics.bootstrap import mean_interval
 from a2perf.metrics.efficiency import logged_at
 from a2perf.metrics.profiles.curves import clean
+from a2perf.metrics.scores import SeedGroup
 from a2perf.report.figures.compared_charts import Lines
-from a2perf.report.task_results import Label, SeedGroup
+from a2perf.report.task_results import Label
 
 Axis = Literal["steps", "time", "energy"]
 WINDOWS = 60

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from a2perf.errors import command_line
+from a2perf.metrics.scores import SeedGroup
 from a2perf.plain_text import plain_text
 from a2perf.records import Manifest
 from a2perf.report.numbers_text import counted
 from a2perf.report.tables import Quantity, Table, Text, columns, quantity_text
-from a2perf.report.task_results import Label, SeedGroup, TaskResults, title_of
+from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import EARLIER_CONFIG
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import TrackingReport

@@ -8,8 +8,9 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.metrics import protocol
+from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.submitted import protocol_of
-from a2perf.report.task_results import SeedGroup, TaskResults
+from a2perf.report.task_results import TaskResults
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,19 +38,10 @@ def scored_task(setting: TaskResults) -> protocol.ScoredTask | None:
     """
     runs = [run for group in setting.in_mode("inference") for run in group.runs]
     prints = {run.identity.fingerprint for run in runs}
-    return (
-        protocol.scored_task(
-            setting.task, prints.pop(), protocol_of(run.folder.path for run in runs if run.folder is not None)
-        )
-        if len(prints) == 1
-        else None
-    )
-
-
-def protocol_task(setting: TaskResults) -> protocol.ProtocolTask | None:
-    """Returns the task of ``scored_task`` without the name of its protocol."""
-    found = scored_task(setting)
-    return None if found is None else found.task
+    if len(prints) != 1:
+        return None
+    under = protocol_of(run.folder.path for run in runs if run.folder is not None)
+    return protocol.scored_task(setting.task, prints.pop(), under)
 
 
 def run_means(group: SeedGroup) -> Values:
@@ -58,11 +50,12 @@ def run_means(group: SeedGroup) -> Values:
     return np.array([mean for mean in (value.per_run if value is not None else ()) if mean is not None], np.float64)
 
 
-def normalised_score(group: SeedGroup, task: protocol.ProtocolTask | None) -> NormalisedScore | None:
+def normalised_score(group: SeedGroup, scored: protocol.ScoredTask | None) -> NormalisedScore | None:
     """Returns the normalised score of a group; None without reference scores or without episodes."""
     returns = group.scores.get("returns")
-    if task is None or returns is None or returns.value is None or not np.isfinite(returns.value):
+    if scored is None or returns is None or returns.value is None or not np.isfinite(returns.value):
         return None
+    task = scored.task
     low, high = returns.interval or (None, None)
     worst = group.scores.get("LowerCVaRAcrossRollouts")
     lowest = None if worst is None else worst.value

@@ -15,13 +15,14 @@ from a2perf.domains import task_title
 from a2perf.errors import UserError
 from a2perf.metrics import registry
 from a2perf.metrics.definition import Metric
+from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.numbers_text import Scale, Written, counted, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import normalised_score, scored_task
-from a2perf.report.task_results import Label, SeedGroup, TaskResults, title_of
+from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import MODES
 
 CATEGORIES: tuple[Category, ...] = ("application", "reliability", "system", "data")
@@ -255,7 +256,7 @@ def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[Scor
     cells = []
     for algorithm, cell in zip(setting.algorithms, returns.cells, strict=True):
         group = setting.of(algorithm, "inference")
-        score = None if group is None else normalised_score(group, found.task)
+        score = None if group is None else normalised_score(group, found)
         if score is None:
             cells.append(ScoreCell(cell.value))
             continue

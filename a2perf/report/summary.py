@@ -8,15 +8,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.names import WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, counted, normalised_text, rounded, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import rank_ranges
-from a2perf.report.references import NormalisedScore, normalised_score, protocol_task
+from a2perf.report.references import NormalisedScore, normalised_score, scored_task
 from a2perf.report.score_tables import ESTIMATED
-from a2perf.report.task_results import Label, SeedGroup, TaskResults
+from a2perf.report.task_results import Label, TaskResults
 from a2perf.report.trust import Chip, chips_of
 from a2perf.runs.run import Run
 
@@ -173,7 +174,7 @@ def summary_of(
 
 
 def _entries(setting: TaskResults) -> list[_Entry]:
-    task = protocol_task(setting)
+    task = scored_task(setting)
     found = []
     for algorithm in setting.algorithms:
         groups = [

@@ -10,10 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from a2perf.domains import domain_title, task_title
-from a2perf.metrics import application, registry
-from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
-from a2perf.metrics.scores import conditions_of, is_told
-from a2perf.metrics.values import MetricValue, Profile
+from a2perf.metrics.scores import SeedGroup, score_group
+from a2perf.metrics.values import Profile
 from a2perf.plain_text import plain_text
 from a2perf.report.names import kind_summary, submission_kind, submission_title
 from a2perf.runs.bundles.layout import MODES
@@ -21,31 +19,6 @@ from a2perf.runs.run import Run
 from a2perf.runs.stores.seed_groups import SeedKey, grouped, seed_key
 
 _DIGITS = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class SeedGroup:
-    """The runs of one algorithm in one mode: seeds of one another."""
-
-    algorithm: str
-    mode: str
-    runs: tuple[Run, ...]
-    data: ScoredRuns
-    scores: dict[str, MetricValue]
-    tasks: dict[str, dict[str, MetricValue]]
-    conditions: tuple[str, ...]
-
-    @property
-    def seeds(self) -> list[int | None]:
-        """Root seed of each run."""
-        return [run.identity.seed for run in self.runs]
-
-    def seed_names(self) -> list[str]:
-        """Returns a name for each run: ``"seed 3"`` if the seeds are unique, else its root."""
-        names = ["" if seed is None else f"seed {seed}" for seed in self.seeds]
-        if len(set(names)) < len(names) or "" in names:
-            return [run.root for run in self.runs]
-        return names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +58,7 @@ class TaskResults:
 
     def of(self, algorithm: str, mode: str) -> SeedGroup | None:
         """Returns the group of an algorithm in a mode."""
-        for group in self.groups:
-            if (group.algorithm, group.mode) == (algorithm, mode):
-                return group
-        return None
+        return next((group for group in self.groups if (group.algorithm, group.mode) == (algorithm, mode)), None)
 
     def in_mode(self, mode: str) -> list[SeedGroup]:
         """Returns the groups of a mode, in the order of the algorithms."""
@@ -119,14 +89,9 @@ def _task_results(task: tuple[str, str, str], held: Mapping[SeedKey, list[Run]],
         for mode in MODES:
             for key, members in held.items():
                 in_mode = [run for run in members if names[key] == algorithm and mode in run.modes()]
-                if not in_mode:
-                    continue
-                ordered = sorted(in_mode, key=lambda run: (run.identity.seed or 0, run.root))
-                data = scored_runs(ordered, mode)
-                scores = {name: value for name, value in registry.score(data, profile).items() if is_told(value, mode)}
-                by_task = application.per_task(data, profile) if mode == "generalization" else {}
-                conditions = tuple(conditions_of(ordered, data, mode))
-                groups.append(SeedGroup(algorithm, mode, tuple(ordered), data, scores, by_task, conditions))
+                if in_mode:
+                    ordered = sorted(in_mode, key=lambda run: (run.identity.seed or 0, run.root))
+                    groups.append(score_group(algorithm, ordered, mode, profile))
     return TaskResults(*task, algorithms=tuple(algorithms), groups=tuple(groups))
 
 

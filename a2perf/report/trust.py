@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
+from a2perf.metrics.scores import SeedGroup
 from a2perf.plain_text import plain_text
 from a2perf.report.provenance import noise
 from a2perf.report.score_tables import ESTIMATED
-from a2perf.report.task_results import SeedGroup
 from a2perf.runs.run import Run
 
 Tone = Literal["good", "plain", "warn", "bad"]

@@ -197,8 +197,7 @@ def run_test(
     verdict = PerformanceVerdict.OPEN if judge.missing else judge.verdict()
     interrupted = result.exit_code == 130 and not judge.is_settled()
     runs = [judge.outcomes.get(run.key) or RunOutcome(run.seed, run.key, "not run") for run in matrix.runs]
-    crashed = test.abort_on_crash and judge.has_crash and verdict is not PerformanceVerdict.PASSED
-    if crashed:
+    if test.abort_on_crash and judge.has_crash and verdict is not PerformanceVerdict.PASSED:
         verdict = PerformanceVerdict.FAILED
     outcome = TestOutcome(
         test=test,

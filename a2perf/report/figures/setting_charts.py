@@ -10,6 +10,7 @@ import numpy as np
 
 from a2perf.arrays import Values, as_finite
 from a2perf.domains import task_title
+from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.system_series import energy_course
 from a2perf.plain_text import plain_text
 from a2perf.report.across_tasks import profile_lines
@@ -19,9 +20,9 @@ from a2perf.report.figures.compared_charts import Lines, ReferenceLine
 from a2perf.report.figures.drawing import Chart, Drawing, interactive
 from a2perf.report.learning import Axis, learned
 from a2perf.report.numbers_text import rounded, row_scale
-from a2perf.report.references import protocol_task, run_means, scored_task
+from a2perf.report.references import run_means, scored_task
 from a2perf.report.score_tables import MODE_WORDS
-from a2perf.report.task_results import Label, SeedGroup, TaskResults
+from a2perf.report.task_results import Label, TaskResults
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import JOULES_PER_KWH
 
@@ -90,12 +91,9 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
 def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence[SeedGroup]) -> list[ReferenceLine]:
     """Returns the reference lines of a learning curve: evaluated returns of what was trained, floor and expert."""
     found = []
-    task = protocol_task(setting)
-    if task is not None:
-        found += [
-            ReferenceLine(task.floor, task.scale().floor),
-            ReferenceLine("expert", task.scale().expert),
-        ]
+    if (scored := scored_task(setting)) is not None:
+        scale = scored.task.scale()
+        found += [ReferenceLine(scored.task.floor, scale.floor), ReferenceLine("expert", scale.expert)]
     for group in trained:
         evaluated = setting.of(group.algorithm, "inference")
         returns = None if evaluated is None else evaluated.scores.get("returns")

@@ -63,9 +63,7 @@ def reasons(candidate: Candidate, *, gate: bool = True) -> list[str]:
     if not gate:
         return found
     for judgement in candidate.judgements:
-        if judgement.verdict is Verdict.PASS:
-            continue
-        if judgement.reason == judgement.sign_reason:
+        if judgement.verdict is Verdict.PASS or judgement.reason == judgement.sign_reason:
             continue
         text = f"{judgement.env}: {judgement.reason}"
         if judgement.further_seeds:

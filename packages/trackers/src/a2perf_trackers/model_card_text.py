@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from a2perf._version import PROJECT_URL
 from a2perf.errors import command_line
+from a2perf.metrics.scores import SeedGroup
 from a2perf.plain_text import markdown_block, markdown_text, safe_link
 from a2perf.report.content import Condition, conditions_of_setting, shared
 from a2perf.report.markdown import LEGEND, score_table_markdown
@@ -16,7 +17,7 @@ from a2perf.report.numbers_text import counted
 from a2perf.report.provenance import conditions, sources_table
 from a2perf.report.score_tables import ScoreTable, score_table
 from a2perf.report.tables import to_markdown
-from a2perf.report.task_results import SeedGroup, labels_of
+from a2perf.report.task_results import labels_of
 from a2perf_trackers.description import describe, has_public_seeds
 from a2perf_trackers.model_results import ModelResults
 

@@ -12,12 +12,13 @@ from typing import Any
 from a2perf._version import PROJECT_URL
 from a2perf.errors import UserError, command_line, did_you_mean
 from a2perf.metrics import registry
+from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.plain_text import plain_text
 from a2perf.report.names import metric_title, submission_title
 from a2perf.report.references import normalised_score, scored_task
 from a2perf.report.score_tables import HEADLINES, NORMALISED
-from a2perf.report.task_results import SeedGroup, TaskResults, results_by_task
+from a2perf.report.task_results import TaskResults, results_by_task
 from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import recorded
 from a2perf_trackers.description import has_public_seeds
@@ -194,7 +195,7 @@ def _metric(value: MetricValue, profile: Profile) -> dict[str, Any]:
 
 def _normalised(setting: TaskResults, group: SeedGroup, profile: Profile) -> list[dict[str, Any]]:
     found = scored_task(setting)
-    score = None if found is None else normalised_score(group, found.task)
+    score = normalised_score(group, found)
     if found is None or score is None:
         return []
     interval = None if score.low is None or score.high is None else (score.low, score.high)
