@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Some images forbid bytecode: every process of a test then compiles what it imports, which doubles the time of a start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup packages test-docs test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-newer-python coverage \
+.PHONY: help setup packages test-docs test-packages frameworks openenv engines system assets golden demo test lint test-slow test-engines test-extras test-platforms test-arm64 test-newer-python coverage \
 	bench perf-smoke references results reproduce docs lock docker hooks release clean distclean
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo "  test-newer-python  tests on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
 	@echo "  test-extras        install every extra after the others, and step an environment of each domain"
 	@echo "  test-platforms     resolve the package for other systems, processors and Pythons, from wheels alone"
+	@echo "  test-arm64         tests in an emulated ARM64 system (root, debootstrap, QEMU 10)"
 	@echo "  coverage           line coverage of the fast tests (build/coverage/index.html)"
 	@echo "  golden             fetch files of others that some golden tests read"
 	@echo
@@ -233,6 +234,9 @@ test-extras: $(INSTALLED)
 # The package with all extras, for the systems, processors and Pythons of docs/reference/sandbox.md.
 test-platforms: $(INSTALLED)
 	@$(BIN)/python scripts/resolve_platforms.py all
+
+test-arm64: $(INSTALLED)
+	@$(BIN)/python scripts/arm64.py
 
 # The floor is in pyproject.toml (tool.coverage.report).
 coverage: setup
