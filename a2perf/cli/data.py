@@ -143,12 +143,12 @@ def list_environments(only: str | None, as_json: bool) -> int:
         click.echo(f"{domain.title} ({domain.name})")
         for environment in domain.environments:
             needed = needed_command(domain, environment) or environment.required_arguments
-            click.echo(f"  {environment.id:<{width}}  {needed or 'ready'}")
+            click.echo(f"  {environment.id:<{width}} {needed or 'ready'}")
             for task in _tasks(domain, environment):
                 if not task.view_of:
-                    click.echo(f"    {task.name:<{width - 2}}  {task.title or task.name}")
+                    click.echo(f"    {task.name:<{width - 2}} {task.title or task.name}")
                 for view in domain.views_of(task.name):
-                    click.echo(f"      {view.name:<{width - 4}}  {view.title or view.name}")
+                    click.echo(f"      {view.name:<{width - 4}} {view.title or view.name}")
         click.echo()
     click.echo("Tasks are indented below their environment, and views below their task. Use as")
     click.echo("  gymnasium.make(ENVIRONMENT)  or  a2perf run --domain DOMAIN --task TASK")
