@@ -55,10 +55,13 @@ def tags(action: str, tag: str | None, **options: Any) -> int:
         return _list(tag, options)
     if action not in ("add", "remove"):
         if f"rlops.tags.{action}" in REMOVED:
-            raise UserError(f"a2perf rlops tags {action} was removed", hint=REMOVED[f"rlops.tags.{action}"])
+            raise UserError(
+                f"{command_line('a2perf', 'rlops', 'tags', action)} was removed", hint=REMOVED[f"rlops.tags.{action}"]
+            )
         raise UserError(f"{action!r} is neither add, remove nor list", hint="a2perf rlops tags --help")
     if tag is None or options["as_of"]:
-        raise UserError(f"{action} changes one tag now", hint=f"a2perf rlops tags {action} TAG --source-tag TAG")
+        words = command_line("a2perf", "rlops", "tags", action)
+        raise UserError(f"{action} changes one tag now", hint=f"{words} TAG --source-tag TAG")
     return _change("add" if action == "add" else "remove", tag, options)
 
 

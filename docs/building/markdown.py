@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -66,8 +67,9 @@ def described(documented: object) -> dict[str, str]:
 
 
 def described_with_bases(kind: type) -> dict[str, str]:
-    """Returns descriptions by name from the docstrings of a class, its initialiser and its bases."""
-    found: dict[str, str] = {}
+    """Returns descriptions by name: of a class, its initialiser and its bases, else the help of a field's option."""
+    declared = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    found: dict[str, str] = {entry.name: entry.metadata["help"] for entry in declared if "help" in entry.metadata}
     for base in reversed(kind.__mro__):
         if base.__module__.partition(".")[0] != "builtins":
             found |= described(base) if base.__doc__ else {}

@@ -11,7 +11,6 @@ from a2perf.domains.registry import domains, find_environment, gin_folders, pack
 from a2perf.errors import ConfigError
 from a2perf.submission import configuration, gin_origin
 from a2perf.submission.submission_util import Submission
-from tests.metrics.trackers.test_emissions import README_GIN
 
 FILES = sorted(
     f"{domain}/{path.relative_to(folder)}"
@@ -84,13 +83,24 @@ def test_generalization_file_names_tasks_that_have_a_folder(domain: str) -> None
 
 def test_training_file_of_the_public_readme_is_the_shipped_one_but_for_the_task() -> None:
     """Platform 1.6: a file written for the earlier platform has the same bindings here."""
+    text = """
+    import a2perf.submission.submission_util
+    Submission.mode = %BenchmarkMode.TRAIN
+    Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
+    Submission.run_offline_metrics_only = False
+    Submission.measure_emissions = True
+    track_emissions_decorator.project_name = 'a2perf_web_navigation_train'
+    track_emissions_decorator.measure_power_secs = 5
+    track_emissions_decorator.save_to_file = True
+    track_emissions_decorator.save_to_logger = False
+    track_emissions_decorator.gpu_ids = None
+    track_emissions_decorator.log_level = 'info'
+    track_emissions_decorator.country_iso_code = 'USA'
+    track_emissions_decorator.region = 'Massachusetts'
+    track_emissions_decorator.offline = True
+    """
     gin.clear_config()
-    gin.parse_config(f"""import a2perf.submission.submission_util
-Submission.mode = %BenchmarkMode.TRAIN
-Submission.domain = %BenchmarkDomain.WEB_NAVIGATION
-Submission.run_offline_metrics_only = False
-Submission.measure_emissions = True
-{README_GIN}""")
+    gin.parse_config("\n".join(line.strip() for line in text.splitlines()))
     names = ("Submission", "track_emissions_decorator")
     of_the_readme = [configuration.bound_parameters(name) for name in names]
     configuration.parse([packaged("web_navigation/training.gin")], [])
