@@ -25,7 +25,7 @@ import a2perf
 from a2perf.sandbox import get_sandbox
 from a2perf.submission.evaluator.playing.rollouts import StepTrace, rollout
 from a2perf.submission.evaluator.playing.step_account import StepAccount
-from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
@@ -122,7 +122,7 @@ def where(task: Any, seconds: float, sandbox: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, _Timed(_make(task)) as env:
         entry = _entry(Path(folder))
         spec = ParticipantSpec(submission=entry, logs=Path(folder, "logs"), call_timeout_s=60.0)
-        with ParticipantProcess(spec, Confinement(sandbox=get_sandbox(sandbox))) as process:
+        with ParticipantProcess(spec, ProvidedConfinement(sandbox=get_sandbox(sandbox))) as process:
             process.start()
             process.load_policy({})
             account = StepAccount(process)

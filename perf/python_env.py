@@ -19,14 +19,14 @@ REPETITIONS = 5
 
 def _start_s(submission: Path, folder: Path, env: object | None) -> float:
     from a2perf.sandbox import get_sandbox
-    from a2perf.submission.evaluator.process.confinement import Confinement
+    from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
     from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
     from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
     python, files = (None, ()) if env is None else (env.python, env.readable)
     started = time.perf_counter()
     spec = ParticipantSpec(submission=submission, python=python, python_files=files, logs=folder / "logs")
-    with ParticipantProcess(spec, Confinement(sandbox=get_sandbox("process"))) as process:
+    with ParticipantProcess(spec, ProvidedConfinement(sandbox=get_sandbox("process"))) as process:
         process.start()
         return time.perf_counter() - started
 

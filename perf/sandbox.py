@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from a2perf.sandbox import available_levels, get_sandbox
-from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
@@ -62,7 +62,7 @@ def start_ms(entry: Path, folder: Path, level: str) -> dict[str, float]:
     artifacts.mkdir(exist_ok=True)
     began = time.perf_counter()
     spec = ParticipantSpec(submission=entry, artifacts=artifacts, logs=folder / "logs")
-    with ParticipantProcess(spec, Confinement(sandbox=get_sandbox(level))) as participant:
+    with ParticipantProcess(spec, ProvidedConfinement(sandbox=get_sandbox(level))) as participant:
         participant.start()
         ready = time.perf_counter()
         participant.load_policy({})
@@ -91,7 +91,7 @@ def round_trips_us(entry: Path, folder: Path, levels: list[str], count: int) -> 
             artifacts = folder / f"artifacts-{level}"
             artifacts.mkdir()
             spec = ParticipantSpec(submission=entry, artifacts=artifacts, logs=folder / f"logs-{level}")
-            process = ParticipantProcess(spec, Confinement(sandbox=get_sandbox(level)))
+            process = ParticipantProcess(spec, ProvidedConfinement(sandbox=get_sandbox(level)))
             process.start()
             process.load_policy({})
             processes[level] = process

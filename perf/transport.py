@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from a2perf.sandbox import get_sandbox
-from a2perf.submission.evaluator.process.confinement import Confinement
+from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 
@@ -84,7 +84,7 @@ def measure(count: int) -> dict[str, dict[str, float]]:
         results = {}
         started = time.perf_counter()
         spec = ParticipantSpec(submission=folder, logs=Path(name, "logs"))
-        with ParticipantProcess(spec, Confinement(sandbox=get_sandbox("process"))) as participant:
+        with ParticipantProcess(spec, ProvidedConfinement(sandbox=get_sandbox("process"))) as participant:
             participant.start()
             ready_ms = (time.perf_counter() - started) * 1e3
             participant.load_policy({})
