@@ -152,6 +152,8 @@ def main() -> None:
                         cpu.setdefault(case, ([], []))[side].append(value)
     rows = {}
     for case, (old, new) in cpu.items():
+        if not (old and new):  # a case that the other checkout does not have
+            continue
         rows[case] = {
             "old": min(old), "new": min(new), "ratio": min(new) / min(old),
             "ratio of medians": statistics.median(new) / statistics.median(old),
