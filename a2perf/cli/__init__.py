@@ -70,11 +70,6 @@ SECTIONS = {
 }
 """Summaries of commands by section of the help, the most used first."""
 _COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
-_REMOVED_OPTIONS = {
-    "call_timeout": "a call of a policy may take 60 s",
-    "metric_values_dir": """add --gin-bindings "Submission.metric_values_dir = 'DIR'\"""",
-}
-"""What replaces an option of an earlier version, as the text of a hint; kept for one release."""
 _ALIASES = {
     "rlops-tags": "a2perf.cli.rlops:rlops_tags",
     "rlops-import": "a2perf.cli.rlops:import_command",
@@ -195,8 +190,10 @@ def _usage_text(error: click.ClickException, name: str) -> str:
         option = error.option_name.lstrip("-").replace("-", "_")
         if instead := moved(option, error.option_name):
             return f"{name}: {instead}"
-        if context is not None and option in {**OPTIONS, **_REMOVED_OPTIONS}:
-            hint = _REMOVED_OPTIONS.get(option, f"`a2perf run` takes it, and gin as Submission.{option}")
+        if context is not None and option in OPTIONS:
+            hint = f"`a2perf run` takes it, and gin as Submission.{option}"
+            if context.command.name == "run":
+                hint = f"""add --gin-bindings "Submission.{option} = ...\""""
             return with_hint(f"{name}: {context.command_path} does not take {error.option_name}", hint)
         options = () if context is None else context.command.params
         flags = [name for option in options if not getattr(option, "hidden", False) for name in option.opts]

@@ -34,6 +34,7 @@ _RUN_OPTIONS = ("sandbox", "allow_weaker", "python_env", "participant_python")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _FORCE = click.option("--force", is_flag=True, help="Archive the existing dataset and start from scratch.")
 _COUNT = click.IntRange(min=1)
+_COLLECTING = removing_command({"--call-timeout": "leave it out: a call of a policy may take 60 s"})
 
 
 _collecting = several(
@@ -70,7 +71,7 @@ def datasets() -> None:
     """  # noqa: D301
 
 
-@datasets.command(name="generate", context_settings=normalised())
+@datasets.command(name="generate", cls=_COLLECTING, context_settings=normalised())
 @click.option("--submission", metavar="DIR|random", help="Submission with the policy; `random` draws random actions.")
 @click.option("--task", metavar="NAME", help="Name of a task, with the protocol's arguments, or id of an environment.")
 @_collecting
@@ -135,7 +136,7 @@ def generate(**options: Any) -> int:
     return 0
 
 
-@datasets.command(name="skill-levels", context_settings=normalised())
+@datasets.command(name="skill-levels", cls=_COLLECTING, context_settings=normalised())
 @click.argument("root_dirs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ROOT_DIR...")
 @click.option("--submission", type=click.Path(path_type=Path), metavar="DIR",
               help="Folder of the submission, if it moved.")  # fmt: skip

@@ -153,16 +153,17 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STAL
     digest = hashlib.sha256()
     env = make(env_id, kwargs, disable_env_checker=True)
     try:
-        for seed in range(FINGERPRINT_EPISODES):
-            env.action_space.seed(ACTION_SEED + seed)
-            observation, _ = env.reset(seed=seed)
-            add_value(digest, observation)
-            for _ in range(FINGERPRINT_STEPS):
-                observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        with stall_limit(limit_s, digest.hexdigest):
+            for seed in range(FINGERPRINT_EPISODES):
+                env.action_space.seed(ACTION_SEED + seed)
+                observation, _ = env.reset(seed=seed)
                 add_value(digest, observation)
-                digest.update(repr((float(reward), bool(terminated), bool(truncated))).encode())
-                if terminated or truncated:
-                    break
+                for _ in range(FINGERPRINT_STEPS):
+                    observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+                    add_value(digest, observation)
+                    digest.update(repr((float(reward), bool(terminated), bool(truncated))).encode())
+                    if terminated or truncated:
+                        break
     except Exception as error:
         raise ConfigError(
             f"{env_id} fails with random actions: {type(error).__name__}: {_line(error)}",

@@ -39,7 +39,7 @@ _RUNS_WORTH_A_PROCESS = 150  # fewer are scored sooner than another interpreter 
 
 @dataclass(frozen=True)
 class SeedGroup:
-    """The runs of one algorithm in one mode, which are seeds of one another, with their scores.
+    """The runs of one algorithm in one mode that differ in their seeds, with their scores.
 
     Attributes:
         scores: metrics that have a value or, in this mode, a reason for having none, in the order of the registry.
@@ -132,7 +132,7 @@ def score_found(
 
 
 def score_group(algorithm: str, runs: Sequence[Run], mode: str, profile: Profile) -> SeedGroup:
-    """Scores runs that are seeds of one another, in one of their modes."""
+    """Scores runs that differ in their seeds, in one of their modes."""
     data = scored_runs(runs, mode)
     scores = {name: value for name, value in registry.score(data, profile).items() if _is_listed(value, mode)}
     by_task = application.per_task(data, profile) if mode == "generalization" else {}

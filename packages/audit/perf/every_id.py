@@ -79,7 +79,7 @@ def main() -> None:
     """Prints the table."""
     warnings.simplefilter("ignore")
     wanted = {*sys.argv[1:]} - {"--no-audit"}
-    titles = (
+    titles = [
         "group",
         "id",
         "mean return",
@@ -88,7 +88,7 @@ def main() -> None:
         "audit, s",
         "checks that hold",
         "fail",
-    )
+    ]
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for group, env_id in ids():
         if not wanted or env_id in wanted:

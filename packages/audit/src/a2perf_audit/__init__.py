@@ -1,5 +1,17 @@
 """Attacks an environment and its score with policies that should not win, and checks what a benchmark relies on."""
 
-from a2perf_audit.audit import Audit, Finding, Subject, audit
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from a2perf_audit.auditing import Audit, Finding, Subject, audit
 
 __all__ = ["Audit", "Finding", "Subject", "audit"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("a2perf_audit.auditing"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,15 +9,15 @@ import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from a2perf.errors import ConfigError, UserError
 from a2perf.submission.options import normalised
-from a2perf_audit.audit import Audit, Subject
-from a2perf_audit.audit import audit as audited
-from a2perf_audit.page import badge, page, text
+
+if TYPE_CHECKING:  # the help lists this command: importing it must not import Gymnasium
+    from a2perf_audit.auditing import Audit, Subject
 
 
 @click.command(context_settings=normalised())
@@ -46,6 +46,10 @@ def audit(
     It plays the environment in this process, and an expert's code too. Exit status: 0 every check holds or does not
     apply, 1 a check fails, 2 usage.
     """  # noqa: D301
+    from a2perf_audit.auditing import Subject
+    from a2perf_audit.auditing import audit as audited
+    from a2perf_audit.page import text
+
     try:
         kwargs = json.loads(env_kwargs)
     except ValueError:
@@ -101,6 +105,8 @@ def _expert(given: str, subject: Subject) -> Callable[[Any], Any]:
 
 
 def _write(folder: Path, audits: list[Audit]) -> None:
+    from a2perf_audit.page import badge, page
+
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text(page(audits), encoding="utf-8")
     (folder / "audit.json").write_text(json.dumps([one.as_json() for one in audits], indent=2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from a2perf_audit.audit import FAILS, HOLDS, Audit
+from a2perf_audit.auditing import FAILS, HOLDS, Audit
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
