@@ -68,11 +68,7 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
         ("run --seed 1", "missing option '--submission'", "a2perf run --help"),
         ("run --submission / --task t --seed x", "--seed: 'x' is not a seed", "write whole numbers"),
         ("check a --repeats 2", "a2perf check does not take --repeats", "`a2perf run` takes it"),
-        (
-            "run --submission a --metric-values-dir b",
-            "a2perf run does not take --metric-values-dir",
-            "Submission.metric_values_dir = ...",
-        ),
+        ("run --submission a --metric-values-dir b", "a2perf run does not take --metric-values-dir", "add --gin"),
         ("datasets generate --call-timeout 5", "the option --call-timeout was removed", "leave it out"),
         ("status a b", "a2perf status does not take 'b'", "a2perf status --help"),
         ("envs lst", "no such command 'lst'", "a2perf envs --help"),

@@ -11,12 +11,10 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from a2perf.errors import UserError
-from a2perf.runs.bundles.layout import MODEL_CALLS
 from a2perf.storage import MAX_LINE_BYTES, MAX_RECORD_BYTES, read_bounded, write_atomic
 from a2perf_agents.record import (
     Amounts,
@@ -32,9 +30,6 @@ from a2perf_agents.record import (
     ServedEntry,
     UsageCounts,
 )
-
-if TYPE_CHECKING:
-    from a2perf.runs.bundles.files import BundleFiles
 
 _DECODER: msgspec.json.Decoder[ModelEntry] = msgspec.json.Decoder(ModelEntry)
 
@@ -110,17 +105,6 @@ def read_entries(path: Path) -> list[ModelEntry]:
         return []
     except ValueError as error:
         raise UserError(str(error), hint="give the folder of a run recorded by a2perf") from error
-
-
-def read_calls(files: BundleFiles) -> list[ModelCall]:
-    """Returns the calls of a recorded run, in the order in which they started.
-
-    Args:
-        files: the run's files, see ``runs.files.files_of``.
-    """
-    if files.status(MODEL_CALLS) is None:
-        return []
-    return joined(entry for _, entry in entry_lines(files.read(MODEL_CALLS, MAX_RECORD_BYTES)))
 
 
 def joined(entries: Iterable[ModelEntry]) -> list[ModelCall]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -48,32 +48,21 @@ def application(sessions: Sessions) -> ASGIApp:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         expiry = asyncio.create_task(sessions.expire())
         try:
-            async with _running(protocol):
+            async with running():
                 yield
         finally:
             expiry.cancel()
             await sessions.stop()
 
     routes: list[BaseRoute] = [Route("/health", health)]
-    protocol: object = None
+    running: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
     if sessions.settings.protocol == "openenv":
         routes += openenv_routes(sessions)
     else:
         from a2perf_serve.mcp_tools import McpOverHttp
 
         protocol = McpOverHttp(sessions)
-        routes += protocol.routes()
+        running, routes = protocol.running, [*routes, *protocol.routes()]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: explain, Exception: internal})
     app.router.redirect_slashes = False
     return AccessCheck(app, sessions.settings)
-
-
-@contextlib.asynccontextmanager
-async def _running(protocol: object) -> AsyncIterator[None]:
-    """Runs what a protocol needs beside its routes."""
-    run = getattr(protocol, "running", None)
-    if run is None:
-        yield
-        return
-    async with run():
-        yield
