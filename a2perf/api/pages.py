@@ -168,7 +168,7 @@ def write_leaderboard(
         9 entries in 3 table(s), 0 without a rank
         leaderboard: site/index.html
     """
-    from a2perf.report.leaderboard.signatures import Trust
+    from a2perf.report.leaderboard.entries import Trust
     from a2perf.report.leaderboard.writing import write_leaderboard as write_site
 
     if not isinstance(folder, str | os.PathLike):

@@ -191,7 +191,7 @@ def publish(folder: Path, out: Path, trusted_keys: Path | None, commitment_url: 
     published unless --despite-problems is given.
     """
     from a2perf.api.pages import show_line
-    from a2perf.report.leaderboard.signatures import Trust
+    from a2perf.report.leaderboard.entries import Trust
 
     made = competitions.load(folder)
     if out.exists() and any(out.iterdir()) and not (out / "reveal").is_dir():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from a2perf.experiments.competition.standings import TaskStanding
 from a2perf.plain_text import safe_link
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.pages import identity_of, render
+from a2perf.report.leaderboard.pages import STYLES, badge
 from a2perf.report.names import submission_title
 from a2perf.report.numbers_text import row_scale, written
+from a2perf.report.page import render
+from a2perf.report.tables import MISSING, Cell, Column, Table, Text, columns, text_table
 
 _OUTCOMES = {
     "bad_output": "Invalid output",
@@ -109,36 +114,52 @@ def competition_page(page: FrontPage) -> str:
     }  # fmt: skip
     return render(
         "competition.html",
+        styles=STYLES,
+        scripts=(),
         page=page,
         page_title=f"{page.title}, results",
         description=f"Results of the competition {page.title}: {len(page.entrants)} entries, {secret} secret tasks.",
         result=_result(page),
         facts=[(name, value) for name, value in facts.items() if value],
-        tasks=[{"title": page.titles.get(task.task, task.task), "held_out": task.held_out} for task in tasks],
-        rows=[
-            {
-                "entrant": entrant,
-                "who": identity_of(entrant.name, "", entrant.info),
-                "rank": "–" if entrant.rank is None else str(entrant.rank),
-                "outcome": _outcome(entrant.outcome),
-                "mean": "–" if entrant.mean is None else number_text(entrant.mean),
-                "cells": [_cell(entrant, task.task) for task in tasks],
-            }
-            for entrant in page.entrants
-        ],
+        standings=_standings(page, tasks),
         failed=_failed(page),
-        references=[
-            {
-                "name": reference.name,
-                "mean": "–" if reference.mean is None else number_text(reference.mean),
-                "cells": [_cell(reference, task.task) for task in tasks],
-            }
-            for reference in page.references
-        ],
         claims=_claims(page),
         commitment_url=safe_link(page.commitment_url) if page.commitment_url else "",
-        top="",
     )
+
+
+def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
+    mean = Column(key="mean", title="Mean, secret tasks", align="right")
+    titles = [
+        f"{page.titles.get(task.task, task.task)}{'' if task.held_out else ' (public)'}" for task in tasks
+    ]  # fmt: skip
+    heads = (
+        Column(key="rank", title="Rank", align="right", kind="rank"),
+        *columns({"entry": "Entry", "outcome": "Outcome"}), mean,
+        *columns({}, {f"task-{place}": title for place, title in enumerate(titles)}), *columns({"report": "Report"}),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    about = []
+    for entrant in (*page.entrants, *page.references):
+        is_reference = entrant in page.references
+        title = entrant.name if is_reference else submission_title(entrant.name, entrant.info)
+        who = Text(
+            text=title, href=entrant.page or None, detail=entrant.name if title != entrant.name else None,
+            drawing=badge(entrant.info),
+        )  # fmt: skip
+        value = Text() if entrant.mean is None else Text(
+            text=number_text(entrant.mean), sort=entrant.mean, best=entrant.rank == 1
+        )  # fmt: skip
+        rows.append((
+            Text(text=MISSING if entrant.rank is None else str(entrant.rank)), who,
+            Text(text="Reference" if is_reference else _outcome(entrant.outcome)), value,
+            *(Text(text=_cell(entrant, task.task)) for task in tasks),
+            Text(text=f"report of {title}", href=entrant.report) if entrant.report else Text(),
+        ))  # fmt: skip
+        about.append({"class": "" if entrant.rank else "unranked"})
+    return Table(
+        name="", caption="Standings", columns=heads, rows=tuple(rows), kind="ranking", about=tuple(about)
+    )  # fmt: skip
 
 
 def number_text(value: float) -> str:
@@ -176,24 +197,19 @@ def _failed(page: FrontPage) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _claims(page: FrontPage) -> list[dict[str, object]]:
-    """Returns the rows of the table of claims, false ones first."""
+def _claims(page: FrontPage) -> Table:
+    """Returns the table of claims, false ones first."""
     infos = {entrant.name: entrant.info for entrant in page.entrants}
-    rows: list[dict[str, object]] = []
+    rows: list[list[Cell | str]] = []
     for claim in sorted(page.claims, key=lambda claim: not claim.is_false):
         scale = row_scale([claim.claimed, claim.measured, claim.claimed - claim.measured], "")
-        rows.append(
-            {
-                "who": submission_title(claim.entrant, infos.get(claim.entrant, SubmissionInfo())),
-                "task": claim.task,
-                "claimed": written(claim.claimed, scale).text(),
-                "measured": written(claim.measured, scale).text(),
-                "difference": written(claim.claimed - claim.measured, scale).text(),
-                "verdict": "False claim" if claim.is_false else "Confirmed",
-                "is_false": claim.is_false,
-            }
-        )
-    return rows
+        verdict = Text(text="", warning="False claim") if claim.is_false else Text(text="Confirmed")
+        numbers = (claim.claimed, claim.measured, claim.claimed - claim.measured)
+        who = submission_title(claim.entrant, infos.get(claim.entrant, SubmissionInfo()))
+        texts = [written(value, scale).text() for value in numbers]
+        rows.append([who, claim.task, verdict, *texts])
+    heads = ("Entry", "Task", "Verdict", "Claimed", "Measured", "Difference")
+    return msgspec.structs.replace(text_table("Claimed returns", heads, rows, texts=3), kind="ranking")
 
 
 def _outcome(kinds: str) -> str:

@@ -124,7 +124,7 @@ def _summary(summary: FirstScreen) -> list[str]:
             kind = f" ({row.label.kind})" if row.label.kind else ""
             cells = []
             for cell in (row.score, row.worst, row.energy, row.latency):
-                number = markdown_text(f"{cell.mark} {cell.text} {cell.unit}".strip())
+                number = markdown_text(cell.line())
                 cells.append(number + (f"<br>{markdown_text(cell.detail)}" if cell.detail else ""))
             chips = ", ".join(chip.text for chip in row.chips)
             name = markdown_text(row.label.title + kind)

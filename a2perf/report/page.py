@@ -56,25 +56,31 @@ def to_page(report: Report, *, figures: str = FIGURES) -> str:
 
 
 def render(
-    template: str, *, loader: jinja2.BaseLoader | None = None, extras: Sequence[str] = (), **context: Any
+    template: str,
+    *,
+    loader: jinja2.BaseLoader | None = None,
+    styles: Sequence[str] = ("page",),
+    scripts: Sequence[str] = ("chart",),
+    **context: Any,
 ) -> str:
-    """Renders a page that extends ``base.html``, with style, script and the content policy that allows them.
+    """Renders a page that extends ``base.html``, with the content policy that allows its script and no other.
 
     Args:
-        extras: names of further styles and scripts that ``loader`` finds; most pages need none.
+        styles, scripts: names of files of this package or of ``loader``.
     """
     environment = templates(loader)
     environment.globals.update(
         table=to_html, svg=inline_svg, embedded_json=embedded_json, colour=colour_of, estimated=ESTIMATED
     )
-    # unescaped, because both are files of packages and hold nothing from a bundle
+    # unescaped, because they are files of packages and hold nothing from a bundle
     style, script = (
-        Markup("\n").join(Markup(source(environment, f"{name}.{ending}")) for name in (first, *extras))
-        for first, ending in (("page", "css"), ("chart", "js"))
+        Markup("\n").join(Markup(source(environment, f"{name}.{ending}")) for name in names)
+        for names, ending in ((styles, "css"), (scripts, "js"))
     )
     return environment.get_template(template).render(
-        style=style, script=script, script_hash=content_hash(f"\n{script}\n"), **context
-    )
+        style=style, script=script, script_hash=content_hash(f"\n{script}\n"),
+        is_site="leaderboard" in styles, **context,
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=4)

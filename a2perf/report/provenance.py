@@ -33,7 +33,7 @@ def sources_table(settings: Sequence[TaskResults], labels: Mapping[str, Label], 
     titles = ("Runs", "Seeds", "Code", "Environment", "Host", "Confined by", "a2perf")
     rows = tuple(_source_row(setting, group, labels, anchors) for setting in settings for group in setting.groups)
     heads = columns({title.lower().replace(" ", "_"): title for title in titles})
-    return Table(name="sources", caption="Where the numbers come from", columns=heads, rows=rows, cards=True)
+    return Table(name="sources", caption="Where the numbers come from", columns=heads, rows=rows, kind="cards")
 
 
 def _source_row(

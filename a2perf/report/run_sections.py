@@ -129,7 +129,7 @@ def run_table(runs: Sequence[RunSection]) -> Table:
          "memory_peak": "Peak memory", "wall_clock": "Wall clock"},
     )  # fmt: skip
     rows = tuple(_summary_row(run) for run in runs)
-    return Table(name="summary", caption="All runs", columns=heads, rows=rows, cards=True)
+    return Table(name="summary", caption="All runs", columns=heads, rows=rows, kind="cards")
 
 
 def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:

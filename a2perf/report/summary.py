@@ -17,6 +17,7 @@ from a2perf.report.provenance import noise
 from a2perf.report.ranks import rank_ranges
 from a2perf.report.references import NormalisedScore, normalised_score, scored_task
 from a2perf.report.score_tables import ESTIMATED
+from a2perf.report.tables import Text
 from a2perf.report.task_results import Label, TaskResults
 from a2perf.report.trust import Chip, chips_of
 from a2perf.runs.run import Run
@@ -47,17 +48,6 @@ class Bar:
 
 
 @dataclasses.dataclass(frozen=True)
-class SummaryCell:
-    """A number with a second, quieter line; ``unit`` only if the column has none, ``mark`` is ≈ or ⚠."""
-
-    text: str = "–"
-    detail: str = ""
-    unit: str = ""
-    mark: str = ""
-    mark_text: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
 class SummaryRow:
     """One submission on one task.
 
@@ -69,11 +59,11 @@ class SummaryRow:
 
     label: Label
     state: str
-    score: SummaryCell
+    score: Text
     bar: Bar | None
-    worst: SummaryCell
-    energy: SummaryCell
-    latency: SummaryCell
+    worst: Text
+    energy: Text
+    latency: Text
     chips: tuple[Chip, ...]
 
 
@@ -204,35 +194,35 @@ def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryR
     )
 
 
-def _score_cell(entry: _Entry) -> SummaryCell:
+def _score_cell(entry: _Entry) -> Text:
     if entry.score is not None:
         score = entry.score
         interval = "" if score.low is None else f"[{normalised_text(score.low)}, {normalised_text(score.high)}]"
-        return SummaryCell(normalised_text(score.value), interval)
+        return Text(text=normalised_text(score.value), detail=interval)
     if entry.group.mode == "train":
-        return SummaryCell(detail="not evaluated")
+        return Text(detail="not evaluated")
     value = entry.value("generalization" if entry.group.mode == "generalization" else "returns")
     if value is None or value.value is None:
-        return SummaryCell(detail="no finished episode")
+        return Text(detail="no finished episode")
     number = written(value.value, row_scale([value.value], value.unit), value.spread, value.interval)
     what = "mean over tasks" if entry.group.mode == "generalization" else "mean return"
-    return SummaryCell(number.text(), what, value.unit)
+    return Text(text=number.text(), detail=what, unit=value.unit)
 
 
-def _worst_cell(entry: _Entry) -> SummaryCell:
+def _worst_cell(entry: _Entry) -> Text:
     if entry.group.mode != "inference":
-        return SummaryCell()
+        return Text()
     value = entry.value("LowerCVaRAcrossRollouts")
     if value is None or value.value is None:
-        return SummaryCell()
+        return Text()
     episodes = _episodes(entry.group)
     detail = f"of {counted(episodes, 'episode')}"
     if entry.score is not None:
-        return SummaryCell(normalised_text(entry.score.worst), detail)
-    return SummaryCell(rounded(value.value, "").value, detail)
+        return Text(text=normalised_text(entry.score.worst), detail=detail)
+    return Text(text=rounded(value.value, "").value, detail=detail)
 
 
-def _energy_cell(entry: _Entry, scale: Scale) -> SummaryCell:
+def _energy_cell(entry: _Entry, scale: Scale) -> Text:
     value = entry.value("energy_gross") if entry.group.mode != "train" else None
     trained = next((group for group in (entry.group, *entry.others) if group.mode == "train"), None)
     training = None if trained is None else trained.scores.get("energy_gross")
@@ -243,21 +233,21 @@ def _energy_cell(entry: _Entry, scale: Scale) -> SummaryCell:
         mark = "≈ " if training.provenance in ESTIMATED else ""
         detail = f"training {mark}{number.value} {number.unit}"
     if value is None or value.value is None:
-        return SummaryCell(detail=detail)
+        return Text(detail=detail)
     if any(run.manifest is not None and run.manifest.models for run in entry.group.runs):  # their servers ran elsewhere
         detail = "; ".join(part for part in (detail, WITHOUT_MODEL) if part)
     hint = ESTIMATED.get(value.provenance, "")
-    return SummaryCell(written(value.value, scale).text(), detail, mark="≈" if hint else "", mark_text=hint)
+    return Text(text=written(value.value, scale).text(), detail=detail, mark="≈" if hint else "", hint=hint)
 
 
-def _latency_cell(entry: _Entry, scale: Scale) -> SummaryCell:
+def _latency_cell(entry: _Entry, scale: Scale) -> Text:
     value, tail = (entry.value(f"latency_round_trip_{name}") for name in ("median", "p99"))
     if value is None or value.value is None:
-        return SummaryCell()
+        return Text()
     detail = "" if tail is None or tail.value is None else f"p99 {written(tail.value, scale).text()}"
     noisy = any(noise(run) for run in entry.group.runs)
     hint = "measured on a noisy host" if noisy else ""
-    return SummaryCell(written(value.value, scale).text(), detail, mark="⚠" if noisy else "", mark_text=hint)
+    return Text(text=written(value.value, scale).text(), detail=detail, mark="⚠" if noisy else "", hint=hint)
 
 
 def _scale(values: Sequence[MetricValue | None], unit: str) -> Scale:

@@ -19,7 +19,9 @@ from a2perf.plain_text import markdown_text as markdown_text
 from a2perf.report.numbers_text import Rounded, rounded
 
 ESTIMATED = ("estimated", "mixed")
+MISSING = "–"
 Align = Literal["left", "right"]
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Quantity(msgspec.Struct, kw_only=True, frozen=True):
@@ -56,29 +58,59 @@ class Pair(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Text(msgspec.Struct, kw_only=True, frozen=True):
-    """Text in a cell.
+    """Text in a cell, or a number that is rounded already.
 
     Attributes:
-        href: a target inside the same page.
+        detail: a quieter text below, ``; `` between its parts; ``warning`` stands out.
+        unit, mark: after and before the number; ``hint`` is what the mark means.
+        href: a target inside the same page or site.
         code: shown in a fixed-width face.
+        sort: what the reader's sorting of the column compares; cells without it come last.
+        best: the value may be the best of its column.
+        drawing: markup after the text, on pages only.
     """
 
-    text: str
+    text: str = MISSING
     detail: str | None = None
+    warning: str | None = None
+    unit: str = ""
+    mark: str = ""
+    hint: str = ""
     state: str | None = None
     href: str | None = None
     code: bool = False
+    sort: float | str | None = None
+    best: bool = False
+    drawing: Markup = Markup("")
+
+    def line(self, *, detail: bool = False) -> str:
+        """Returns the cell on one line, without detail and warning if not asked for."""
+        line = " ".join(part for part in (self.mark, self.text, self.unit) if part)
+        if not detail or not self.detail:
+            return line
+        return f"{line} {self.detail if self.detail.startswith(('[', '±')) else f'({self.detail})'}"
 
 
 Cell = Quantity | Pair | Text
 
 
 class Column(msgspec.Struct, kw_only=True, frozen=True):
-    """A column: its key, its heading, and how its cells align."""
+    """A column of a table.
+
+    Attributes:
+        kind: class of its cells on a page; the first column that is not a ``"rank"`` names the rows.
+        first: order that the reader's first click sorts by; a column without it is not sorted.
+        is_sorted: the rows are in this order already.
+        hint: what the column means.
+    """
 
     key: str
     title: str
     align: Align = "left"
+    kind: str = ""
+    first: Literal["", "ascending", "descending"] = ""
+    is_sorted: bool = False
+    hint: str = ""
 
 
 def columns(texts: Mapping[str, str], numbers: Mapping[str, str] = MappingProxyType({})) -> tuple[Column, ...]:
@@ -91,20 +123,23 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     """A table with a caption.
 
     Attributes:
-        cards: rows become cards on a narrow screen.
+        name: id of a ranking on its page.
+        kind: rows of ``"cards"`` and of a ``"ranking"`` become cards on a narrow screen; readers can sort a ranking.
+        about: attributes of each row on a page, by name.
     """
 
     name: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    cards: bool = False
+    kind: Literal["plain", "cards", "ranking"] = "plain"
+    about: tuple[Mapping[str, str], ...] = ()
 
 
-def text_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Table:
+def text_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell | str]], *, texts: int = 1) -> Table:
     """Returns a table of texts; those from the column ``texts`` on are numbers, which align right."""
     heading = (Column(key=head, title=head, align="left" if at < texts else "right") for at, head in enumerate(heads))
-    cells = tuple(tuple(Text(text=text) for text in row) for row in rows)
+    cells = tuple(tuple(Text(text=cell) if isinstance(cell, str) else cell for cell in row) for row in rows)
     return Table(name="", caption=caption, columns=tuple(heading), rows=cells)
 
 
@@ -160,17 +195,23 @@ def to_markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_html(table: Table) -> Markup:
-    """Renders a table as an HTML fragment; every text is escaped."""
-    head = Markup("").join(
-        Markup('<th scope="col" role="columnheader" class="{}">{}</th>').format(column.align, column.title)
-        for column in table.columns
-    )
-    body = Markup("").join(_html_row(table, row) for row in table.rows)
+def to_html(table: Table, label: str = "") -> Markup:
+    """Renders a table as an HTML fragment that scrolls where it is too wide; every text is escaped.
+
+    Args:
+        label: accessible name; the caption if there is none.
+    """
+    head = Markup("").join(_html_head(table, column) for column in table.columns)
+    about = table.about or (_NOTHING,) * len(table.rows)
+    body = Markup("").join(_html_row(table, row, of) for row, of in zip(table.rows, about, strict=True))
     return Markup(
-        '<table role="table" class="{kind}"><caption>{caption}</caption>'
-        '<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table>'
-    ).format(kind="cards" if table.cards else "plain", caption=table.caption, head=head, body=body)
+        '<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
+        '<table role="table" class="{kind}"{name}><caption>{caption}</caption>'
+        '<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
+    ).format(
+        label=label or table.caption, kind=table.kind, caption=table.caption, head=head, body=body,
+        name=Markup(' id="{}"').format(table.name) if table.name and table.kind == "ranking" else "",
+    )  # fmt: skip
 
 
 def quantity_text(quantity: Quantity) -> str:
@@ -197,36 +238,68 @@ def _widths(table: Table) -> list[int]:
     return [max(map(len, texts)) for texts in zip(*_texts(table), strict=True)]
 
 
-def _html_row(table: Table, row: tuple[Cell, ...]) -> Markup:
+def _html_head(table: Table, column: Column) -> Markup:
+    classes = f"{column.align} {column.kind}".rstrip()
+    if not column.first:
+        title = Markup(' title="{}"').format(column.hint) if column.hint else ""
+        return Markup('<th scope="col" role="columnheader" class="{}"{}>{}</th>').format(classes, title, column.title)
+    return Markup(
+        '<th scope="col" role="columnheader" class="{}" data-key="{}" data-first="{}" data-kind="{}" aria-sort="{}">'
+        '<button type="button" disabled title="{}">{}</button></th>'
+    ).format(
+        classes,
+        column.key,
+        column.first,
+        "text" if column.first == "ascending" and column.align == "left" else "number",
+        column.first if column.is_sorted else "none",
+        column.hint,
+        column.title,
+    )
+
+
+def _html_row(table: Table, row: tuple[Cell, ...], about: Mapping[str, str]) -> Markup:
     # joined as plain strings, every part escaped already: a large report has a hundred thousand of them
     cells = []
-    for index, (column, cell) in enumerate(zip(table.columns, row, strict=True)):
-        tag, scope = ("th", ' scope="row"') if index == 0 else ("td", "")
-        align = f"{column.align} empty" if _is_empty(cell) else column.align
+    named = False
+    for column, cell in zip(table.columns, row, strict=True):
+        heads_row = not named and column.kind != "rank"
+        named = named or heads_row
+        tag, scope = ("th", ' scope="row"') if heads_row else ("td", "")
+        text = cell if isinstance(cell, Text) else None
+        state = "empty" if _is_empty(cell) else "best" if text is not None and text.best else ""
+        classes = " ".join(filter(None, (column.align, column.kind, state)))
+        sort = "" if text is None or text.sort is None else f' data-v="{escape(text.sort)}"'
         # rows that become cards lose the roles of a table, and their headings, unless they are written out
-        role = "rowheader" if index == 0 else "cell"
-        roles = f' role="{role}" data-label="{escape(column.title)}"' if table.cards else ""
-        cells.append(f'<{tag}{roles}{scope} class="{align}">{_html_cell(cell)}</{tag}>')
-    opening = '<tr role="row">' if table.cards else "<tr>"
-    return Markup(f"{opening}{''.join(cells)}</tr>")
+        role = "rowheader" if heads_row else "cell"
+        roles = "" if table.kind == "plain" else f' role="{role}" data-label="{escape(column.title)}"'
+        cells.append(f'<{tag}{roles}{scope} class="{classes}"{sort}>{_html_cell(cell)}</{tag}>')
+    of_row = "".join(f' {name}="{escape(value)}"' for name, value in about.items() if value)
+    opening = "<tr" if table.kind == "plain" else '<tr role="row"'
+    return Markup(f"{opening}{of_row}>{''.join(cells)}</tr>")
 
 
 def _is_empty(cell: Cell) -> bool:
+    if isinstance(cell, Text):
+        return cell.text == MISSING and not cell.warning
     first = cell.first if isinstance(cell, Pair) else cell
-    return isinstance(first, Quantity) and first.value is None
+    return first.value is None
 
 
 def _html_cell(cell: Cell) -> Markup:
+    if isinstance(cell, Text):
+        return _html_text(cell)
     if isinstance(cell, Quantity):
         return Markup('<span class="cell">{}</span>').format(_html_quantity(cell))
-    if isinstance(cell, Pair):
-        if cell.first.value is None:
-            return Markup('<span class="cell">{}</span>').format(_html_quantity(cell.first))
-        second = cell.second
-        number = Rounded("–", "", "") if second.value is None else rounded(second.value, second.unit)
-        return Markup('<span class="cell">{}<small>{} {} <i class="unit">{}</i></small></span>').format(
-            _html_quantity(cell.first), cell.labels[1], number.value, number.unit
-        )
+    if cell.first.value is None:
+        return Markup('<span class="cell">{}</span>').format(_html_quantity(cell.first))
+    second = cell.second
+    number = Rounded(MISSING, "", "") if second.value is None else rounded(second.value, second.unit)
+    return Markup('<span class="cell">{}<small>{} {} <i class="unit">{}</i></small></span>').format(
+        _html_quantity(cell.first), cell.labels[1], number.value, number.unit
+    )
+
+
+def _html_text(cell: Text) -> Markup:
     text = escape(html_text(cell.text))
     if cell.code:
         text = Markup("<code>{}</code>").format(text)
@@ -236,8 +309,20 @@ def _html_cell(cell: Cell) -> Markup:
         text = Markup('<span class="state {}"><span class="dot" aria-hidden="true"></span>{}</span>').format(
             cell.state, text
         )
-    detail = Markup("") if cell.detail is None else Markup("<small>{}</small>").format(html_text(cell.detail))
-    return Markup('<span class="cell">{}{}</span>').format(text, detail)
+    if cell.unit or isinstance(cell.sort, float):
+        mark = Markup('<abbr title="{}">{}</abbr> ').format(cell.hint, cell.mark) if cell.mark else ""
+        unit = Markup(' <i class="unit">{}</i>').format(cell.unit) if cell.unit else ""
+        text = Markup('<span class="number">{}{}{}</span>').format(mark, text, unit)
+    elif cell.text == MISSING:
+        text = Markup('<span class="none">–</span>')
+    if cell.best:
+        text += Markup('<span class="hidden"> (may be the best)</span>')
+    if cell.drawing:
+        text += Markup(" {}").format(cell.drawing)
+    for opening, lines in (("<small>", cell.detail), ('<small class="reason">', cell.warning)):
+        for line in lines.split("; ") if lines else ():
+            text += Markup(f"{opening}{{}}</small>").format(html_text(line))
+    return Markup('<span class="cell">{}</span>').format(text)
 
 
 def _html_quantity(quantity: Quantity) -> Markup:
@@ -262,12 +347,12 @@ def _html_quantity(quantity: Quantity) -> Markup:
 def _cell_text(cell: Cell) -> str:
     """Returns a cell on one line, without the detail of a text."""
     if isinstance(cell, Text):
-        return cell.text
+        return cell.line()
     if isinstance(cell, Quantity) or cell.first.value is None:
         return quantity_text(cell if isinstance(cell, Quantity) else cell.first)
     return f"{quantity_text(cell.first)} / {quantity_text(cell.second)}"
 
 
 def _markdown_cell(cell: Cell) -> str:
-    detail = cell.detail if isinstance(cell, Text) else None
-    return markdown_text(_cell_text(cell)) + ("" if detail is None else f"<br>{markdown_text(detail)}")
+    below = (cell.detail, cell.warning) if isinstance(cell, Text) else ()
+    return "<br>".join(map(markdown_text, (_cell_text(cell), *filter(None, below))))

@@ -16,8 +16,7 @@ from a2perf.experiments.reproduce.claims import QUANTITIES, Claim, parse_claim
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, fresh_seeds, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles, sample
-from a2perf.report.leaderboard.entries import find_entries
-from a2perf.report.leaderboard.signatures import Trust
+from a2perf.report.leaderboard.entries import Trust, find_entries
 from a2perf.runs.bundles.layout import CONFIG
 from a2perf.runs.bundles.reproduction import Reproduction, place_of, write_reproduction
 from a2perf.runs.packed.signing import manifest_sha256

@@ -79,7 +79,7 @@ def test_strange_words_stay_words() -> None:
     word = '<img src=x onerror="alert(1)"> | a_b*c*\n# heading'
     html = to_html(_table(word))
     assert "<img" not in html
-    assert html.count("&lt;img") == 3  # caption, text and detail
+    assert html.count("&lt;img") == 4  # label, caption, text and detail
     lines = to_markdown(_table(word)).splitlines()
     assert len(lines) == 3
     assert lines[2].count(" | ") == 2

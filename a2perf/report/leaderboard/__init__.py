@@ -6,9 +6,9 @@ files and compared only under equal conditions.
 
 from __future__ import annotations
 
+from a2perf.report.leaderboard.entries import Signature, Trust
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import Entry, References, Score, TaskReference
-from a2perf.report.leaderboard.signatures import Signature, Trust
 from a2perf.report.leaderboard.writing import LeaderboardFiles, LeaderboardRecord, write_leaderboard
 
 __all__ = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
+import msgspec
 from markupsafe import Markup
 
 from a2perf.metrics import registry
@@ -15,8 +15,9 @@ from a2perf.records import Record
 from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.names import WITHOUT_MODEL
-from a2perf.report.numbers_text import Scale, normalised_text, power_of_ten, row_scale, written
+from a2perf.report.numbers_text import Scale, normalised_text, row_scale, written
 from a2perf.report.ranks import ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
+from a2perf.report.tables import Text
 
 MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
 _MAIN: dict[str, str] = {
@@ -70,31 +71,6 @@ class BoardColumn(Record, kw_only=True):
         return None if is_partial(value, self.mode, entry) else value
 
 
-class Cell(NamedTuple):
-    """Content of a cell.
-
-    Attributes:
-        sort: key of the column for sorting; None comes last.
-        detail: interval, spread or the reason for a missing value.
-    """
-
-    sort: float | None
-    number: str
-    unit: str
-    detail: str
-    estimated: bool = False
-
-    def text(self) -> str:
-        """Returns the cell on one line."""
-        mark = "≈ " if self.estimated else ""
-        detail = self.detail if not self.detail or self.detail.startswith(("[", "±")) else f"({self.detail})"
-        return f"{mark}{self.number} {self.unit}".rstrip() + (f" {detail}" if detail else "")
-
-    def noted(self, note: str) -> Cell:
-        """Returns the cell with a note at the end of its detail; an empty one changes nothing."""
-        return self._replace(detail="; ".join(part for part in (self.detail, note) if part))
-
-
 def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
     """Returns every metric that at least one entry has a value of, the main ones first."""
     metrics = registry.all_metrics()
@@ -120,36 +96,44 @@ def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
     return [*main, *more]
 
 
-def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Cell:
+def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Text:
     """Returns a metric's cell with its interval, or with its spread if it has no interval."""
     if value is None:
-        return Cell(None, "–", "", "")
+        return Text()
     if value.value is None:
-        return Cell(None, "–", "", value.condition or "")
+        return Text(detail=value.condition)
     scale = scale or row_scale([value.value], value.unit)
     interval = value.interval
     if interval is not None and value.unit in _NEVER_NEGATIVE:
         interval = (max(0.0, interval[0]), interval[1])  # with few runs the interval of the mean may reach below zero
     number = written(value.value, scale, value.spread, interval)
-    detail = ""
+    details = []
     if value.interval is not None and value.interval[0] < value.interval[1]:
-        detail = number.interval()
+        details.append(number.interval())
     elif value.interval is None and value.spread:
-        detail = f"± {number.spread}" + ("" if number.exponent is None else f" × {power_of_ten(number.exponent)}")
+        details.append(f"± {number.spread} {number.power()}".rstrip())
     if lacks_uncertainty(value):
-        detail = f"{detail}; uncertainty not recorded".lstrip("; ")
+        details.append("uncertainty not recorded")
     if value.provenance == "mixed":
-        detail = f"{detail}; measured and estimated mixed".lstrip("; ")
-    sort = value.value if math.isfinite(value.value) else None
-    text = number._replace(spread="").text()
-    return Cell(sort, text, unit_text(scale), detail, value.provenance in ("estimated", "mixed"))
+        details.append("measured and estimated mixed")
+    is_estimated = value.provenance in ("estimated", "mixed")
+    return Text(
+        text=number._replace(spread="").text(),
+        unit=unit_text(scale),
+        detail="; ".join(details),
+        mark="≈" if is_estimated else "",
+        hint="estimated by a power model" if is_estimated else "",
+        sort=value.value if math.isfinite(value.value) else None,
+    )
 
 
-def entry_cell(entry: Entry, key: str, scale: Scale | None = None) -> Cell:
+def entry_cell(entry: Entry, key: str, scale: Scale | None = None, note: str = "") -> Text:
     """Returns the cell of an entry; an energy without that of the entry's language model states this."""
     mode, _, metric = key.partition(".")
     value = entry.value(mode, metric)
-    return metric_cell(value, scale).noted(WITHOUT_MODEL if is_partial(value, mode, entry) else "")
+    cell = metric_cell(value, scale)
+    notes = (cell.detail, WITHOUT_MODEL if is_partial(value, mode, entry) else "", note)
+    return msgspec.structs.replace(cell, detail="; ".join(filter(None, notes)))
 
 
 def is_partial(value: MetricValue | None, mode: str, entry: Entry) -> bool:
@@ -174,10 +158,14 @@ def ranks_by_cost(values: Sequence[MetricValue | None]) -> list[str]:
     return texts
 
 
-def score_cell(score: Score) -> Cell:
-    """Returns the cell of the score; normalised scores have three decimals, since intervals of few seeds are wide."""
+def score_cell(score: Score, ends: tuple[float, float] | None = None, *, best: bool = False) -> Text:
+    """Returns the cell of the score; normalised scores have three decimals, since intervals of few seeds are wide.
+
+    Args:
+        ends: of the scale on which score and interval are drawn, with marks at 0 (random) and 1 (expert).
+    """
     if score.value is None:
-        return Cell(None, "–", "", score.condition or "")
+        return Text(detail=score.condition)
     if score.low is None or score.high is None:
         interval, detail = None, "1 run, no interval"
     elif score.low == score.high:
@@ -185,27 +173,26 @@ def score_cell(score: Score) -> Cell:
     else:
         interval, detail = (score.low, score.high), f"[{normalised_text(score.low)}, {normalised_text(score.high)}]"
     if score.normalised:
-        return Cell(score.value, normalised_text(score.value), "", detail)
-    spread = None if interval is None else (interval[1] - interval[0]) / 2 or None
-    number = written(score.value, row_scale([score.value], ""), spread, interval)
-    return Cell(score.value, number._replace(spread="").text(), "", detail if interval is None else number.interval())
+        text = normalised_text(score.value)
+    else:
+        spread = None if interval is None else (interval[1] - interval[0]) / 2 or None
+        number = written(score.value, row_scale([score.value], ""), spread, interval)
+        text, detail = number._replace(spread="").text(), detail if interval is None else number.interval()
+    drawing = Markup("") if ends is None or not score.normalised else _interval_bar(score, score.value, *ends)
+    return Text(text=text, detail=detail, sort=score.value, best=best, drawing=drawing)
 
 
-def interval_bar(score: Score, least: float, most: float) -> Markup:
-    """Returns a drawing of a score and its interval on a scale with marks at 0 (random) and 1 (expert)."""
-    if score.value is None or not score.normalised:
-        return Markup("")
-
+def _interval_bar(score: Score, value: float, least: float, most: float) -> Markup:
     def at(value: float) -> str:
         share = (min(max(value, least), most) - least) / (most - least)
         return f"{_MARGIN + share * (_WIDTH - 2 * _MARGIN):.1f}"
 
-    low = score.value if score.low is None else score.low
-    high = score.value if score.high is None else score.high
+    low = value if score.low is None else score.low
+    high = value if score.high is None else score.high
     return Markup(  # numbers only
         f'<svg class="interval" width="{_WIDTH}" height="16" viewBox="0 0 {_WIDTH} 16" aria-hidden="true">'
         f'<path class="scale" d="M{at(0)} 2v12M{at(1)} 2v12M{at(0)} 8H{at(1)}"/>'
-        f'<path class="range" d="M{at(low)} 8H{at(high)}"/><circle cx="{at(score.value)}" cy="8" r="3.6"/></svg>'
+        f'<path class="range" d="M{at(low)} 8H{at(high)}"/><circle cx="{at(value)}" cy="8" r="3.6"/></svg>'
     )
 
 

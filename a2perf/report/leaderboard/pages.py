@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from markupsafe import Markup
 
 from a2perf.domains import domain_title, task_summary, task_title, view_title
@@ -16,9 +17,7 @@ from a2perf.metrics import protocol as protocols
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.columns import (
     BoardColumn,
-    Cell,
     entry_cell,
-    interval_bar,
     ranks_by_cost,
     scale_of,
     scales_of,
@@ -27,7 +26,7 @@ from a2perf.report.leaderboard.columns import (
 from a2perf.report.leaderboard.entries import Broken
 from a2perf.report.leaderboard.pareto import ParetoView
 from a2perf.report.leaderboard.ranking import Board
-from a2perf.report.leaderboard.scoring import Entry, Score
+from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.site_map import (
     DomainRow,
     DomainTable,
@@ -40,10 +39,22 @@ from a2perf.report.leaderboard.site_map import (
     rank_range,
     result_sentence,
 )
-from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, slug, submission_kind, submission_title
-from a2perf.report.page import content_hash, embedded_json, source, templates
+from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, plain, slug, submission_kind, submission_title
+from a2perf.report.page import embedded_json, render
+from a2perf.report.tables import MISSING, Cell, Column, Table, Text, text_table
 
+STYLES = ("page", "leaderboard")
 _SHORT_HASH = 8
+_RANK = Column(key="rank", title="Rank", align="right", kind="rank")
+_SUBMISSION = Column(key="submission", title="Submission", first="ascending")
+_VIEW = Column(
+    key="view", title="Observes", kind="view", first="ascending",
+    hint="What the environment showed the submission; episodes and rewards are the same",
+)  # fmt: skip
+_SEEDS = Column(
+    key="seeds", title="Seeds", align="right", first="descending",
+    hint="Evaluated seeds that the score is computed from",
+)  # fmt: skip
 _OF_THE_PAGE = {"the protocol", "the references of the score"}
 """Terms that all tables of a task's page share."""
 _CATEGORIES = {
@@ -76,6 +87,8 @@ def protocol_page(
     linked = {id(board) for table in page.tables for board in table.boards.values()}
     return render(
         "leaderboard.html",
+        styles=STYLES,
+        scripts=("leaderboard",),
         title=title,
         page_title=f"{title}, {page.title[0].lower()}{page.title[1:]}",
         description=description(page),
@@ -88,10 +101,9 @@ def protocol_page(
         kinds=_kinds(entry.info for entry in entries),
         signatures=[(state.capitalize(), meaning) for state, meaning in _SIGNATURES.items() if state in states],
         counts=counts(page),
-        broken=broken,
+        broken=text_table("Invalid bundles", ("Bundle", "Reason"), [(one.run, one.reason) for one in broken], texts=2),
         others=others,
         home=home,
-        top="",
     )
 
 
@@ -115,6 +127,8 @@ def task_page(
     by_category = [(title, [c for c in present if c.category == category]) for category, title in _CATEGORIES.items()]
     return render(
         "leaderboard_task.html",
+        styles=STYLES,
+        scripts=("leaderboard",),
         title=title,
         page_title=f"{page.title}, {domain_title(page.domain)}, {home.title[0].lower()}{home.title[1:]}",
         description=f"Ranking of {len(boards[0].rows)} submissions on {page.title}: score, energy, latency, memory.",
@@ -130,6 +144,7 @@ def task_page(
                 [c for c in columns if c.main and _has(board, c)],
                 views.get(number, ()),
                 several=len(boards) > 1,
+                title=page.title,
             )
             for number, board in enumerate(boards)
         ],
@@ -137,7 +152,6 @@ def task_page(
         kinds=_kinds(row.entry.info for board in boards for row in board.rows),
         data=_embedded(boards, present),
         siblings=[other for other in home.tasks if other.domain == page.domain],
-        top="../",
     )
 
 
@@ -153,17 +167,20 @@ def board_anchor(board: Board) -> str:
     return f"board-{slug(board.task, identity)}"
 
 
-def identity_of(name: str, version: str, info: SubmissionInfo) -> dict[str, str]:
-    """Returns what the templates show of a submission."""
-    return {
-        "page": f"submissions/{slug(name, version)}/index.html",
-        "title": submission_title(name, info),
-        "name": name,
-        "version": version[:_SHORT_HASH],
-        "kind": info.kind if submission_kind(info) else "",
-        "kind_title": submission_kind(info),
-        "kind_summary": kind_summary(info.kind),
-    }
+def who_cell(name: str, version: str, info: SubmissionInfo, top: str, warning: str | None = None) -> Text:
+    """Returns the cell that names a submission and links to its page; ``top`` leads to the folder of the site."""
+    title = submission_title(name, info)
+    return Text(
+        text=title, detail=f"{name} · {version[:_SHORT_HASH]}", warning=warning, sort=title.lower(),
+        href=f"{top}submissions/{slug(name, version)}/index.html", drawing=badge(info),
+    )  # fmt: skip
+
+
+def badge(info: SubmissionInfo) -> Markup:
+    """Returns the badge of a submission's kind; empty if it states none."""
+    title = submission_kind(info)
+    drawn = Markup('<span class="badge" title="{}">{}</span>')
+    return drawn.format(kind_summary(info.kind), title) if title else Markup("")
 
 
 def signature_text(entry: Entry) -> str:
@@ -194,90 +211,117 @@ def reproduction_text(entry: Entry) -> str:
 def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
     homes = {id(board): task.file for task in page.tasks for board in task.boards}
     files = {task: f"{homes[id(board)]}#{board_anchor(board)}" for task, board in table.boards.items()}
-    scores = [row.score for row in table.rows] + [
-        row.by_task[task].entry.score for row in table.rows for task in row.by_task
-    ]
-    least, most = scale_of(scores)
-    several = len(table.boards) > 1
+    titles = {task: task_title(table.domain, task) if task else "Unknown task" for task in files}
+    ends = scale_of([s for row in table.rows for s in (row.score, *(of.entry.score for of in row.by_task.values()))])
+    several, has_rank = len(table.boards) > 1, bool(table.ranked())
+    has_views = any(row.view for row in table.rows)
+    over = " and tasks" if several else ""
+    heads = [
+        *([_RANK] if has_rank else []), _SUBMISSION, *([_VIEW] if has_views else []),
+        *([_score_head("Score, all tasks" if several else "Score", over)] if has_rank else []),
+    ]  # fmt: skip
+    if several:
+        heads += [
+            Column(key=f"task-{place}", title=title, align="right", kind="task", first="descending")
+            for place, title in enumerate(titles.values(), 1)
+        ]
+    rows: list[list[Cell]] = []
+    for row in table.rows:
+        rows.append([
+            *([Text(text=row.rank or MISSING)] if has_rank else []),
+            who_cell(row.name, row.version, row.info, "", row.reason),
+            *([_view_cell(table.domain, row.view)] if has_views else []),
+            *([score_cell(row.score, ends, best=row.leads)] if has_rank else []),
+            *([_task_cell(row, task, file) for task, file in files.items()] if several else []),
+        ])  # fmt: skip
+    ranking = Table(
+        name=f"{table.anchor}-table", caption=f"Ranking: {table.title}, best score first", columns=tuple(heads),
+        rows=tuple(map(tuple, rows)), kind="ranking",
+        about=tuple(_about_row(row.info, is_ranked=bool(row.rank)) for row in table.rows),
+    )  # fmt: skip
     return {
-        "table": table,
-        "sentence": result_sentence(table),
-        "has_rank": bool(table.ranked()),
-        "has_views": any(row.view for row in table.rows),
-        "several": several,
+        "table": table, "ranking": ranking, "sentence": result_sentence(table), "has_rank": has_rank,
+        "has_views": has_views, "several": several, "files": [(titles[task], file) for task, file in files.items()],
         "normalised": all(board.reference for board in table.boards.values()),
-        "tasks": [
-            {"key": f"task-{place}", "title": task_title(table.domain, task) if task else "Unknown task",
-             "file": files[task]}
-            for place, task in enumerate(table.boards, 1)
-        ],
-        "rows": [
-            {
-                "row": row,
-                "id": identity_of(row.name, row.version, row.info),
-                "view": view_title(table.domain, row.view),
-                "score": score_cell(row.score),
-                "bar": interval_bar(row.score, least, most),
-                "cells": [_task_cell(row, task, files[task]) for task in table.boards] if several else [],
-            }
-            for row in table.rows
-        ],
     }  # fmt: skip
 
 
-def _task_cell(row: DomainRow, task: str, file: str) -> dict[str, Any]:
+def _task_cell(row: DomainRow, task: str, file: str) -> Text:
     found = row.by_task.get(task)
-    cell = score_cell(Score() if found is None else found.entry.score)
-    return {
-        "cell": cell,
-        "file": file,
-        "best": task in row.leads_on,
-        "unranked": found is not None and found.place is None,
-        "title": task_title(row.by_task[task].entry.domain, task) if found is not None else "",
-    }
+    if found is None or found.entry.score.value is None:
+        return Text()
+    cell = score_cell(found.entry.score, best=task in row.leads_on)
+    detail = "not ranked" if found.place is None else cell.detail if (cell.detail or "").startswith("[") else None
+    return msgspec.structs.replace(cell, detail=detail, href=file)
+
+
+def _about_row(info: SubmissionInfo, *, is_ranked: bool, name: str = "") -> dict[str, str]:
+    """Returns the attributes of a row, by which the script of the page finds it."""
+    kind = info.kind if submission_kind(info) else ""
+    return {"id": name, "class": "" if is_ranked else "unranked", "data-kind": kind}
+
+
+def _view_cell(domain: str, view: str) -> Text:
+    title = view_title(domain, view)
+    return Text(text=title or MISSING, sort=title)
+
+
+def _score_head(title: str, over: str = "") -> Column:
+    hint = f"Interquartile mean over runs{over} with its 95 % interval; marks: floor (0) and expert (1)"
+    return Column(key="score", title=title, kind="score", first="descending", is_sorted=True, hint=hint)
 
 
 def _board(
-    number: int, board: Board, main: Sequence[BoardColumn], views: Sequence[ParetoView], *, several: bool
+    number: int, board: Board, main: Sequence[BoardColumn], views: Sequence[ParetoView], *, several: bool, title: str
 ) -> dict[str, Any]:
-    anchor = board_anchor(board)
-    scales = scales_of(board, main)
-    ranks = {column.key: ranks_by_cost([column.comparable(row.entry) for row in board.rows]) for column in main}
-    cells = [
-        [entry_cell(row.entry, column.key, scales[column.key]).noted(ranks[column.key][place]) for column in main]
-        for place, row in enumerate(board.rows)
-    ]
+    anchor, heading = board_anchor(board), _heading(board) if several else "Ranking"
     best = leaders_of(board.rows)
-    least, most = scale_of([row.entry.score for row in board.rows])
+    ends = scale_of([row.entry.score for row in board.rows])
+    has_views = any(row.entry.view for row in board.rows)
     signatures = {signature_text(row.entry) for row in board.rows}
-    return {
-        "board": board,
-        "anchor": anchor,
-        "heading": _heading(board) if several else "Ranking",
-        "terms": _terms(board),
-        "columns": main,
-        "has_views": any(row.entry.view for row in board.rows),
-        "signed": len(signatures) > 1 or signatures != {"unsigned"},
-        "rows": [
-            {
-                "id": f"r{number}-{place}",
-                "row": row,
-                "rank": rank_range(row),
-                "who": identity_of(row.entry.name, row.entry.version, row.entry.info),
-                "view": view_title(board.domain, row.entry.view),
-                "best": row.entry.contestant in best,
-                "score": score_cell(row.entry.score),
-                "bar": interval_bar(row.entry.score, least, most),
-                "cells": list(zip(main, cells[place], strict=True)),
-                "seeds": str(row.entry.score.n) if row.entry.score.n >= asked else f"{row.entry.score.n} of {asked}",
-                "signature": signature_text(row.entry),
-                "reproduced": reproduction_text(row.entry),
-            }
+    is_signed = len(signatures) > 1 or signatures != {"unsigned"}
+    heads = [
+        _RANK, _SUBMISSION, *([_VIEW] if has_views else []), _score_head("Score"),
+        *(
+            Column(key=column.key, title=column.title, align="right", hint=column.formula,
+                   first="ascending" if column.direction == "min" else "descending")
+            for column in main
+        ),
+        _SEEDS, *([Column(key="signature", title="Signature", kind="signature")] if is_signed else []),
+    ]  # fmt: skip
+    scales, costs = scales_of(board, main), []
+    for column in main:
+        scale, ranks = scales[column.key], ranks_by_cost([column.comparable(row.entry) for row in board.rows])
+        costs.append(
+            [entry_cell(row.entry, column.key, scale, rank) for row, rank in zip(board.rows, ranks, strict=True)]
+        )
+    rows: list[list[Cell]] = []
+    for place, row in enumerate(board.rows):
+        entry, known = row.entry, row.entry.score.n
+        asked = len({line.seed for line in entry.runs if line.mode == "inference"})
+        reasons = "; ".join(plain(reason, 160) for reason in entry.not_ranked[:2])
+        rows.append([
+            Text(text=rank_range(row) or MISSING),
+            who_cell(entry.name, entry.version, entry.info, "../", reasons),
+            *([_view_cell(board.domain, entry.view)] if has_views else []),
+            score_cell(entry.score, ends, best=entry.contestant in best),
+            *(cost[place] if cost[place].sort is not None else Text() for cost in costs),
+            Text(text=str(known) if known >= asked else f"{known} of {asked}", sort=float(known),
+                 warning=reproduction_text(entry)),
+            *([Text(text=signature_text(entry))] if is_signed else []),
+        ])  # fmt: skip
+    ranking = Table(
+        name=f"{anchor}-table", caption=f"Ranking: {title}, best score first", columns=tuple(heads),
+        rows=tuple(map(tuple, rows)), kind="ranking",
+        about=tuple(
+            _about_row(row.entry.info, is_ranked=row.place is not None, name=f"r{number}-{place}")
             for place, row in enumerate(board.rows)
-            for asked in [len({line.seed for line in row.entry.runs if line.mode == "inference"})]
-        ],
+        ),
+    )  # fmt: skip
+    return {
+        "board": board, "anchor": anchor, "heading": heading, "terms": _terms(board), "ranking": ranking,
         "views": [{"view": view, "svg": view.svg(f"{anchor}-{index}", "../")} for index, view in enumerate(views)],
-    }
+    }  # fmt: skip
 
 
 def _heading(board: Board) -> str:
@@ -324,22 +368,9 @@ def _embedded(boards: Sequence[Board], more: Sequence[BoardColumn]) -> Markup:
     for number, board in enumerate(boards):
         scales = scales_of(board, more)
         for place, row in enumerate(board.rows):
-            found: dict[str, Cell] = {
-                column.key: entry_cell(row.entry, column.key, scales[column.key]) for column in more
-            }
+            found = {column.key: entry_cell(row.entry, column.key, scales[column.key]) for column in more}
             rows[f"r{number}-{place}"] = {
-                key: [cell.sort, cell.text()] for key, cell in found.items() if cell.sort is not None
+                key: [cell.sort, cell.line(detail=True)] for key, cell in found.items() if cell.sort is not None
             }
     heads = [{"key": c.key, "title": c.title, "direction": c.direction, "formula": c.formula} for c in more]
     return embedded_json({"columns": heads, "rows": rows})
-
-
-def render(template: str, **context: Any) -> str:
-    """Renders a page that extends ``leaderboard_base.html`` with the style and the content policy of the site."""
-    environment = templates()
-    script = source(environment, "leaderboard.js")
-    # unescaped, because they are files of the package
-    style = Markup(f"{source(environment, 'page.css')}\n{source(environment, 'leaderboard.css')}")
-    return environment.get_template(template).render(
-        style=style, script=Markup(script), script_hash=content_hash(script), **context
-    )

@@ -138,7 +138,7 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
         Point(
             entry=entry, cost=costs[index], cost_interval=cost_ends[index], gain=entry.score.value or 0.0,
             low=intervals[index][0], high=intervals[index][1], front=index in front, chance=index in chance,
-            text=(metric_cell(value)._replace(detail="").text(), score_cell(entry.score).text()),
+            text=(metric_cell(value).line(), score_cell(entry.score).line(detail=True)),
         )
         for index in order
         for entry, value in [known[index]]

@@ -236,7 +236,7 @@ def result_sentence(table: DomainTable) -> str:
         return "No entry has a rank yet." if count == 1 else _single_leaders(table)
     first = [row for row in ranked if row.rank.split("–")[0] == "1"]
     names = [submission_title(row.name, row.info) for row in first]
-    value = score_cell(ranked[0].score).number
+    value = score_cell(ranked[0].score).text
     if len(ranked) == 1:
         return f"{names[0]} is the only ranked submission, with a score of {value}."
     if len(first) == len(ranked):
@@ -295,7 +295,7 @@ def _single_leaders(table: DomainTable) -> str:
         first = next((row.entry for row in board.rows if row.place == 1), None)
         if first is not None:
             name = submission_title(first.name, first.info)
-            found.append(f"{name} on {task_title(table.domain, task)} ({score_cell(first.score).number})")
+            found.append(f"{name} on {task_title(table.domain, task)} ({score_cell(first.score).text})")
     if not all(board.reference for board in table.boards.values()):
         nobody = "Plain returns of different tasks are not combined into one rank."
     else:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from a2perf.domains import domain_title, task_title, view_title
 from a2perf.metrics import registry
 from a2perf.records import SubmissionInfo
-from a2perf.report.leaderboard.columns import MODE_TITLES, entry_cell, interval_bar, metric_cell, score_cell
-from a2perf.report.leaderboard.pages import (
-    board_anchor,
-    identity_of,
-    render,
-    reproduction_text,
-    signature_text,
-)
+from a2perf.report.leaderboard.columns import MODE_TITLES, entry_cell, metric_cell, scale_of, score_cell
+from a2perf.report.leaderboard.pages import STYLES, badge, board_anchor, reproduction_text, signature_text
 from a2perf.report.leaderboard.ranking import Board, Ranked
 from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.site_map import ProtocolPage, rank_range
+from a2perf.report.names import plain, submission_title
+from a2perf.report.page import render
+from a2perf.report.tables import Column, Table, Text, columns, text_table
 
+_MOST = 5
+"""Changed files of a run that its row names."""
 _COSTS = (
     ("inference", "success_rate", "Success"),
     ("train", "energy_gross", "Training energy"),
@@ -39,66 +37,107 @@ def submission_page(
     site_title: str,
 ) -> str:
     """Renders the page of one submission."""
-    entries = _entries(standings, pages)
-    found = [item["entry"] for item in entries]
-    info = next((entry.info for entry in found if entry.info.title), SubmissionInfo())
-    who = identity_of(name, version, info)
-    authors, dates = ", ".join(info.authors) or "Anonymous", _union(found, "dates")
+    entries = list({id(row.entry): row.entry for _, row in standings}.values())
+    order = {page.name: place for place, page in enumerate(pages)}
+    entries.sort(key=lambda entry: order.get(entry.protocol, len(order)))
+    info = next((entry.info for entry in entries if entry.info.title), SubmissionInfo())
+    title = submission_title(name, info)
+    authors, dates = ", ".join(info.authors) or "Anonymous", _union(entries, "dates")
     year, link = f" ({dates[-1][:4]})" if dates else "", f" {info.link}" if info.link else ""
-    present = [place for place in range(len(_COSTS)) if any(item["costs"][place].sort is not None for item in entries)]
     return render(
         "leaderboard_submission.html",
+        styles=STYLES,
+        scripts=(),
         title=site_title,
-        page_title=f"{who['title']}, {site_title}",
-        description=info.summary or f"Ranks, scores and every run of {who['title']}.",
-        who=who,
+        page_title=f"{title}, {site_title}",
+        description=info.summary or f"Ranks, scores and every run of {title}.",
+        name=title,
+        badge=badge(info),
+        folder=name,
         version=version,
         info=info,
-        facts=_facts(found),
+        facts=_facts(entries),
         # identifies the submission and its content, for papers
-        cite=f"{authors}{year}. {who['title']}. a2perf submission, content {version[:16]}.{link}",
-        entries=entries,
-        costs=[_COSTS[place][2] for place in present],
-        present=present,
+        cite=f"{authors}{year}. {title}. a2perf submission, content {version[:16]}.{link}",
+        ranks=_ranks(entries, standings, pages),
+        entries=[
+            {
+                "entry": entry, "title": _task(entry), "where": _where(entry, has_views=_has_views(entries)),
+                "protocol": entry.protocol or "none", "runs": _runs(entry), "metrics": _metrics(entry),
+            }
+            for entry in entries
+        ],
         report=report,
         problem=problem,
-        top="../../",
-    )
+    )  # fmt: skip
 
 
-def _entries(standings: Sequence[tuple[Board, Ranked]], pages: Sequence[ProtocolPage]) -> list[dict[str, Any]]:
-    """Returns each entry once, in the order of the protocols, with its rank in every table that lists it."""
-    order = {page.name: place for place, page in enumerate(pages)}
+def _task(entry: Entry) -> str:
+    return task_title(entry.domain, entry.task) if entry.task else "Unknown task"
+
+
+def _has_views(entries: Sequence[Entry]) -> bool:
+    return any(entry.view for entry in entries)
+
+
+def _where(entry: Entry, *, has_views: bool) -> str:
+    """Returns the domain of an entry and what it observed."""
+    domain = domain_title(entry.domain) if entry.domain else "Unknown domain"
+    return f"{domain}, observes {view_title(entry.domain, entry.view)}" if has_views else domain
+
+
+def _ranks(entries: Sequence[Entry], standings: Sequence[tuple[Board, Ranked]], pages: Sequence[ProtocolPage]) -> Table:
+    """Returns one row per entry with its rank in every table that lists it."""
     files = {
         id(board): f"{task.file}#{board_anchor(board)}"
         for page in pages
         for task in page.tasks
         for board in task.boards
     }
-    has_views = any(row.entry.view for _, row in standings)
-    found: dict[int, dict[str, Any]] = {}
-    for board, row in sorted(standings, key=lambda item: order.get(item[0].protocol, len(order))):
-        entry = row.entry
-        item = found.setdefault(
-            id(entry),
-            {
-                "entry": entry,
-                "title": task_title(entry.domain, entry.task) if entry.task else "Unknown task",
-                "domain": domain_title(entry.domain) if entry.domain else "Unknown domain",
-                "protocol": entry.protocol or "none",
-                "view": view_title(entry.domain, entry.view) if has_views else "",
-                "score": score_cell(entry.score),
-                "bar": interval_bar(entry.score, min(0.0, entry.score.low or 0.0), max(1.0, entry.score.high or 1.0)),
-                "costs": [entry_cell(entry, f"{mode}.{metric}") for mode, metric, _ in _COSTS],
-                "metrics": _metric_tables(entry),
-                "places": [],
-            },
-        )
-        ranked = sum(other.place is not None for other in board.rows)
-        item["places"].append(
-            {"file": files[id(board)], "track": board.track, "rank": rank_range(row), "ranked": ranked}
-        )
-    return list(found.values())
+    costs = {f"{mode}.{name}": title for mode, name, title in _COSTS}
+    present = [key for key in costs if any(entry_cell(entry, key).sort is not None for entry in entries)]
+    rows = []
+    for entry in entries:
+        held = [(board, row) for board, row in standings if row.entry is entry]
+        ranks = []
+        for board, row in held:
+            track = f", {board.track} track" if len(held) > 1 else ""
+            ranks.append(f"{rank_range(row)} of {sum(other.place is not None for other in board.rows)}{track}")
+        rank = Text(text="; ".join(ranks))
+        if entry.not_ranked:
+            rank = Text(text="not ranked", warning=plain(entry.not_ranked[0], 160))
+        rows.append((
+            Text(text=_task(entry), href=f"../../{files[id(held[0][0])]}",
+                 detail=_where(entry, has_views=_has_views(entries))),
+            Text(text=entry.protocol or "none"), rank, score_cell(entry.score, scale_of([entry.score])),
+            *(cell if cell.sort is not None else Text() for cell in (entry_cell(entry, key) for key in present)),
+        ))  # fmt: skip
+    heads = (
+        *columns({"task": "Task", "protocol": "Protocol", "ranks": "Rank"}),
+        Column(key="score", title="Score", kind="score"), *columns({}, {key: costs[key] for key in present}),
+    )  # fmt: skip
+    return Table(
+        name="", caption="Rank on each task", columns=heads, rows=tuple(rows), kind="ranking",
+        about=tuple({"class": "unranked" if entry.not_ranked else ""} for entry in entries),
+    )  # fmt: skip
+
+
+def _runs(entry: Entry) -> Table:
+    rows = []
+    for run in entry.runs:
+        if run.changed:
+            more = f"; and {len(run.changed) - _MOST} more" if len(run.changed) > _MOST else ""
+            files = Text(text="invalid", warning="; ".join(run.changed[:_MOST]) + more)
+        else:
+            files = Text(text="not checked" if run.changed is None else "hashes match")
+        repeated = "" if run.reproduction is None else run.reproduction.text
+        rows.append((
+            Text(text=run.run, code=True), run.mode, str(run.seed),
+            Text(text=run.state, state=run.state, warning="; ".join(filter(None, (run.failure, repeated)))),
+            files, Text(text=run.signature.state, detail=run.signature.detail), "; ".join(run.conditions),
+        ))  # fmt: skip
+    heads = ("Run", "Mode", "Seed", "State", "Files", "Signature", "Warnings")
+    return text_table(f"Runs on {_task(entry)}", heads, rows, texts=len(heads))
 
 
 def _facts(entries: Sequence[Entry]) -> list[tuple[str, str]]:
@@ -124,18 +163,18 @@ def _union(entries: Sequence[Entry], field: str) -> list[str]:
     return sorted({value for entry in entries for value in getattr(entry.recording, field)})
 
 
-def _metric_tables(entry: Entry) -> list[dict[str, Any]]:
+def _metrics(entry: Entry) -> list[tuple[str, Table]]:
+    """Returns a table of the metrics of each mode."""
     metrics = registry.all_metrics()
-    return [
-        {
-            "mode": title,
-            "rows": [
-                {"label": metrics[name].label, "formula": metrics[name].formula, "value": value,
-                 "cell": metric_cell(value)}
-                for name, value in entry.scores[mode].items()
-                if name in metrics
-            ],
-        }
-        for mode, title in MODE_TITLES.items()
-        if entry.scores.get(mode)
-    ]  # fmt: skip
+    found = []
+    for mode, title in MODE_TITLES.items():
+        rows = []
+        for name, value in entry.scores.get(mode, {}).items():
+            if name in metrics:
+                cell = metric_cell(value)
+                number = Text(text=cell.text, unit=cell.unit, sort=cell.sort)
+                rows.append((metrics[name].label, number, cell.detail or "", str(value.n), value.provenance))
+        if rows:
+            heads = ("Metric", "Value", "Interval or spread", "Runs", "Source")
+            found.append((title, text_table(f"Metrics of {title}", heads, rows, texts=len(heads))))
+    return found

@@ -25,13 +25,13 @@ from a2perf.report.leaderboard.entries import (
     Broken,
     EntryRuns,
     Found,
+    Trust,
     find_entries,
 )
 from a2perf.report.leaderboard.pages import empty_page, protocol_page, reproduction_text, signature_text, task_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Overall, Ranked, boards_of, overall_of
 from a2perf.report.leaderboard.scoring import Entry, References, score_entry, stored_references
-from a2perf.report.leaderboard.signatures import Trust
 from a2perf.report.leaderboard.site_map import TASKS, ProtocolPage, protocol_pages, rank_range
 from a2perf.report.leaderboard.submission_pages import submission_page
 from a2perf.report.names import plain, slug, submission_title

@@ -9,12 +9,17 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.report.numbers_text import Scale, rounded, row_scale, written
-from a2perf.report.tables import Table, text_table
+from a2perf.report.tables import Table, Text, text_table
 from a2perf.rlops.compare.comparison import Candidate, ComparedGroups, OverallDifference
 from a2perf.rlops.compare.selection import GroupRuns, Panel
 from a2perf.rlops.compare.verdict import Judgement
 
 UNKNOWN = "–"
+STATES = {
+    "better": "finished", "worse": "failed", "not separated": "interrupted",
+    "PASS": "finished", "REGRESSION": "failed", "INCONCLUSIVE": "interrupted",
+}  # fmt: skip
+"""Colour of each verdict on a page, named after the states of runs."""
 EXPENDABLE = ("limit", "P(better)", "baseline", "candidate", "more seeds", "seeds")
 """Columns of verdicts that a narrow terminal can do without, the least important first."""
 
@@ -77,11 +82,12 @@ def verdict_table(comparison: ComparedGroups, candidate: Candidate) -> Table:
         rows.append((name, *overall_texts(over_all), *of_gate))
     baseline = comparison.names[comparison.request.baseline or 0]
     confidence = f"{100 * comparison.request.confidence:g} %"
+    marked = [[Text(text=text, state=STATES[text]) if text in STATES else text for text in row] for row in rows]
     return text_table(
         f"{comparison.names[candidate.place]} against {baseline}",
         ("environment", "result", "difference", f"{confidence} interval", "candidate", "baseline",
          "P(better)", "seeds", *(("gate", "limit", "more seeds") if gate else ())),
-        rows,
+        marked,
         texts=2,
     )  # fmt: skip
 

@@ -22,6 +22,7 @@ from a2perf.rlops.compare.record import compare_record
 from a2perf.rlops.compare.selection import Panel
 from a2perf.rlops.compare.sentences import comment, method, reasons, summary, title_of
 from a2perf.rlops.compare.tables import (
+    STATES,
     UNKNOWN,
     JudgementNumbers,
     energy_table,
@@ -117,6 +118,7 @@ def to_page(comparison: ComparedGroups, steps: Sequence[PanelCurves], times: Seq
         notices=comparison.notices,
         runs=_runs(comparison),
         method=method(comparison),
+        states=STATES,
         version=__version__,
         made_at=comparison.made_at,
     )

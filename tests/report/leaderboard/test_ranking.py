@@ -58,9 +58,9 @@ def test_views_of_a_task_share_a_board_with_a_row_for_each(field: Field, tmp_pat
     rows = [(row.place, row.entry.name, row.entry.view, round(row.entry.score.value or 0, 2)) for row in board.rows]
     assert rows == [(1, "reader", "text", 0.9), (2, "both", "", 0.6), (3, "both", "text", 0.2)]
     page = next((tmp_path / "site" / "tasks").glob("trot-*.html")).read_text()
-    assert re.findall(r'<td class="view"[^>]*>(\w+)</td>', page) == ["text", "arrays", "text"]
-    index = files.page.read_text()
-    assert re.findall(r'<td class="view"[^>]*>(\w+)</td>', index) == ["text", "arrays", "text"]
+    view = re.compile(r'<td [^>]*class="left view"[^>]*><span class="cell">(\w+)</span></td>')
+    assert view.findall(page) == ["text", "arrays", "text"]
+    assert view.findall(files.page.read_text()) == ["text", "arrays", "text"]
     lines = (tmp_path / "site" / "leaderboard.csv").read_text().splitlines()
     place = lines[0].split(",").index("view")
     assert [line.split(",")[place] for line in lines[1:]] == ["text", "", "text"]

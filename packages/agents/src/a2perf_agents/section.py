@@ -66,7 +66,7 @@ def model_section(results: Sequence[TaskResults]) -> ReportSection | None:
         return None
     runs = Table(
         name="language-models", caption="Language models by run", columns=_RUN_COLUMNS,
-        rows=tuple(_run_row(run, models, title) for run, models, title in used), cards=True,
+        rows=tuple(_run_row(run, models, title) for run, models, title in used), kind="cards",
     )  # fmt: skip
     rows = [row for run, models, title in used for row in _episode_rows(run, models, title)]
     left_out = f" of {len(rows)}, the first {MOST_EPISODES}" if len(rows) > MOST_EPISODES else ""

@@ -91,7 +91,11 @@ def transcript_page(runs: Sequence[Run]) -> str:
     shown = [(run.key, shown_transcript(run, budget)) for run in runs]
     loader = jinja2.PackageLoader("a2perf_agents", "templates")
     return render(
-        "transcripts.html", loader=loader, extras=("transcript",), runs=[one for one in shown if one[1] is not None]
+        "transcripts.html",
+        loader=loader,
+        styles=("page", "transcript"),
+        scripts=("chart", "transcript"),
+        runs=[one for one in shown if one[1] is not None],
     )
 
 
