@@ -14,7 +14,7 @@ from a2perf.report.leaderboard.pages import STYLES, badge
 from a2perf.report.names import submission_title
 from a2perf.report.numbers_text import row_scale, written
 from a2perf.report.page import render
-from a2perf.report.tables import MISSING, Cell, Column, Table, Text, columns, text_table
+from a2perf.report.tables import Cell, Column, Table, Text, columns, ranking, text_table
 
 _OUTCOMES = {
     "bad_output": "Invalid output",
@@ -129,37 +129,38 @@ def competition_page(page: FrontPage) -> str:
 
 
 def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
-    mean = Column(key="mean", title="Mean, secret tasks", align="right")
-    titles = [
-        f"{page.titles.get(task.task, task.task)}{'' if task.held_out else ' (public)'}" for task in tasks
+    rows = [*((entrant, _outcome(entrant.outcome)) for entrant in page.entrants)]
+    rows += [(reference, "Reference") for reference in page.references]
+    entrants = [entrant for entrant, _ in rows]
+    titles = [submission_title(one.name, one.info) for one in entrants]
+    who = [
+        Text(text=title, href=one.page or None, detail="" if title == one.name else one.name, drawing=badge(one.info))
+        for one, title in zip(entrants, titles, strict=True)
+    ]
+    means = [
+        Text() if one.mean is None else Text(text=number_text(one.mean), sort=one.mean, best=one.rank == 1)
+        for one in entrants
+    ]
+    reports = [
+        Text(text=f"report of {title}", href=one.report) if one.report else Text()
+        for one, title in zip(entrants, titles, strict=True)
+    ]
+    entry, outcome = columns({"entry": "Entry", "outcome": "Outcome"})
+    held: list[tuple[Column, Sequence[Cell]]] = [
+        (Column(key="rank", title="Rank", align="right", kind="rank"), [_rank(one.rank) for one in entrants]),
+        (entry, who), (outcome, [Text(text=text) for _, text in rows]),
+        (Column(key="mean", title="Mean, secret tasks", align="right"), means),
     ]  # fmt: skip
-    heads = (
-        Column(key="rank", title="Rank", align="right", kind="rank"),
-        *columns({"entry": "Entry", "outcome": "Outcome"}), mean,
-        *columns({}, {f"task-{place}": title for place, title in enumerate(titles)}), *columns({"report": "Report"}),
-    )  # fmt: skip
-    rows: list[tuple[Cell, ...]] = []
-    about = []
-    for entrant in (*page.entrants, *page.references):
-        is_reference = entrant in page.references
-        title = entrant.name if is_reference else submission_title(entrant.name, entrant.info)
-        who = Text(
-            text=title, href=entrant.page or None, detail=entrant.name if title != entrant.name else None,
-            drawing=badge(entrant.info),
-        )  # fmt: skip
-        value = Text() if entrant.mean is None else Text(
-            text=number_text(entrant.mean), sort=entrant.mean, best=entrant.rank == 1
-        )  # fmt: skip
-        rows.append((
-            Text(text=MISSING if entrant.rank is None else str(entrant.rank)), who,
-            Text(text="Reference" if is_reference else _outcome(entrant.outcome)), value,
-            *(Text(text=_cell(entrant, task.task)) for task in tasks),
-            Text(text=f"report of {title}", href=entrant.report) if entrant.report else Text(),
-        ))  # fmt: skip
-        about.append({"class": "" if entrant.rank else "unranked"})
-    return Table(
-        name="", caption="Standings", columns=heads, rows=tuple(rows), kind="ranking", about=tuple(about)
-    )  # fmt: skip
+    for task in tasks:
+        title = f"{page.titles.get(task.task, task.task)}{'' if task.held_out else ' (public)'}"
+        head = Column(key=f"task-{task.task}", title=title, align="right")
+        held.append((head, [Text(text=_cell(one, task.task)) for one in entrants]))
+    held.append((Column(key="report", title="Report"), reports))
+    return ranking("Standings", held, [{"class": "" if one.rank else "unranked"} for one in entrants])
+
+
+def _rank(rank: int | None) -> Text:
+    return Text() if rank is None else Text(text=str(rank))
 
 
 def number_text(value: float) -> str:

@@ -43,20 +43,14 @@ class Condition:
     text: str
 
 
-@dataclasses.dataclass(frozen=True)
-class SharedCondition:
-    """A remark with everything that it is about, as (where, anchor)."""
-
-    text: str
-    places: tuple[tuple[str, str], ...]
-
-
-def shared(conditions: Sequence[Condition]) -> list[SharedCondition]:
-    """Returns each distinct remark once, in order; a large report repeats most of them."""
+def shared(conditions: Sequence[Condition]) -> dict[str, list[tuple[str, str]]]:
+    """Returns each distinct remark once, in order, with everything that it is about, as (where, anchor)."""
     places: dict[str, list[tuple[str, str]]] = {}
     for condition in conditions:
-        places.setdefault(condition.text, []).append((condition.where, condition.anchor))
-    return [SharedCondition(text, tuple(dict.fromkeys(where))) for text, where in places.items()]
+        where = places.setdefault(condition.text, [])
+        if (place := (condition.where, condition.anchor)) not in where:
+            where.append(place)
+    return places
 
 
 @dataclasses.dataclass(frozen=True)

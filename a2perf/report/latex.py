@@ -12,8 +12,7 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 
-from a2perf.report.numbers_text import Written
-from a2perf.report.score_tables import ScoreCell, ScoreTable
+from a2perf.report.tables import Table, Text
 
 _SPECIAL = {
     "\\": r"$\backslash$", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
@@ -21,9 +20,11 @@ _SPECIAL = {
     "|": "$|$", '"': "''", "'": "'{}", "`": r"\`{}", "-": "{-}",
     "[": "{[}", "]": "{]}", "±": r"$\pm$", "–": "--", "—": "---", "−": "$-$", "×": r"$\times$", "µ": r"$\mu$",
     "…": r"\ldots{}", "≥": r"$\geq$", "≤": r"$\leq$", "≈": r"$\approx$", "₂": "$_2$", "·": r"$\cdot$",
+    "↑": r"$\uparrow$", "↓": r"$\downarrow$",
     "\u202f": r"\,", "\u00a0": "~", "ß": r"\ss{}",
 }  # fmt: skip
 _ACCENTS = {"\u0301": "'", "\u0300": "`", "\u0302": "^", "\u0308": '"', "\u0303": "~", "\u030c": "v", "\u0327": "c"}
+_MATH = {"−": "-", "\u202f": "\\,", "±": "\\pm", "×": "\\times", "∞": "\\infty", ", ": ",\\,", " n=": "\\ n="}
 _RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 _LOWERED = str.maketrans(_RAISED, "-0123456789")
 PREAMBLE = r"""\documentclass[10pt]{article}
@@ -44,20 +45,22 @@ def latex_text(text: str) -> str:
     return "".join(part for pair in itertools.zip_longest(plain_parts, raised, fillvalue="") for part in pair)
 
 
-def latex_document(tables: Sequence[ScoreTable], title: str) -> str:
+def latex_document(tables: Sequence[Table], title: str) -> str:
     """Returns a complete document with all tables."""
-    parts = [score_table_latex(table) for table in tables]
+    parts = [to_latex(table) for table in tables]
     return f"{PREAMBLE}\\section*{{{latex_text(title)}}}\n\n" + "\n\n".join(parts) + "\n\\end{document}\n"
 
 
-def score_table_latex(table: ScoreTable) -> str:
-    """Renders a table as a ``table`` environment; wide tables are scaled down to the line width."""
-    columns = "@{}>{\\raggedright\\arraybackslash\\hangindent=1em}p{5cm}" + "r" * len(table.algorithms) + "@{}"
-    heads = " & ".join(["Metric", *(f"\\textbf{{{latex_text(name)}}}" for name in table.heads())])
-    details = " & ".join(["", *(f"{{\\footnotesize {latex_text(detail)}}}" for detail in table.details)])
-    cells = [cell for row in table.rows() for cell in row.cells]
-    legend = ["$\\approx$ estimated by a model"] if any(cell.mark for cell in cells) else []
-    legend += ["* measured on a noisy host"] if any(cell.doubtful for cell in cells) else []
+def to_latex(table: Table) -> str:
+    """Renders a table of scores as a ``table`` environment; wide tables are scaled down to the line width."""
+    width = len(table.columns)
+    columns = "@{}>{\\raggedright\\arraybackslash\\hangindent=1em}p{5cm}" + "r" * (width - 1) + "@{}"
+    first, *others = table.columns
+    heads = " & ".join([first.title, *(f"\\textbf{{{latex_text(column.title)}}}" for column in others)])
+    details = " & ".join(["", *(f"{{\\footnotesize {latex_text(column.detail)}}}" for column in others)])
+    marks = "".join(cell.mark for row in table.rows for cell in row if isinstance(cell, Text))
+    legend = ["$\\approx$ estimated by a model"] if "≈" in marks else []
+    legend += ["* measured on a noisy host"] if "⚠" in marks else []
     legend.append("$\\uparrow$ higher is better, $\\downarrow$ lower is better")
     lines = [
         "% needs \\usepackage{array,booktabs,graphicx}",
@@ -74,61 +77,44 @@ def score_table_latex(table: ScoreTable) -> str:
         f"{heads} \\\\",
         f"{details} \\\\",
     ]
-    for section in table.sections:
-        lines.append("\\midrule")
-        lines.append(
-            f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}l}}{{\\emph{{{latex_text(section.title)}}}}} \\\\"
-        )
-        for row in section.valued():
-            texts = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
-            arrow = {"max": "~$\\uparrow$", "min": "~$\\downarrow$"}.get(row.direction, "")
-            unit = f" ({latex_text(row.unit)})" if row.unit else ""
-            lines.append(f"{latex_text(row.label)}{unit}{arrow} & {' & '.join(texts)} \\\\")
-        lines += [
-            f"\\multicolumn{{{len(table.algorithms) + 1}}}{{@{{}}p{{\\linewidth}}}}"
-            f"{{\\footnotesize {latex_text(missing)}}} \\\\"
-            for missing in section.missing()
-        ]
+    for row, about in zip(table.rows, table.about, strict=True):
+        head, *cells = (cell for cell in row if isinstance(cell, Text))
+        text = latex_text(head.text)
+        if about.get("class") == "category":
+            lines += ["\\midrule", f"\\multicolumn{{{width}}}{{@{{}}l}}{{\\emph{{{text}}}}} \\\\"]
+        elif not cells:
+            lines.append(f"\\multicolumn{{{width}}}{{@{{}}p{{\\linewidth}}}}{{\\footnotesize {text}}} \\\\")
+        else:
+            unit = f" ({latex_text(head.unit)})" if head.unit else ""
+            lines.append(f"{text}{unit} & {' & '.join(map(_cell, cells))} \\\\")
     lines += ["\\bottomrule", "\\end{tabular}}", "\\end{table}"]
     return "\n".join(lines) + "\n"
 
 
-def number_latex(number: Written, *, bold: bool = False) -> str:
-    """Returns value, spread and power of ten in math mode."""
-    value = _digits(number.value)
-    value = f"\\mathbf{{{value}}}" if bold else value
-    bare = f"{value} \\pm {_digits(number.spread)}" if number.spread else value
-    if number.exponent is not None:
-        bare = f"{f'({bare})' if number.spread else bare} \\times 10^{{{number.exponent}}}"
-    return f"${bare}$"
+def number_latex(text: str, *, bold: bool = False) -> str:
+    """Returns a printed number with its spread, interval and power of ten in math mode."""
+    if text[:1].isalpha() and "=" not in text:
+        return latex_text(text)  # not a number
+    for sign, command in _MATH.items():
+        text = text.replace(sign, command)
+    text = re.sub(f"[{_RAISED}]+", lambda found: f"^{{{found[0].translate(_LOWERED)}}}", text)
+    if bold:
+        text = re.sub(r"[-\d.,\\]*\d", lambda found: f"\\mathbf{{{found[0]}}}", text, count=1)
+    return f"${text}$"
 
 
-def _cell(cell: ScoreCell, head: str) -> str:
-    """Returns a cell; it states ``n`` only if that differs from the number of runs in the heading."""
-    if cell.written is None:
-        if not cell.condition():
-            return "--"
+def _cell(cell: Text) -> str:
+    if cell.sort is None:
         # short lines do not widen the column
-        lines = "\\\\".join(latex_text(line) for line in textwrap.wrap(cell.condition(), 20))
-        return f"{{\\scriptsize\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{lines}\\end{{tabular}}}}"
-    first = number_latex(cell.written, bold=cell.best)
-    first = f"$\\approx$\\,{first}" if cell.mark else first
-    first += "\\textsuperscript{*}" if cell.doubtful else ""
-    assert cell.value is not None
-    low, high, exponent = cell.written.low, cell.written.high, cell.written.exponent
-    times = "" if exponent is None else f" \\times 10^{{{exponent}}}"
-    below = [f"$[{_digits(low)},\\,{_digits(high)}]{times}$"] if low else []
-    below += [] if head in (f"{cell.value.n} run", f"{cell.value.n} runs") else [f"$n={cell.value.n}$"]
-    if not below:
+        lines = "\\\\".join(latex_text(line) for line in textwrap.wrap(cell.detail or "", 20))
+        return f"{{\\scriptsize\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{lines}\\end{{tabular}}}}" if lines else "--"
+    first = number_latex(cell.text, bold=cell.best)
+    first = f"$\\approx$\\,{first}" if "≈" in cell.mark else first
+    first += "\\textsuperscript{*}" if "⚠" in cell.mark else ""
+    if not cell.detail:
         return first
-    second = f"{{\\scriptsize {' '.join(below)}}}"
+    second = f"{{\\scriptsize {number_latex(cell.detail)}}}"
     return f"\\begin{{tabular}}[t]{{@{{}}r@{{}}}}{first}\\\\[-2pt]{second}\\end{{tabular}}"
-
-
-def _digits(text: str) -> str:
-    if text[-1:].isalpha():
-        return f"\\mbox{{{latex_text(text)}}}"
-    return text.replace("−", "-").replace("\u202f", "\\,").replace("∞", "\\infty")
 
 
 def _latex_character(sign: str) -> str:

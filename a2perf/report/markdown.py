@@ -7,9 +7,8 @@ from a2perf.report.content import Report, shared
 from a2perf.report.figures.drawing import Chart
 from a2perf.report.numbers_text import counted
 from a2perf.report.run_sections import RunSection
-from a2perf.report.score_tables import DOUBTFUL_MARK, ScoreCell, ScoreTable
 from a2perf.report.summary import FirstScreen
-from a2perf.report.tables import markdown_text, to_markdown
+from a2perf.report.tables import markdown_text, text_table, to_markdown
 
 FIGURES = "figures"
 LEGEND = (
@@ -25,7 +24,7 @@ def to_markdown_report(report: Report) -> str:
     parts += _summary(report.summary)
     for section in report.settings:
         parts.append(f"## {markdown_text(section.table.title)}")
-        parts.append(score_table_markdown(section.every_metric))
+        parts.append(to_markdown(section.every_metric.table()))
         parts += [_figure(chart) for chart in section.charts]
     if report.settings:
         parts.append(LEGEND)
@@ -40,8 +39,8 @@ def to_markdown_report(report: Report) -> str:
     parts.append("≈: estimated by a model; all other numbers were measured or recorded. ±: standard deviation.")
     parts.append("## Conditions")
     listed = []
-    for condition in shared(report.conditions):
-        text, places = markdown_text(condition.text), [markdown_text(where) for where, _ in condition.places]
+    for remark, where in shared(report.conditions).items():
+        text, places = markdown_text(remark), [markdown_text(place) for place, _ in where]
         several = f"- {text} ({len(places)}: {', '.join(places)})"
         listed.append(f"- {places[0]}: {text}" if len(places) == 1 else several)
     parts.append("\n".join(listed) if listed else "None: all files could be read completely.")
@@ -55,34 +54,6 @@ def to_markdown_report(report: Report) -> str:
         for run in root.runs:
             parts += _run(run)
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
-
-
-def score_table_markdown(table: ScoreTable) -> str:
-    """Renders a table of scores as GitHub-flavoured Markdown, with one row above each category."""
-    heads = [f"{markdown_text(n)} ({markdown_text(d)})" for n, d in zip(table.heads(), table.details, strict=True)]
-    lines = [f"| Metric | {' | '.join(heads)} |", f"| --- |{' ---: |' * len(heads)}"]
-    for section in table.sections:
-        lines.append(f"| **{markdown_text(section.title)}** |{'  |' * len(heads)}")
-        for row in section.valued():
-            cells = [_cell(cell, head) for cell, head in zip(row.cells, table.details, strict=True)]
-            head = markdown_text(row.label + (f", {row.unit}" if row.unit else ""))
-            head += {"max": " ↑", "min": " ↓"}.get(row.direction, "")
-            head += f" ({markdown_text(row.remark)})" if row.remark else ""
-            lines.append(f"| {head} | {' | '.join(cells)} |")
-        lines += [f"| {markdown_text(missing)} |{'  |' * len(heads)}" for missing in section.missing()]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(cell: ScoreCell, head: str) -> str:
-    if cell.written is None or cell.value is None:
-        return markdown_text(cell.condition()) or "–"
-    number = f"**{cell.written.text()}**" if cell.best else cell.written.text()
-    below = [cell.written.interval().replace("[", "\\[").replace("]", "\\]")]
-    below += [] if head == counted(cell.value.n, "run") else [f"n={cell.value.n}"]
-    marks = f"{cell.mark} " if cell.mark else ""
-    doubt = f" {DOUBTFUL_MARK}" if cell.doubtful else ""
-    detail = " ".join(part for part in below if part)
-    return f"{marks}{number}{doubt}" + (f"<br>{detail}" if detail else "")
 
 
 def _run(run: RunSection) -> list[str]:
@@ -113,24 +84,17 @@ def _summary(summary: FirstScreen) -> list[str]:
     parts = [f"{counted(len(failed), 'run')} failed:\n\n" + "\n".join(failed)] if failed else []
     if not summary.tasks:
         return parts
-    energy = f"Energy, {summary.energy_unit}"
-    latency = f"Latency, {summary.latency_unit}"
-    lines = [
-        f"| Task | Submission | Score | Worst 5 % | {energy} | {latency} | Trust |",
-        "| --- | --- | ---: | ---: | ---: | ---: | --- |",
-    ]
-    for task in summary.tasks:
-        for row in task.rows:
-            kind = f" ({row.label.kind})" if row.label.kind else ""
-            cells = []
-            for cell in (row.score, row.worst, row.energy, row.latency):
-                number = markdown_text(cell.line())
-                cells.append(number + (f"<br>{markdown_text(cell.detail)}" if cell.detail else ""))
-            chips = ", ".join(chip.text for chip in row.chips)
-            name = markdown_text(row.label.title + kind)
-            lines.append(f"| {markdown_text(task.title)} | {name} | {' | '.join(cells)} | {markdown_text(chips)} |")
+    heads = ("Task", "Submission", "Score", "Worst 5 %", f"Energy, {summary.energy_unit}",
+             f"Latency, {summary.latency_unit}", "Trust")  # fmt: skip
+    rows = [
+        (task.title, f"{row.label.title} ({row.label.kind})" if row.label.kind else row.label.title, row.score,
+         row.worst, row.energy, row.latency, ", ".join(chip.text for chip in row.chips))
+        for task in summary.tasks
+        for row in task.rows
+    ]  # fmt: skip
+    table = to_markdown(text_table("Summary", heads, rows, texts=2))
     note = "Score: 0 is the floor, 1 the expert; without reference scores the mean return."
-    return [*parts, "\n".join(lines), note]
+    return [*parts, table, note]
 
 
 def _figure(chart: Chart) -> str:

@@ -17,13 +17,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from a2perf.metrics import registry
 from a2perf.plain_text import html_text
 from a2perf.report.content import Report, shared
 from a2perf.report.figures.compared_charts import colour_of
 from a2perf.report.figures.drawing import inline_svg
 from a2perf.report.markdown import FIGURES
-from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import to_html
 
 TERMS = {
@@ -44,12 +42,10 @@ _QUOTED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 def to_page(report: Report, *, figures: str = FIGURES) -> str:
     """Renders a report as one HTML document; ``figures``: folder of the files of its charts, if there are any."""
-    formulas = {name: metric.formula for name, metric in registry.all_metrics().items()}
     return render(
         "report.html",
         report=report,
         conditions=shared(report.conditions),
-        formulas=formulas,
         terms=TERMS,
         figures=figures,
     )
@@ -69,9 +65,7 @@ def render(
         styles, scripts: names of files of this package or of ``loader``.
     """
     environment = templates(loader)
-    environment.globals.update(
-        table=to_html, svg=inline_svg, embedded_json=embedded_json, colour=colour_of, estimated=ESTIMATED
-    )
+    environment.globals.update(table=to_html, svg=inline_svg, embedded_json=embedded_json, colour=colour_of)
     # unescaped, because they are files of packages and hold nothing from a bundle
     style, script = (
         Markup("\n").join(Markup(source(environment, f"{name}.{ending}")) for name in names)

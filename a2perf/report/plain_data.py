@@ -145,12 +145,12 @@ def _scores(section: SettingSection) -> list[ReportedScore]:
     return [
         ReportedScore(
             algorithm=name, mode=part.mode, category=part.category, label=row.label, best=cell.best,
-            remark=row.remark, score=cell.value, task=row.task,
+            remark=row.remark, score=value, task=row.task,
         )
         for part in ordered
         for row in part.rows
-        for name, cell in zip(table.algorithms, row.cells, strict=True)
-        if cell.value is not None
+        for name, cell, value in zip(table.algorithms, row.cells, row.values, strict=True)
+        if value is not None
     ]  # fmt: skip
 
 

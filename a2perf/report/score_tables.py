@@ -8,7 +8,6 @@ that were measured on a noisy host.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Collection, Mapping, Sequence
 
 from a2perf.domains import task_title
@@ -18,10 +17,11 @@ from a2perf.metrics.definition import Metric
 from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.numbers_text import Scale, Written, counted, normalised_text, row_scale, written
+from a2perf.report.numbers_text import counted, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import normalised_score, scored_task
+from a2perf.report.tables import Column, Table, Text
 from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import MODES
 
@@ -30,6 +30,7 @@ MODE_WORDS = {"train": "training", "inference": "inference", "generalization": "
 ESTIMATED = {"estimated": "estimated by a model", "mixed": "measured in some runs, estimated in others"}
 """Provenances that are marked with ≈; everything else was measured or recorded."""
 ESTIMATED_MARK, DOUBTFUL_MARK = "≈", "⚠"
+_ARROWS = {"max": "↑", "min": "↓"}
 NORMALISED = "normalised_score"
 HEADLINES = (
     NORMALISED, "returns", "success_rate", "generalization",
@@ -54,57 +55,32 @@ _MODES = ("inference", "generalization", "train")
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoreCell:
-    """One algorithm's value of one metric.
-
-    Attributes:
-        value: as scored; None when the algorithm has no run in this mode.
-        written: rounded to the row's unit; None without a value.
-        best: the value may be the best of its row: no interval lies above its own.
-        doubtful: a time that was measured on a noisy host.
-    """
-
-    value: MetricValue | None
-    written: Written | None = None
-    best: bool = False
-    doubtful: bool = False
-
-    @property
-    def mark(self) -> str:
-        """``≈`` for an estimated value, else empty."""
-        if self.value is None or self.written is None:
-            return ""
-        return ESTIMATED_MARK if self.value.provenance in ESTIMATED else ""
-
-    def condition(self) -> str:
-        """Returns why the number is missing; empty if there is a number or the metric does not apply to these runs."""
-        return "" if self.value is None or self.written is not None else self.value.condition or "no value"
-
-
-@dataclasses.dataclass(frozen=True)
 class ScoreRow:
     """One metric.
 
     Attributes:
+        values: as scored, one per algorithm; None when an algorithm has no run in this mode.
+        cells: the values rounded to the row's unit, the best of them marked.
+        unit: of all cells; ``"return"`` for the unit of the reward.
         remark: why no value is bold although a reader would expect one.
     """
 
     name: str
     label: str
     direction: str
-    scale: Scale
-    cells: tuple[ScoreCell, ...]
+    unit: str
+    values: tuple[MetricValue | None, ...]
+    cells: tuple[Text, ...]
     task: str | None = None
     remark: str = ""
 
-    @property
-    def unit(self) -> str:
-        """Unit in the row's heading; ``"return"`` for the unit of the reward."""
-        return self.scale.unit
-
     def has_value(self) -> bool:
         """Returns whether any cell has a number."""
-        return any(cell.written is not None for cell in self.cells)
+        return any(cell.sort is not None for cell in self.cells)
+
+    def missing(self) -> list[str]:
+        """Returns the reasons for missing numbers, without values that do not apply to these runs."""
+        return list(dict.fromkeys(cell.detail for cell in self.cells if cell.sort is None and cell.detail))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,8 +105,7 @@ class ScoreSection:
         by_reason: dict[str, list[str]] = {}
         for row in self.rows:
             if not row.has_value():
-                reasons = dict.fromkeys(cell.condition() for cell in row.cells if cell.condition())
-                by_reason.setdefault("; ".join(reasons) or "no value", []).append(row.label)
+                by_reason.setdefault("; ".join(row.missing()) or "no value", []).append(row.label)
         return [f"{reason[:1].upper()}{reason[1:]}: {', '.join(names)}" for reason, names in by_reason.items()]
 
 
@@ -150,18 +125,31 @@ class ScoreTable:
     sections: tuple[ScoreSection, ...]
     titles: tuple[str, ...] = ()
 
-    def runs(self) -> list[int]:
-        """Returns the number of runs in the heading of each column, -1 if it differs between modes."""
-        counts = [re.fullmatch(r"(\d+) runs?", detail) for detail in self.details]
-        return [-1 if count is None else int(count[1]) for count in counts]
-
-    def heads(self) -> tuple[str, ...]:
-        """Returns the headings of the columns."""
-        return self.titles or self.algorithms
-
     def rows(self) -> list[ScoreRow]:
         """Returns all rows from top to bottom."""
         return [row for section in self.sections for row in section.rows]
+
+    def table(self) -> Table:
+        """Returns the table in the form that every format renders: a heading and the rows of each section."""
+        metrics = registry.all_metrics()
+        titles = zip(self.algorithms, self.titles or self.algorithms, self.details, strict=True)
+        heads = [Column(key=n, title=t, align="right", kind="score", detail=detail) for n, t, detail in titles]
+        rows: list[tuple[Text, ...]] = []
+        about = []
+        for section in self.sections:
+            rows.append((Text(text=section.title),))
+            about.append({"class": "category"})
+            for row in section.valued():
+                label = f"{row.label} {_ARROWS.get(row.direction, '')}".rstrip()
+                formula = metrics[row.name].formula if row.name in metrics else ""
+                rows.append((Text(text=label, unit=row.unit, detail=row.remark, hint=formula), *row.cells))
+                about.append({"data-metric": row.name})
+            rows += [(Text(text=line),) for line in section.missing()]
+            about += [{"class": "missing"} for _ in section.missing()]
+        columns = (Column(key="metric", title="Metric"), *heads)
+        return Table(
+            name=self.name, caption=self.caption, columns=columns, rows=tuple(rows), kind="scores", about=tuple(about)
+        )
 
 
 def score_table(
@@ -169,6 +157,13 @@ def score_table(
 ) -> ScoreTable:
     """Makes the table of a setting."""
     metrics = registry.all_metrics()
+    details, counts = [], []
+    for algorithm in setting.algorithms:
+        by_mode = {mode: len(group.runs) for mode in MODES if (group := setting.of(algorithm, mode)) is not None}
+        same = set(by_mode.values())
+        several = ", ".join(f"{count} {MODE_WORDS[mode]}" for mode, count in by_mode.items())
+        counts.append(same.pop() if len(same) == 1 else -1)
+        details.append(several if counts[-1] < 0 else counted(counts[-1], "run"))
     sections = []
     for category in CATEGORIES:
         for mode in _MODES:
@@ -181,23 +176,15 @@ def score_table(
             for metric in named:
                 values = [held[name].scores.get(metric.name) if name in held else None for name in setting.algorithms]
                 if any(value is not None for value in values):
-                    rows.append(make_row(metric, values, setting.algorithms, noisy=noisy))
+                    rows.append(make_row(metric, values, setting.algorithms, noisy=noisy, counts=counts))
             if headlines:  # a row with a number, or with a reason that a user can act on
-                rows = [
-                    row for row in rows if any(c.written or c.condition().startswith(_ACTIONABLE) for c in row.cells)
-                ]
+                rows = [row for row in rows if row.has_value() or any(r.startswith(_ACTIONABLE) for r in row.missing())]
             if headlines and category == "application" and mode == "inference":
                 rows = [*_normalised_row(setting, rows), *rows]
             if category == "application" and mode == "generalization":
-                rows += _task_rows(setting, held, metrics)
+                rows += _task_rows(setting, held, metrics, counts)
             if rows:
                 sections.append(ScoreSection(category, mode, tuple(rows)))
-    details = []
-    for algorithm in setting.algorithms:
-        by_mode = {mode: len(group.runs) for mode in MODES if (group := setting.of(algorithm, mode)) is not None}
-        counts = set(by_mode.values())
-        several = ", ".join(f"{count} {MODE_WORDS[mode]}" for mode, count in by_mode.items())
-        details.append(counted(counts.pop(), "run") if len(counts) == 1 else several)
     return ScoreTable(
         name=name,
         title=setting.title,
@@ -218,11 +205,13 @@ def make_row(
     task: str | None = None,
     noisy: Collection[str] = (),
     title: str = "",
+    counts: Sequence[int] = (),
 ) -> ScoreRow:
     """Makes a row with one unit for all cells; marks the best values if the row can be ranked.
 
     Args:
         noisy: names of the columns with runs on a noisy host.
+        counts: numbers of runs in the headings of the columns; a cell names its own number if that differs.
     """
     known = [value.value for value in values if value is not None and value.value is not None]
     units = {value.unit for value in values if value is not None and value.value is not None} or {metric.unit}
@@ -232,14 +221,23 @@ def make_row(
     best, remark = _best(by_name)
     if any(by_name[name].value is not None for name in doubtful & by_name.keys()):
         best, remark = set(), remark or ("not ranked: noisy host" if best else "")
-    cells = tuple(
-        ScoreCell(value)
-        if value is None or value.value is None
-        else ScoreCell(value, written(value.value, scale, value.spread, value.interval), name in best, name in doubtful)
-        for name, value in zip(names, values, strict=True)
-    )
+    cells = []
+    for name, value, count in zip(names, values, counts or [-1] * len(names), strict=True):
+        if value is None or value.value is None:
+            cells.append(Text(detail=None if value is None else value.condition or "no value"))
+            continue
+        number = written(value.value, scale, value.spread, value.interval)
+        below = (number.interval(), "" if value.n == count else f"n={value.n}")
+        marks = [(ESTIMATED_MARK, ESTIMATED[value.provenance])] if value.provenance in ESTIMATED else []
+        marks += [(DOUBTFUL_MARK, "measured on a noisy host")] if name in doubtful else []
+        cells.append(
+            Text(
+                text=number.text(), detail=" ".join(filter(None, below)), best=name in best, sort=value.value,
+                mark="".join(mark for mark, _ in marks), hint=", ".join(hint for _, hint in marks),
+            )
+        )  # fmt: skip
     label = metric.label if task is None else f"{metric.label}, {plain_text(title or task)}"
-    return ScoreRow(metric.name, label, metric.direction, scale, cells, task, remark)
+    return ScoreRow(metric.name, label, metric.direction, scale.unit, tuple(values), tuple(cells), task, remark)
 
 
 def is_timing(metric: Metric) -> bool:
@@ -257,23 +255,25 @@ def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[Scor
     for algorithm, cell in zip(setting.algorithms, returns.cells, strict=True):
         group = setting.of(algorithm, "inference")
         score = None if group is None else normalised_score(group, found)
-        if score is None:
-            cells.append(ScoreCell(cell.value))
-            continue
-        low, high = ("", "") if score.low is None else (normalised_text(score.low), normalised_text(score.high))
-        cells.append(ScoreCell(cell.value, Written(normalised_text(score.value), "", low, high, None), cell.best))
+        if score is not None:
+            ends = "" if score.low is None else f"[{normalised_text(score.low)}, {normalised_text(score.high)}]"
+            cell = Text(text=normalised_text(score.value), detail=ends, best=cell.best, sort=score.value)
+        cells.append(cell)
     label = f"Normalised score ({found.scale})"
-    return [ScoreRow(NORMALISED, label, "max", Scale(1.0, ""), tuple(cells), remark=returns.remark)]
+    return [ScoreRow(NORMALISED, label, "max", "", returns.values, tuple(cells), remark=returns.remark)]
 
 
-def _task_rows(setting: TaskResults, held: Mapping[str, SeedGroup], metrics: Mapping[str, Metric]) -> list[ScoreRow]:
+def _task_rows(
+    setting: TaskResults, held: Mapping[str, SeedGroup], metrics: Mapping[str, Metric], counts: Sequence[int]
+) -> list[ScoreRow]:
     algorithms = setting.algorithms
     rows = []
     for task in sorted({task for group in held.values() for task in group.tasks}):
         for name in ("returns", "success_rate"):
             values = [held[a].tasks.get(task, {}).get(name) if a in held else None for a in algorithms]
             if any(value is not None and value.value is not None for value in values):
-                rows.append(make_row(metrics[name], values, algorithms, task, title=task_title(setting.domain, task)))
+                title = task_title(setting.domain, task)
+                rows.append(make_row(metrics[name], values, algorithms, task, title=title, counts=counts))
     return rows
 
 

@@ -190,7 +190,7 @@ def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryR
         worst=_worst_cell(entry),
         energy=_energy_cell(entry, energy),
         latency=_latency_cell(entry, latency),
-        chips=chips_of(groups),
+        chips=tuple(chips_of(groups)),
     )
 
 

@@ -20,6 +20,8 @@ from a2perf.report.numbers_text import Rounded, rounded
 
 ESTIMATED = ("estimated", "mixed")
 MISSING = "–"
+_MANY = 6
+"""Columns of scores above which the type is smaller and the table scrolls."""
 Align = Literal["left", "right"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -102,6 +104,7 @@ class Column(msgspec.Struct, kw_only=True, frozen=True):
         first: order that the reader's first click sorts by; a column without it is not sorted.
         is_sorted: the rows are in this order already.
         hint: what the column means.
+        detail: a quieter line below the heading.
     """
 
     key: str
@@ -111,6 +114,11 @@ class Column(msgspec.Struct, kw_only=True, frozen=True):
     first: Literal["", "ascending", "descending"] = ""
     is_sorted: bool = False
     hint: str = ""
+    detail: str = ""
+
+    def heading(self) -> str:
+        """Returns title and detail on one line."""
+        return f"{self.title} ({self.detail})" if self.detail else self.title
 
 
 def columns(texts: Mapping[str, str], numbers: Mapping[str, str] = MappingProxyType({})) -> tuple[Column, ...]:
@@ -125,6 +133,7 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         name: id of a ranking on its page.
         kind: rows of ``"cards"`` and of a ``"ranking"`` become cards on a narrow screen; readers can sort a ranking.
+        rows: a row of one cell is a heading or a remark over all columns.
         about: attributes of each row on a page, by name.
     """
 
@@ -132,8 +141,18 @@ class Table(msgspec.Struct, kw_only=True, frozen=True):
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    kind: Literal["plain", "cards", "ranking"] = "plain"
+    kind: Literal["plain", "scores", "cards", "ranking"] = "plain"
     about: tuple[Mapping[str, str], ...] = ()
+
+
+def ranking(
+    caption: str, held: Iterable[tuple[Column, Iterable[Cell]]], about: Iterable[Mapping[str, str]], name: str = ""
+) -> Table:
+    """Returns a ranking of columns with their cells; a column without any value is left out."""
+    shown = [(column, cells) for column, of in held if not all(map(_is_empty, cells := list(of)))]
+    rows = tuple(zip(*(cells for _, cells in shown), strict=True))
+    heads = tuple(column for column, _ in shown)
+    return Table(name=name, caption=caption, columns=heads, rows=rows, kind="ranking", about=tuple(about))
 
 
 def text_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell | str]], *, texts: int = 1) -> Table:
@@ -188,15 +207,17 @@ def exact(value: float | None) -> str:
 
 def to_markdown(table: Table) -> str:
     """Renders a table as GitHub-flavoured Markdown."""
-    heads = [markdown_text(column.title) for column in table.columns]
+    heads = [markdown_text(column.heading()) for column in table.columns]
     rules = ["---:" if column.align == "right" else "---" for column in table.columns]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(rules)} |"]
-    lines += [f"| {' | '.join(_markdown_cell(cell) for cell in row)} |" for row in table.rows]
+    for row in table.rows:
+        spanned = len(table.columns) - len(row)
+        lines.append(f"| {' | '.join(_markdown_cell(cell) for cell in row)} |{'  |' * spanned}")
     return "\n".join(lines) + "\n"
 
 
 def to_html(table: Table, label: str = "") -> Markup:
-    """Renders a table as an HTML fragment that scrolls where it is too wide; every text is escaped.
+    """Renders a table as an HTML fragment that scrolls if it is too wide; every text is escaped.
 
     Args:
         label: accessible name; the caption if there is none.
@@ -204,12 +225,14 @@ def to_html(table: Table, label: str = "") -> Markup:
     head = Markup("").join(_html_head(table, column) for column in table.columns)
     about = table.about or (_NOTHING,) * len(table.rows)
     body = Markup("").join(_html_row(table, row, of) for row, of in zip(table.rows, about, strict=True))
+    is_wide = table.kind == "scores" and len(table.columns) > _MANY
     return Markup(
-        '<div class="scroll" tabindex="0" role="region" aria-label="{label}">'
+        '<div class="scroll{fits}" tabindex="0" role="region" aria-label="{label}">'
         '<table role="table" class="{kind}"{name}><caption>{caption}</caption>'
         '<thead role="rowgroup"><tr role="row">{head}</tr></thead><tbody role="rowgroup">{body}</tbody></table></div>'
     ).format(
-        label=label or table.caption, kind=table.kind, caption=table.caption, head=head, body=body,
+        fits=" fits" if table.kind == "scores" and not is_wide else "", label=label or table.caption,
+        kind=f"{table.kind} many" if is_wide else table.kind, caption=table.caption, head=head, body=body,
         name=Markup(' id="{}"').format(table.name) if table.name and table.kind == "ranking" else "",
     )  # fmt: skip
 
@@ -231,7 +254,8 @@ def quantity_text(quantity: Quantity) -> str:
 
 def _texts(table: Table) -> list[list[str]]:
     """Returns the lines of a table, the headings first."""
-    return [[column.title for column in table.columns], *([_cell_text(cell) for cell in row] for row in table.rows)]
+    texts = ([_cell_text(cell) for cell in row] + [""] * (len(table.columns) - len(row)) for row in table.rows)
+    return [[column.heading() for column in table.columns], *texts]
 
 
 def _widths(table: Table) -> list[int]:
@@ -242,7 +266,10 @@ def _html_head(table: Table, column: Column) -> Markup:
     classes = f"{column.align} {column.kind}".rstrip()
     if not column.first:
         title = Markup(' title="{}"').format(column.hint) if column.hint else ""
-        return Markup('<th scope="col" role="columnheader" class="{}"{}>{}</th>').format(classes, title, column.title)
+        below = Markup("<small>{}</small>").format(column.detail) if column.detail else ""
+        return Markup('<th scope="col" role="columnheader" class="{}"{}>{}{}</th>').format(
+            classes, title, column.title, below
+        )
     return Markup(
         '<th scope="col" role="columnheader" class="{}" data-key="{}" data-first="{}" data-kind="{}" aria-sort="{}">'
         '<button type="button" disabled title="{}">{}</button></th>'
@@ -259,6 +286,12 @@ def _html_head(table: Table, column: Column) -> Markup:
 
 def _html_row(table: Table, row: tuple[Cell, ...], about: Mapping[str, str]) -> Markup:
     # joined as plain strings, every part escaped already: a large report has a hundred thousand of them
+    of_row = "".join(f' {name}="{escape(value)}"' for name, value in about.items() if value)
+    opening = '<tr role="row"' if table.kind in ("cards", "ranking") else "<tr"
+    if len(row) < len(table.columns):
+        tag = 'th scope="rowgroup"' if about.get("class") == "category" else "td"
+        spanned = f'<{tag} colspan="{len(table.columns)}">{_html_cell(row[0])}</{tag[:2]}>'
+        return Markup(f"{opening}{of_row}>{spanned}</tr>")
     cells = []
     named = False
     for column, cell in zip(table.columns, row, strict=True):
@@ -271,10 +304,8 @@ def _html_row(table: Table, row: tuple[Cell, ...], about: Mapping[str, str]) -> 
         sort = "" if text is None or text.sort is None else f' data-v="{escape(text.sort)}"'
         # rows that become cards lose the roles of a table, and their headings, unless they are written out
         role = "rowheader" if heads_row else "cell"
-        roles = "" if table.kind == "plain" else f' role="{role}" data-label="{escape(column.title)}"'
+        roles = "" if table.kind in ("plain", "scores") else f' role="{role}" data-label="{escape(column.title)}"'
         cells.append(f'<{tag}{roles}{scope} class="{classes}"{sort}>{_html_cell(cell)}</{tag}>')
-    of_row = "".join(f' {name}="{escape(value)}"' for name, value in about.items() if value)
-    opening = "<tr" if table.kind == "plain" else '<tr role="row"'
     return Markup(f"{opening}{of_row}>{''.join(cells)}</tr>")
 
 
@@ -309,12 +340,15 @@ def _html_text(cell: Text) -> Markup:
         text = Markup('<span class="state {}"><span class="dot" aria-hidden="true"></span>{}</span>').format(
             cell.state, text
         )
-    if cell.unit or isinstance(cell.sort, float):
-        mark = Markup('<abbr title="{}">{}</abbr> ').format(cell.hint, cell.mark) if cell.mark else ""
-        unit = Markup(' <i class="unit">{}</i>').format(cell.unit) if cell.unit else ""
-        text = Markup('<span class="number">{}{}{}</span>').format(mark, text, unit)
-    elif cell.text == MISSING:
+    elif cell.hint and not cell.mark:
+        text = Markup('<span title="{}">{}</span>').format(cell.hint, text)
+    if cell.text == MISSING:
         text = Markup('<span class="none">–</span>')
+    mark = Markup('<abbr title="{}">{}</abbr> ').format(cell.hint, cell.mark) if cell.mark else ""
+    unit = Markup(' <i class="unit">{}</i>').format(cell.unit) if cell.unit else ""
+    text = Markup("{}{}{}").format(mark, text, unit)
+    if isinstance(cell.sort, float):
+        text = Markup('<span class="number">{}</span>').format(text)
     if cell.best:
         text += Markup('<span class="hidden"> (may be the best)</span>')
     if cell.drawing:
@@ -354,5 +388,9 @@ def _cell_text(cell: Cell) -> str:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    below = (cell.detail, cell.warning) if isinstance(cell, Text) else ()
-    return "<br>".join(map(markdown_text, (_cell_text(cell), *filter(None, below))))
+    if not isinstance(cell, Text):
+        return markdown_text(_cell_text(cell))
+    text = markdown_text(cell.text)
+    number = f"**{text}**" if cell.best else text
+    line = " ".join(part for part in (cell.mark, number, markdown_text(cell.unit)) if part)
+    return "<br>".join((line, *(markdown_text(below) for below in (cell.detail, cell.warning) if below)))

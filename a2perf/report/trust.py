@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from a2perf.metrics.scores import SeedGroup
@@ -26,75 +26,48 @@ class Chip:
     detail: str
 
 
-def chips_of(groups: Sequence[SeedGroup]) -> tuple[Chip, ...]:
-    """Returns the chips of one submission on one task."""
-    held = list({id(run): run for group in groups for run in group.runs}.values())
-    chips = [_failures(held), _seeds(groups[0]), _confinement(held), _hashes(held), _noisy(held), _estimated(groups)]
-    chips.append(_reproduced(held))
-    return tuple(chip for chip in chips if chip is not None)
-
-
-def _failures(runs: Sequence[Run]) -> Chip | None:
-    bad = [run for run in runs if run.state not in ("finished", "recorded")]
-    if not bad:
-        return None
-    states = ", ".join(dict.fromkeys(run.state for run in bad))
-    detail = "; ".join(f"{run.key}: {run.state}" for run in bad[:4])
-    return Chip(f"{len(bad)} of {len(runs)} runs {states}", "bad", detail)
-
-
-def _seeds(group: SeedGroup) -> Chip:
-    count = len(group.runs)
-    if count == 1:
-        return Chip("1 seed", "warn", "One run: no interval, and no claim about other seeds")
-    tone: Tone = "warn" if count < FEWEST_SEEDS else "plain"
-    return Chip(f"{count} seeds", tone, "Independent runs behind the score; the interval is over them")
-
-
-def _confinement(runs: Sequence[Run]) -> Chip:
-    levels = {
-        run.manifest.sandbox.level for run in runs if run.manifest is not None and run.manifest.sandbox is not None
-    }
-    if not levels or any(run.manifest is None or run.manifest.sandbox is None for run in runs):
-        return Chip("confinement unknown", "warn", "The runs do not record how the submission's process was confined")
-    if levels <= {"none", "process"}:
-        return Chip("not isolated", "warn", "The submission's process could read and write all files of the user")
-    return Chip(f"sandbox: {', '.join(sorted(levels))}", "plain", "How the submission's process was confined")
-
-
-def _hashes(runs: Sequence[Run]) -> Chip:
+def chips_of(groups: Sequence[SeedGroup]) -> Iterator[Chip]:
+    """Yields the chips of one submission on one task."""
+    runs = list({id(run): run for group in groups for run in group.runs}.values())
+    if bad := [run for run in runs if run.state not in ("finished", "recorded")]:
+        states = ", ".join(dict.fromkeys(run.state for run in bad))
+        yield Chip(f"{len(bad)} of {len(runs)} runs {states}", "bad", "; ".join(f"{r.key}: {r.state}" for r in bad[:4]))
+    if (count := len(groups[0].runs)) == 1:
+        yield Chip("1 seed", "warn", "One run: no interval, and no claim about other seeds")
+    else:
+        tone: Tone = "warn" if count < FEWEST_SEEDS else "plain"
+        yield Chip(f"{count} seeds", tone, "Independent runs behind the score; the interval is over them")
+    sandboxes = [None if run.manifest is None else run.manifest.sandbox for run in runs]
+    levels = {sandbox.level for sandbox in sandboxes if sandbox is not None}
+    if None in sandboxes:
+        yield Chip("confinement unknown", "warn", "The runs do not record how the submission's process was confined")
+    elif levels <= {"none", "process"}:
+        yield Chip("not isolated", "warn", "The submission's process could read and write all files of the user")
+    else:
+        yield Chip(f"sandbox: {', '.join(sorted(levels))}", "plain", "How the submission's process was confined")
     if any(run.changed for run in runs):
-        return Chip("files changed", "bad", "Recorded files differ from the hashes in the manifest: do not trust them")
-    if any(run.manifest is None for run in runs):
-        return Chip("no hashes", "warn", "These runs come without a manifest, so changes cannot be noticed")
-    return Chip("hashes ok", "good", "All recorded files match the hashes in the manifest")
+        yield Chip("files changed", "bad", "Recorded files differ from the hashes in the manifest: do not trust them")
+    elif any(run.manifest is None for run in runs):
+        yield Chip("no hashes", "warn", "These runs come without a manifest, so changes cannot be noticed")
+    else:
+        yield Chip("hashes ok", "good", "All recorded files match the hashes in the manifest")
+    if reasons := {reason for run in runs for reason in noise(run)}:
+        yield Chip("noisy host", "warn", plain_text(f"Timings are unreliable: {'; '.join(sorted(reasons))}"))
+    energies = [group.scores.get("energy_gross") for group in groups]
+    if {one.provenance for one in energies if one is not None and one.value is not None} & ESTIMATED.keys():
+        yield Chip("energy estimated", "plain", "A model computed the energy; no instrument measured it")
+    yield from _reproduced([run for run in runs if run.mode != "train"])
 
 
-def _reproduced(runs: Sequence[Run]) -> Chip | None:
-    """Returns the verdicts of repeating the evaluations; a verdict without a trusted signature is a plain chip."""
-    evaluations = [run for run in runs if run.mode != "train"]
+def _reproduced(evaluations: Sequence[Run]) -> Iterator[Chip]:
+    """Yields the verdicts of repeating the evaluations; a verdict without a trusted signature is a plain chip."""
     marks = [run.reproduction for run in evaluations if run.reproduction is not None]
     if not marks:
-        return None
+        return
     refuted = [mark for mark in marks if mark.verdict == "REFUTED"]
     confirmed = [mark for mark in marks if mark.verdict == "CONFIRMED"]
     shown = max(refuted or confirmed or marks, key=lambda mark: mark.text)
     count = len(refuted or confirmed or marks)
     text = shown.text if len(evaluations) == 1 else f"{count} of {len(evaluations)} {shown.text}"
     tone: Tone = "bad" if refuted else "plain" if confirmed else "warn"
-    return Chip(plain_text(text), tone, plain_text(f"a2perf reproduce: {shown.detail}"))
-
-
-def _noisy(runs: Sequence[Run]) -> Chip | None:
-    reasons = {reason for run in runs for reason in noise(run)}
-    if not reasons:
-        return None
-    return Chip("noisy host", "warn", plain_text(f"Timings are unreliable: {'; '.join(sorted(reasons))}"))
-
-
-def _estimated(groups: Sequence[SeedGroup]) -> Chip | None:
-    energies = [group.scores.get("energy_gross") for group in groups]
-    kinds = {value.provenance for value in energies if value is not None and value.value is not None}
-    if not kinds & ESTIMATED.keys():
-        return None
-    return Chip("energy estimated", "plain", "A model computed the energy; no instrument measured it")
+    yield Chip(plain_text(text), tone, plain_text(f"a2perf reproduce: {shown.detail}"))

@@ -13,7 +13,7 @@ from a2perf.errors import UserError
 from a2perf.metrics.values import Profile
 from a2perf.report.content import make_report
 from a2perf.report.figures.drawing import only_in_pages
-from a2perf.report.latex import latex_document, score_table_latex
+from a2perf.report.latex import latex_document, to_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
 from a2perf.report.page import to_page
 from a2perf.report.plain_data import ReportRecord, report_record, tables_csv
@@ -53,8 +53,8 @@ def write_report(
         figures = {f"{view.name}.svg": view.svg for view in views} | {f"{view.name}.pdf": view.pdf for view in views}
         _write_files(out / FIGURES, figures, (".svg", ".pdf"))
         every = [table for section in report.settings for table in (section.table, section.every_metric)]
-        _write_files(out / TABLES, {f"{table.name}.tex": score_table_latex(table) for table in every}, (".tex",))
-        tables = [section.table for section in report.settings]
+        _write_files(out / TABLES, {f"{table.name}.tex": to_latex(table.table()) for table in every}, (".tex",))
+        tables = [section.table.table() for section in report.settings]
         write_atomic(out / "report.md", to_markdown_report(report))
         write_atomic(out / "report.tex", latex_document(tables, report.title))
         write_atomic(out / "tables.csv", tables_csv(report))

@@ -175,6 +175,6 @@ def test_a_threshold_that_no_run_reached_is_stated_in_the_table(tmp_path: Path) 
     told = {entry.score.name: entry.score.condition for entry in setting.scores if entry.score.condition}
     for metric in ("time_to_threshold", "energy_to_threshold"):
         assert "never reached by 3 run(s)" in str(told[metric])
-    first_table = report.page.read_text().partition('<table class="scores"')[2].partition("</table>")[0]
+    first_table = report.page.read_text().partition('<table role="table" class="scores"')[2].partition("</table>")[0]
     (line,) = [row for row in first_table.split("</tr>") if "never reached by 3 run(s)" in row]
     assert "Energy to threshold, Time to threshold" in line

@@ -13,11 +13,11 @@ import pytest
 
 from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
-from a2perf.report.latex import latex_document, latex_text, number_latex, score_table_latex
+from a2perf.report.latex import latex_document, latex_text, number_latex, to_latex
 from a2perf.report.leaderboard.columns import ranks_by_cost
-from a2perf.report.markdown import score_table_markdown
 from a2perf.report.numbers_text import Scale, row_scale, written
 from a2perf.report.score_tables import ScoreRow, ScoreSection, ScoreTable, make_row
+from a2perf.report.tables import to_markdown
 
 
 def _value(name: str, value: float | None, **more: object) -> MetricValue:
@@ -54,7 +54,7 @@ def test_one_run_and_a_noisy_host_leave_no_value_best() -> None:
     metric = registry.all_metrics()["wall_clock"]
     values = [_value("wall_clock", number, interval=(number, number)) for number in (9.0, 5.0)]
     row = make_row(metric, values, ["a", "b"], noisy=["a"])
-    assert [(cell.best, cell.doubtful) for cell in row.cells] == [(False, True), (False, False)]
+    assert [(cell.best, cell.mark) for cell in row.cells] == [(False, "⚠"), (False, "")]
     assert row.remark == "not ranked: noisy host"
 
 
@@ -98,7 +98,7 @@ def test_energies_whose_uncertainties_overlap_are_not_ordered(
 
 def test_a_missing_value_says_why_and_a_mode_that_was_not_run_says_nothing() -> None:
     row = _row("IqrAcrossRuns", _value("IqrAcrossRuns", None, condition="not enough data (n=2, needs 3)"), None)
-    assert [cell.condition() for cell in row.cells] == ["not enough data (n=2, needs 3)", ""]
+    assert [cell.detail for cell in row.cells] == ["not enough data (n=2, needs 3)", None]
     assert [cell.mark for cell in row.cells] == ["", ""]
 
 
@@ -140,8 +140,8 @@ def test_value_spread_and_interval_are_rounded_alike(
 
 def test_latex_numbers_are_in_math_mode_and_the_best_is_bold() -> None:
     number = written(-0.00123, Scale(1.0, ""), 0.0002, (-0.0015, -0.0010))
-    assert number_latex(number, bold=True) == r"$(\mathbf{-1.23} \pm 0.20) \times 10^{-3}$"
-    assert number_latex(written(12345.0, Scale(1.0, ""))) == r"$12\,345$"
+    assert number_latex(number.text(), bold=True) == r"$(\mathbf{-1.23} \pm 0.20) \times 10^{-3}$"
+    assert number_latex(written(12345.0, Scale(1.0, "")).text()) == r"$12\,345$"
 
 
 HOSTILE = "\\input{/etc/passwd} $x_1^2$ & 50% #1 ~{}<>|\"`' ü ñ 猫 \u202e[a] 10⁻³ –"
@@ -158,10 +158,8 @@ def _hostile_table() -> ScoreTable:
 
 
 def test_words_of_strangers_stay_words_in_latex_and_markdown() -> None:
-    assert latex_text(r"a_b & 10%") == r"a\_b \& 10\%"
-    assert latex_text("10⁻³ per step") == "10$^{-3}$ per step"
-    assert latex_text("\\input{x}") == r"$\backslash$input\{x\}"
-    lines = score_table_markdown(_hostile_table()).splitlines()
+    assert latex_text(r"a_b & 10%, 10⁻³ \input{x}") == r"a\_b \& 10\%, 10$^{-3}$ $\backslash$input\{x\}"
+    lines = to_markdown(_hostile_table().table()).splitlines()
     assert {line.replace("\\|", "").count("|") for line in lines} == {4}
 
 
@@ -181,7 +179,7 @@ def _compiled(folder: Path, source: str) -> str:
 
 @pytest.mark.group("latex")
 def test_hostile_words_compile_and_are_printed_as_they_are(tmp_path: Path) -> None:
-    words = _compiled(tmp_path, latex_document([_hostile_table()], HOSTILE))
+    words = _compiled(tmp_path, latex_document([_hostile_table().table()], HOSTILE))
     assert "input{/etc/passwd}" in words
     assert "root:" not in words
     assert "50%" in words
@@ -246,14 +244,16 @@ def test_a_number_is_the_same_in_all_five_formats(report: Path) -> None:
     number = written(score["value"], Scale(1.0, ""), score["spread"], (low, high))
     assert f"**{number.text()}**<br>\\{number.interval()[:-1]}\\] |" in (report / "report.md").read_text()
 
-    table = (report / "index.html").read_text().partition('<table class="scores"')[2].partition("</table>")[0]
+    table = (
+        (report / "index.html").read_text().partition('<table role="table" class="scores"')[2].partition("</table>")[0]
+    )
     (line,) = re.findall(r'<tr data-metric="returns">.*?</tr>', table, flags=re.DOTALL)
     cell = re.findall(r"<td.*?</td>", line, flags=re.DOTALL)[1]
     words = re.sub(r"<[^>]+>", "", cell)
     assert number.text() in words
     assert number.interval() in words
     assert "n=" not in words  # the heading has it
-    assert "(best)" in words
+    assert "may be the best" in words
 
     (line,) = [text for text in (report / "report.tex").read_text().splitlines() if text.startswith("Returns")]
     cell = line.split(" & ")[2]
@@ -262,9 +262,10 @@ def test_a_number_is_the_same_in_all_five_formats(report: Path) -> None:
 
 
 def test_a_cell_prints_n_in_latex_where_it_is_not_the_columns(report: Path) -> None:
-    row = _row("returns", _value("returns", 1.0, n=2), _value("returns", 2.0, n=3))
+    values = [_value("returns", number, n=n) for number, n in ((1.0, 2), (2.0, 3))]
+    row = make_row(registry.all_metrics()["returns"], values, ["a", "b"], counts=[3, 3])
     table = ScoreTable("t", "t", "c", ("a", "b"), ("3 runs", "3 runs"), (ScoreSection("application", "train", (row,)),))
-    (line,) = [text for text in score_table_latex(table).splitlines() if text.startswith("Returns")]
+    (line,) = [text for text in to_latex(table.table()).splitlines() if text.startswith("Returns")]
     first, second = line.split(" & ")[1:]
     assert "$n=2$" in first
     assert "$n=" not in second

@@ -7,7 +7,7 @@ own. Without scripts the pages show the same numbers in the default order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from markupsafe import Markup
@@ -41,7 +41,7 @@ from a2perf.report.leaderboard.site_map import (
 )
 from a2perf.report.names import KIND_TITLES, kind_order, kind_summary, plain, slug, submission_kind, submission_title
 from a2perf.report.page import embedded_json, render
-from a2perf.report.tables import MISSING, Cell, Column, Table, Text, text_table
+from a2perf.report.tables import MISSING, Cell, Column, Text, ranking, text_table
 
 STYLES = ("page", "leaderboard")
 _SHORT_HASH = 8
@@ -55,6 +55,7 @@ _SEEDS = Column(
     key="seeds", title="Seeds", align="right", first="descending",
     hint="Evaluated seeds that the score is computed from",
 )  # fmt: skip
+_SIGNATURE = Column(key="signature", title="Signature", kind="signature")
 _OF_THE_PAGE = {"the protocol", "the references of the score"}
 """Terms that all tables of a task's page share."""
 _CATEGORIES = {
@@ -212,36 +213,25 @@ def _domain_table(table: DomainTable, page: ProtocolPage) -> dict[str, Any]:
     homes = {id(board): task.file for task in page.tasks for board in task.boards}
     files = {task: f"{homes[id(board)]}#{board_anchor(board)}" for task, board in table.boards.items()}
     titles = {task: task_title(table.domain, task) if task else "Unknown task" for task in files}
-    ends = scale_of([s for row in table.rows for s in (row.score, *(of.entry.score for of in row.by_task.values()))])
-    several, has_rank = len(table.boards) > 1, bool(table.ranked())
-    has_views = any(row.view for row in table.rows)
-    over = " and tasks" if several else ""
-    heads = [
-        *([_RANK] if has_rank else []), _SUBMISSION, *([_VIEW] if has_views else []),
-        *([_score_head("Score, all tasks" if several else "Score", over)] if has_rank else []),
-    ]  # fmt: skip
-    if several:
-        heads += [
-            Column(key=f"task-{place}", title=title, align="right", kind="task", first="descending")
-            for place, title in enumerate(titles.values(), 1)
-        ]
-    rows: list[list[Cell]] = []
-    for row in table.rows:
-        rows.append([
-            *([Text(text=row.rank or MISSING)] if has_rank else []),
-            who_cell(row.name, row.version, row.info, "", row.reason),
-            *([_view_cell(table.domain, row.view)] if has_views else []),
-            *([score_cell(row.score, ends, best=row.leads)] if has_rank else []),
-            *([_task_cell(row, task, file) for task, file in files.items()] if several else []),
-        ])  # fmt: skip
-    ranking = Table(
-        name=f"{table.anchor}-table", caption=f"Ranking: {table.title}, best score first", columns=tuple(heads),
-        rows=tuple(map(tuple, rows)), kind="ranking",
-        about=tuple(_about_row(row.info, is_ranked=bool(row.rank)) for row in table.rows),
-    )  # fmt: skip
+    rows, several = table.rows, len(table.boards) > 1
+    ends = scale_of([s for row in rows for s in (row.score, *(of.entry.score for of in row.by_task.values()))])
+    columns: list[tuple[Column, Iterable[Cell]]] = [
+        (_RANK, [Text(text=row.rank or MISSING) for row in rows]),
+        (_SUBMISSION, [who_cell(row.name, row.version, row.info, "", row.reason) for row in rows]),
+        (_VIEW, [_view_cell(table.domain, row.view) for row in rows]),
+        (
+            _score_head("Score, all tasks", " and tasks") if several else _score_head("Score"),
+            [score_cell(row.score, ends, best=row.leads) if table.ranked() else Text() for row in rows],
+        ),
+    ]
+    for place, (task, file) in enumerate(files.items() if several else (), 1):
+        head = Column(key=f"task-{place}", title=titles[task], align="right", kind="task", first="descending")
+        columns.append((head, [_task_cell(row, task, file) for row in rows]))
+    about = [_about_row(row.info, is_ranked=bool(row.rank)) for row in rows]
     return {
-        "table": table, "ranking": ranking, "sentence": result_sentence(table), "has_rank": has_rank,
-        "has_views": has_views, "several": several, "files": [(titles[task], file) for task, file in files.items()],
+        "table": table, "sentence": result_sentence(table), "has_rank": bool(table.ranked()), "several": several,
+        "ranking": ranking(f"Ranking: {table.title}, best score first", columns, about, f"{table.anchor}-table"),
+        "has_views": any(row.view for row in rows), "files": [(titles[task], file) for task, file in files.items()],
         "normalised": all(board.reference for board in table.boards.values()),
     }  # fmt: skip
 
@@ -256,7 +246,7 @@ def _task_cell(row: DomainRow, task: str, file: str) -> Text:
 
 
 def _about_row(info: SubmissionInfo, *, is_ranked: bool, name: str = "") -> dict[str, str]:
-    """Returns the attributes of a row, by which the script of the page finds it."""
+    """Returns the attributes of a row that the script of the page reads."""
     kind = info.kind if submission_kind(info) else ""
     return {"id": name, "class": "" if is_ranked else "unranked", "data-kind": kind}
 
@@ -274,54 +264,43 @@ def _score_head(title: str, over: str = "") -> Column:
 def _board(
     number: int, board: Board, main: Sequence[BoardColumn], views: Sequence[ParetoView], *, several: bool, title: str
 ) -> dict[str, Any]:
-    anchor, heading = board_anchor(board), _heading(board) if several else "Ranking"
-    best = leaders_of(board.rows)
-    ends = scale_of([row.entry.score for row in board.rows])
-    has_views = any(row.entry.view for row in board.rows)
-    signatures = {signature_text(row.entry) for row in board.rows}
-    is_signed = len(signatures) > 1 or signatures != {"unsigned"}
-    heads = [
-        _RANK, _SUBMISSION, *([_VIEW] if has_views else []), _score_head("Score"),
-        *(
-            Column(key=column.key, title=column.title, align="right", hint=column.formula,
-                   first="ascending" if column.direction == "min" else "descending")
-            for column in main
-        ),
-        _SEEDS, *([Column(key="signature", title="Signature", kind="signature")] if is_signed else []),
-    ]  # fmt: skip
-    scales, costs = scales_of(board, main), []
+    anchor, entries = board_anchor(board), [row.entry for row in board.rows]
+    best, scales, ends = leaders_of(board.rows), scales_of(board, main), scale_of([entry.score for entry in entries])
+    is_signed = any(signature_text(entry) != "unsigned" for entry in entries)
+    columns: list[tuple[Column, Iterable[Cell]]] = [
+        (_RANK, [Text(text=rank_range(row) or MISSING) for row in board.rows]),
+        (_SUBMISSION, [who_cell(one.name, one.version, one.info, "../", _reasons(one)) for one in entries]),
+        (_VIEW, [_view_cell(board.domain, entry.view) for entry in entries]),
+        (_score_head("Score"), [score_cell(one.score, ends, best=one.contestant in best) for one in entries]),
+    ]
     for column in main:
-        scale, ranks = scales[column.key], ranks_by_cost([column.comparable(row.entry) for row in board.rows])
-        costs.append(
-            [entry_cell(row.entry, column.key, scale, rank) for row, rank in zip(board.rows, ranks, strict=True)]
-        )
-    rows: list[list[Cell]] = []
-    for place, row in enumerate(board.rows):
-        entry, known = row.entry, row.entry.score.n
-        asked = len({line.seed for line in entry.runs if line.mode == "inference"})
-        reasons = "; ".join(plain(reason, 160) for reason in entry.not_ranked[:2])
-        rows.append([
-            Text(text=rank_range(row) or MISSING),
-            who_cell(entry.name, entry.version, entry.info, "../", reasons),
-            *([_view_cell(board.domain, entry.view)] if has_views else []),
-            score_cell(entry.score, ends, best=entry.contestant in best),
-            *(cost[place] if cost[place].sort is not None else Text() for cost in costs),
-            Text(text=str(known) if known >= asked else f"{known} of {asked}", sort=float(known),
-                 warning=reproduction_text(entry)),
-            *([Text(text=signature_text(entry))] if is_signed else []),
-        ])  # fmt: skip
-    ranking = Table(
-        name=f"{anchor}-table", caption=f"Ranking: {title}, best score first", columns=tuple(heads),
-        rows=tuple(map(tuple, rows)), kind="ranking",
-        about=tuple(
-            _about_row(row.entry.info, is_ranked=row.place is not None, name=f"r{number}-{place}")
-            for place, row in enumerate(board.rows)
-        ),
-    )  # fmt: skip
+        first: Literal["ascending", "descending"] = "ascending" if column.direction == "min" else "descending"
+        head = Column(key=column.key, title=column.title, align="right", hint=column.formula, first=first)
+        ranks = zip(entries, ranks_by_cost([column.comparable(entry) for entry in entries]), strict=True)
+        cells = [entry_cell(entry, column.key, scales[column.key], rank) for entry, rank in ranks]
+        columns.append((head, [cell if cell.sort is not None else Text() for cell in cells]))
+    columns.append((_SEEDS, map(_seeds_cell, entries)))
+    columns.append((_SIGNATURE, [Text(text=signature_text(one)) if is_signed else Text() for one in entries]))
+    about = [
+        _about_row(row.entry.info, is_ranked=row.place is not None, name=f"r{number}-{place}")
+        for place, row in enumerate(board.rows)
+    ]
     return {
-        "board": board, "anchor": anchor, "heading": heading, "terms": _terms(board), "ranking": ranking,
+        "board": board, "anchor": anchor, "heading": _heading(board) if several else "Ranking",
+        "ranking": ranking(f"Ranking: {title}, best score first", columns, about, f"{anchor}-table"),
+        "terms": _terms(board),
         "views": [{"view": view, "svg": view.svg(f"{anchor}-{index}", "../")} for index, view in enumerate(views)],
     }  # fmt: skip
+
+
+def _reasons(entry: Entry) -> str:
+    return "; ".join(plain(reason, 160) for reason in entry.not_ranked[:2])
+
+
+def _seeds_cell(entry: Entry) -> Text:
+    known, asked = entry.score.n, len({line.seed for line in entry.runs if line.mode == "inference"})
+    text = str(known) if known >= asked else f"{known} of {asked}"
+    return Text(text=text, sort=float(known), warning=reproduction_text(entry))
 
 
 def _heading(board: Board) -> str:

@@ -14,7 +14,7 @@ from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.site_map import ProtocolPage, rank_range
 from a2perf.report.names import plain, submission_title
 from a2perf.report.page import render
-from a2perf.report.tables import Column, Table, Text, columns, text_table
+from a2perf.report.tables import Column, Table, Text, columns, ranking, text_table
 
 _MOST = 5
 """Changed files of a run that its row names."""
@@ -62,7 +62,7 @@ def submission_page(
         ranks=_ranks(entries, standings, pages),
         entries=[
             {
-                "entry": entry, "title": _task(entry), "where": _where(entry, has_views=_has_views(entries)),
+                "entry": entry, "title": _task(entry), "where": _where(entry, entries),
                 "protocol": entry.protocol or "none", "runs": _runs(entry), "metrics": _metrics(entry),
             }
             for entry in entries
@@ -76,50 +76,39 @@ def _task(entry: Entry) -> str:
     return task_title(entry.domain, entry.task) if entry.task else "Unknown task"
 
 
-def _has_views(entries: Sequence[Entry]) -> bool:
-    return any(entry.view for entry in entries)
-
-
-def _where(entry: Entry, *, has_views: bool) -> str:
-    """Returns the domain of an entry and what it observed."""
+def _where(entry: Entry, entries: Sequence[Entry]) -> str:
+    """Returns the domain of an entry, and what it observed if any of the entries did not observe the default."""
     domain = domain_title(entry.domain) if entry.domain else "Unknown domain"
-    return f"{domain}, observes {view_title(entry.domain, entry.view)}" if has_views else domain
+    observed = f", observes {view_title(entry.domain, entry.view)}"
+    return domain + (observed if any(other.view for other in entries) else "")
 
 
 def _ranks(entries: Sequence[Entry], standings: Sequence[tuple[Board, Ranked]], pages: Sequence[ProtocolPage]) -> Table:
     """Returns one row per entry with its rank in every table that lists it."""
-    files = {
-        id(board): f"{task.file}#{board_anchor(board)}"
-        for page in pages
-        for task in page.tasks
-        for board in task.boards
-    }
-    costs = {f"{mode}.{name}": title for mode, name, title in _COSTS}
-    present = [key for key in costs if any(entry_cell(entry, key).sort is not None for entry in entries)]
-    rows = []
+    tasks = [task for page in pages for task in page.tasks]
+    files = {id(board): f"../../{task.file}#{board_anchor(board)}" for task in tasks for board in task.boards}
+    named, ranks = [], []
     for entry in entries:
         held = [(board, row) for board, row in standings if row.entry is entry]
-        ranks = []
-        for board, row in held:
-            track = f", {board.track} track" if len(held) > 1 else ""
-            ranks.append(f"{rank_range(row)} of {sum(other.place is not None for other in board.rows)}{track}")
-        rank = Text(text="; ".join(ranks))
-        if entry.not_ranked:
-            rank = Text(text="not ranked", warning=plain(entry.not_ranked[0], 160))
-        rows.append((
-            Text(text=_task(entry), href=f"../../{files[id(held[0][0])]}",
-                 detail=_where(entry, has_views=_has_views(entries))),
-            Text(text=entry.protocol or "none"), rank, score_cell(entry.score, scale_of([entry.score])),
-            *(cell if cell.sort is not None else Text() for cell in (entry_cell(entry, key) for key in present)),
-        ))  # fmt: skip
-    heads = (
-        *columns({"task": "Task", "protocol": "Protocol", "ranks": "Rank"}),
-        Column(key="score", title="Score", kind="score"), *columns({}, {key: costs[key] for key in present}),
-    )  # fmt: skip
-    return Table(
-        name="", caption="Rank on each task", columns=heads, rows=tuple(rows), kind="ranking",
-        about=tuple({"class": "unranked" if entry.not_ranked else ""} for entry in entries),
-    )  # fmt: skip
+        named.append(Text(text=_task(entry), href=files[id(held[0][0])], detail=_where(entry, entries)))
+        texts = [
+            f"{rank_range(row)} of {sum(other.place is not None for other in board.rows)}"
+            + (f", {board.track} track" if len(held) > 1 else "")
+            for board, row in held
+        ]
+        reason = plain(entry.not_ranked[0], 160) if entry.not_ranked else None
+        ranks.append(Text(text="not ranked" if reason else "; ".join(texts), warning=reason))
+    task, protocol, rank = columns({"task": "Task", "protocol": "Protocol", "ranks": "Rank"})
+    score = Column(key="score", title="Score", kind="score")
+    costs = columns({}, {f"{mode}.{metric}": title for mode, metric, title in _COSTS})
+    cells = {head: [entry_cell(entry, head.key) for entry in entries] for head in costs}
+    held_columns = [
+        (task, named), (protocol, [Text(text=entry.protocol or "none") for entry in entries]), (rank, ranks),
+        (score, [score_cell(entry.score, scale_of([entry.score])) for entry in entries]),
+        *((head, [cell if cell.sort is not None else Text() for cell in of]) for head, of in cells.items()),
+    ]  # fmt: skip
+    about = [{"class": "unranked" if entry.not_ranked else ""} for entry in entries]
+    return ranking("Rank on each task", held_columns, about)
 
 
 def _runs(entry: Entry) -> Table:

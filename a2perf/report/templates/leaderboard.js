@@ -76,7 +76,7 @@
     button.title = column.formula;
     button.textContent = column.title;
     head.append(button);
-    const after = headOf(table, "score").cellIndex + 1;
+    const after = (headOf(table, "score") || headOf(table, "submission")).cellIndex + 1;
     table.tHead.rows[0].insertBefore(head, table.tHead.rows[0].cells[after]);
     for (const row of table.tBodies[0].rows) {
       const found = (more.rows[row.id] || {})[column.key];

@@ -91,12 +91,9 @@ def transcript_page(runs: Sequence[Run]) -> str:
     shown = [(run.key, shown_transcript(run, budget)) for run in runs]
     loader = jinja2.PackageLoader("a2perf_agents", "templates")
     return render(
-        "transcripts.html",
-        loader=loader,
-        styles=("page", "transcript"),
-        scripts=("chart", "transcript"),
+        "transcripts.html", loader=loader, styles=("page", "transcript"), scripts=("chart", "transcript"),
         runs=[one for one in shown if one[1] is not None],
-    )
+    )  # fmt: skip
 
 
 def shown_transcript(run: Run, budget: TranscriptBudget) -> ShownTranscript | None:

@@ -11,7 +11,7 @@ from a2perf.errors import command_line
 from a2perf.metrics.scores import SeedGroup
 from a2perf.plain_text import markdown_block, markdown_text, safe_link
 from a2perf.report.content import Condition, conditions_of_setting, shared
-from a2perf.report.markdown import LEGEND, score_table_markdown
+from a2perf.report.markdown import LEGEND
 from a2perf.report.names import submission_kind
 from a2perf.report.numbers_text import counted
 from a2perf.report.provenance import conditions, sources_table
@@ -37,7 +37,7 @@ def model_card_text(results: ModelResults) -> str:
     anchors = {run.key: "results" for run in results.runs}
     parts = [f"# {markdown_text(results.title)}", *_introduction(results), "## Results"]
     for table in tables:
-        parts += [f"### {markdown_text(table.title)}", score_table_markdown(table)]
+        parts += [f"### {markdown_text(table.title)}", to_markdown(table.table())]
     parts.append(LEGEND)
     parts += ["## How to reproduce", *_commands(results), to_markdown(sources_table(results.settings, labels, anchors))]
     parts += ["## Conditions", _conditions(results, tables)]
@@ -124,8 +124,7 @@ def _conditions(results: ModelResults, tables: list[ScoreTable]) -> str:
         found += conditions_of_setting("", setting.title, setting.groups, labels, table)
     found += [Condition(run.key, "", text) for run in results.runs for text in conditions(run)]
     lines = []
-    for condition in shared(found):
-        places = [where for where, _ in condition.places]
-        where = places[0] if len(places) == 1 else f"{len(places)} places, first {places[0]}"
-        lines.append(f"- {markdown_text(condition.text)} ({markdown_text(where)})")
+    for text, places in shared(found).items():
+        where = places[0][0] if len(places) == 1 else f"{len(places)} places, first {places[0][0]}"
+        lines.append(f"- {markdown_text(text)} ({markdown_text(where)})")
     return "\n".join(lines) or "None: all files could be read completely."
