@@ -56,18 +56,10 @@ class ReferenceLine:
 
 
 def lines(
-    algorithms: Sequence[Lines],
-    *,
-    x_name: str,
-    y_name: str,
-    x_unit: str = "",
-    y_unit: str = "",
-    log: bool = False,
-    from_zero: bool = False,
-    levels: Sequence[ReferenceLine] = (),
-    stepped: bool = False,
+    algorithms: Sequence[Lines], *, x_name: str, y_name: str, x_unit: str = "", y_unit: str = "", log: bool = False,
+    from_zero: bool = False, levels: Sequence[ReferenceLine] = (), stepped: bool = False,
     into: SubFigure | None = None,
-) -> Drawing:
+) -> Drawing:  # fmt: skip
     """Draws lines over an axis: a bold mean with its band, and thin lines of single runs.
 
     A run of fewer than ``FEWEST_JOINED`` points is drawn as dots that are not joined.
@@ -166,10 +158,7 @@ def times(calls: Sequence[tuple[str, int, Values]], *, log: bool = True) -> Draw
 
 
 def dots(
-    groups: Sequence[tuple[str, int, Sequence[Values]]],
-    *,
-    bold: bool = False,
-    into: SubFigure | None = None,
+    groups: Sequence[tuple[str, int, Sequence[Values]]], *, bold: bool = False, into: SubFigure | None = None
 ) -> Drawing:
     """Draws every episode as a dot: one row per algorithm, one line of dots per run, and a mark at the mean over runs.
 
@@ -330,13 +319,15 @@ def _with_unit(name: str, unit: str) -> str:
 
 def _clock_axis(axes: Axes, name: str) -> None:
     """Counts long times in minutes or hours."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
     longest = axes.get_xlim()[1]
     factor, unit = (3600.0, "h") if longest >= 7200 else (60.0, "min") if longest >= 300 else (1.0, "s")
     high = longest / factor
     locate: Callable[..., Any] = MaxNLocator(nbins=6).tick_values
-    axes.set_xticks([tick * factor for tick in locate(0.0, high) if 0 <= tick <= high])
+    ticks = [tick * factor for tick in locate(0.0, high) if 0 <= tick <= high]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))  # set_xticks would make an artist for each
+    axes.xaxis.set_view_interval(min(ticks), max(ticks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / factor:g}"))
     axes.set_xlabel(_with_unit(name, unit))
 

@@ -69,11 +69,8 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
             builds["log"] = partial(build, log=True)
         last = [float(np.mean([y[-1] for _, _, y in of.runs]) if of.mean is None else of.mean[-1]) for of in drawn]
         ends = [f"{lines.name}: {_plain(value)} at the end" for lines, value in zip(drawn, last, strict=True)]
-        several = (
-            "Bold: mean over runs with its 95 % interval; thin: single runs. "
-            if any(lines.mean is not None for lines in drawn)
-            else ""
-        )
+        several = "Bold: mean over runs with its 95 % interval; thin: single runs. "
+        several *= any(lines.mean is not None for lines in drawn)
         with_curve = {lines.name for lines in drawn}
         absent = [title for group in groups if (title := labels[group.algorithm].title) not in with_curve]
         left_out = f" Without a curve against {axis}: {', '.join(absent)}." if absent else ""
@@ -124,11 +121,9 @@ def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_n
         where = "" if mode == "inference" else f", {task_title(setting.domain, task)}"
         yield interactive(
             new_name(setting.name, "returns", task if mode == "generalization" else ""),
-            f"Returns of rollouts{plain_text(where)}",
-            caption,
-            "; ".join(described) + ".",
+            f"Returns of rollouts{plain_text(where)}", caption, "; ".join(described) + ".",
             {"linear": partial(compared.dots, drawn)},
-        )
+        )  # fmt: skip
 
 
 def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> list[Chart]:
@@ -144,20 +139,15 @@ def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
         f"{labels[name].title}: half of {s.size} runs above {_plain(np.median(s))}" for name, s in scores.items()
     ]
     scale = "" if found is None else f" Scores are normalised: {found.scale}."
+    x_name = "mean return of a run" if task is None else "normalised score"
     return [
         interactive(
-            new_name(setting.name, "profile"),
-            "Performance profile",
+            new_name(setting.name, "profile"), "Performance profile",
             "Share of runs with a mean return above the threshold, with the 95 % bootstrap interval "
             f"(Agarwal et al. 2021). Submissions with one run are left out.{scale}",
-            "; ".join(described) + ".",
-            {
-                "linear": partial(
-                    compared.profiles, drawn, x_name="mean return of a run" if task is None else "normalised score"
-                )
-            },
+            "; ".join(described) + ".", {"linear": partial(compared.profiles, drawn, x_name=x_name)},
         )
-    ]
+    ]  # fmt: skip
 
 
 def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
@@ -176,12 +166,10 @@ def _latency(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
         ]
         build: Callable[..., Drawing] = partial(compared.times, calls)
         yield interactive(
-            new_name(setting.name, "latency", call),
-            _CALL_TITLES[call],
-            f"All calls of all runs, {_CLOCKS[call]}; without warm-up.",
-            "; ".join(described) + ".",
+            new_name(setting.name, "latency", call), _CALL_TITLES[call],
+            f"All calls of all runs, {_CLOCKS[call]}; without warm-up.", "; ".join(described) + ".",
             {"log": build} if call != "infer_once" else {"log": build, "linear": partial(build, log=False)},
-        )
+        )  # fmt: skip
 
 
 def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_name: Names) -> Iterator[Chart]:
@@ -215,16 +203,9 @@ def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new
             f"{lines.name}: at most {_plain(max(float(y.max()) for _, _, y in lines.runs))} {unit}" for lines in drawn
         ]
         of = "Processor, GPU and memory together" if what == "Power" else "Resident set of the process tree"
-        provenance = (
-            "measured" if kinds == {"measured"} else "estimated" if kinds == {"estimated"} else "of mixed provenance"
-        )
-        yield interactive(
-            new_name(setting.name, what, mode),
-            title,
-            f"{of}; {provenance}. One line per run.",
-            "; ".join(described) + ".",
-            builds,
-        )
+        provenance = kinds.pop() if kinds in ({"measured"}, {"estimated"}) else "of mixed provenance"
+        caption, name = f"{of}; {provenance}. One line per run.", new_name(setting.name, what, mode)
+        yield interactive(name, title, caption, "; ".join(described) + ".", builds)
 
 
 def _power(run: Run, mode: str) -> tuple[Values, Values] | None:
