@@ -66,11 +66,16 @@ def _metadata(data: Dataset, license: str | None, url: str | None) -> Any:
     names = data.metadata.get("author") or []
     authors = [plain_text(str(name)) for name in ([names] if isinstance(names, str) else names)]
     terms, version = license or data.metadata.get("license"), re.search(r"-v(\d+)$", data.id)
+    year = str(data.record.get("made_at") or "")[:4]
+    lines = [f"title = {{{latex_text(data.id)}}}", f"howpublished = {{{PROJECT_URL}}}"]
+    lines += [f"author = {{{' and '.join(map(latex_text, authors))}}}"] if authors else []
+    lines += [f"year = {{{year}}}"] if year.isdecimal() else []
+    lines += [f"note = {{SHA-256 of the episodes {data.content_sha256}}}"] if data.content_sha256 else []
     return mlc.Metadata(
         name=data.id,
         description=f"{given}. {counts}" if given else counts,
         version=f"{version[1] if version else 0}.0.0",
-        cite_as=_citation(data, authors),
+        cite_as=f"@misc{{{re.sub('[^a-z0-9]+', '_', data.id.lower()).strip('_')},\n  " + ",\n  ".join(lines) + "\n}",
         keywords=["reinforcement learning", "offline reinforcement learning", "imitation learning", "minari"],
         creators=[mlc.Person(name=author) for author in authors],
         date_published=data.record.get("made_at"),
@@ -84,13 +89,3 @@ def _metadata(data: Dataset, license: str | None, url: str | None) -> Any:
             for name, (encoding, meaning) in _FILES.items() if (data.path / name).is_file()
         ],
     )  # fmt: skip
-
-
-def _citation(data: Dataset, authors: list[str]) -> str:
-    """Returns a BibTeX entry; every text is escaped for LaTeX."""
-    year = str(data.record.get("made_at") or "")[:4]
-    lines = [f"title = {{{latex_text(data.id)}}}", f"howpublished = {{{PROJECT_URL}}}"]
-    lines += [f"author = {{{' and '.join(map(latex_text, authors))}}}"] if authors else []
-    lines += [f"year = {{{year}}}"] if year.isdecimal() else []
-    lines += [f"note = {{SHA-256 of the episodes {data.content_sha256}}}"] if data.content_sha256 else []
-    return f"@misc{{{re.sub('[^a-z0-9]+', '_', data.id.lower()).strip('_')},\n  " + ",\n  ".join(lines) + "\n}"

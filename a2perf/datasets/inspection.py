@@ -32,6 +32,12 @@ def describe(data: Dataset) -> dict[str, Any]:
     returns, lengths = data.returns, data.lengths
     counts, edges = np.histogram(returns, bins=min(_BINS, max(1, len(returns))))
     record = data.record
+    rows = {"observation": data.step_count + data.episode_count, "action": data.step_count}
+    total = 0
+    for name, space in (("observation", data.observation_space), ("action", data.action_space)):
+        for _, leaf in leaves(space, name):
+            total += rows[name] * int(np.prod(leaf.shape or (1,))) * np.dtype(leaf.dtype).itemsize
+    known = [kwh for kwh in (record.get("cost") or {}).get("checkpoint_kwh", []) if kwh is not None]
     return {
         "dataset_id": data.id,
         "path": str(data.path),
@@ -43,7 +49,7 @@ def describe(data: Dataset) -> dict[str, Any]:
         "episodes": data.episode_count,
         "steps": data.step_count,
         "file_bytes": data.file.stat().st_size,
-        "array_bytes": _array_bytes(data),
+        "array_bytes": total,
         "lengths": {"min": int(lengths.min()), "mean": float(lengths.mean()), "max": int(lengths.max())},
         "returns": msgspec.to_builtins(Returns.of(data.returns)),
         "return_histogram": {"counts": counts.tolist(), "edges": edges.tolist()},
@@ -53,7 +59,7 @@ def describe(data: Dataset) -> dict[str, Any]:
         "policies": record.get("policies", []),
         "sources": record.get("sources", []),
         "cost": record.get("cost", {}),
-        "training_sample_cost_kwh": _sample_cost(record),
+        "training_sample_cost_kwh": sum(known) / len(known) if known else None,
         "content_sha256": data.content_sha256,
         "combined": data.metadata.get("combined_datasets", []),
     }
@@ -117,21 +123,6 @@ def _spaces(space: Any, name: str) -> dict[str, str]:
         path: f"{leaf.dtype} {leaf.shape}" if isinstance(leaf, spaces.Box) else str(leaf)
         for path, leaf in leaves(space, name)
     }
-
-
-def _array_bytes(data: Dataset) -> int:
-    """Returns the uncompressed size of all observations and actions, in bytes."""
-    rows = {"observation": data.step_count + data.episode_count, "action": data.step_count}
-    total = 0
-    for name, space in (("observation", data.observation_space), ("action", data.action_space)):
-        for _, leaf in leaves(space, name):
-            total += rows[name] * int(np.prod(leaf.shape or (1,))) * np.dtype(leaf.dtype).itemsize
-    return total
-
-
-def _sample_cost(record: dict[str, Any]) -> float | None:
-    known = [kwh for kwh in (record.get("cost") or {}).get("checkpoint_kwh", []) if kwh is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _described(found: Mapping[str, Any]) -> Iterator[str]:

@@ -94,7 +94,10 @@ class ContainerLauncher:
         self._gpus = GpuPool()
         self.docker, self._client = images.connect()
         self._owner = str(ProcessIdentity.current())
-        self._remove_orphans()
+        for container in self._client.containers.list(all=True, filters={"label": OWNER_LABEL}):
+            with contextlib.suppress(self.docker.errors.APIError):  # another launcher may be removing it
+                if ProcessIdentity.parse(container.labels[OWNER_LABEL]).alive() is False:
+                    container.remove(force=True, v=True)
 
     def start(self, command: RunCommand) -> ContainerJob:
         """Starts a command.
@@ -158,13 +161,6 @@ class ContainerLauncher:
         for job in list(self._jobs):
             job.kill()
         self._client.close()
-
-    def _remove_orphans(self) -> None:
-        """Removes the containers of launchers of this host that are dead."""
-        for container in self._client.containers.list(all=True, filters={"label": OWNER_LABEL}):
-            with contextlib.suppress(self.docker.errors.APIError):  # another launcher may be removing it
-                if ProcessIdentity.parse(container.labels[OWNER_LABEL]).alive() is False:
-                    container.remove(force=True, v=True)
 
     def ended(self, job: ContainerJob) -> None:
         """Releases the resources of a job."""

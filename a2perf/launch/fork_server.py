@@ -94,7 +94,10 @@ def main() -> None:
         if not is_warm:
             is_warm = True
             with contextlib.suppress(Exception):  # whatever is wrong, the run itself reports it
-                _warm_up(request["flags"])
+                from a2perf.submission.main_submission import main as evaluator
+                from a2perf.submission.main_submission import warm_up
+
+                warm_up(**evaluator.make_context(None, list(request["flags"])).params)
             gc.collect()
             gc.freeze()  # a collection in a run would copy the pages that hold these objects
         pid = os.fork()
@@ -106,14 +109,6 @@ def main() -> None:
         process = os.pidfd_open(pid)
         socket.send_fds(channel, [b"%d" % pid], [process])
         os.close(process)
-
-
-def _warm_up(flags: Sequence[str]) -> None:
-    """Imports what an evaluator with these flags imports, and plays an episode in its environment."""
-    from a2perf.submission.main_submission import main as evaluator
-    from a2perf.submission.main_submission import warm_up
-
-    warm_up(**evaluator.make_context(None, list(flags)).params)
 
 
 def _run(request: Mapping[str, Any], descriptors: Sequence[int], server: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.fault_point import fault_point
-from a2perf.launch.interface import ExitStatus, Job, Launcher
+from a2perf.launch.interface import Job, Launcher
 from a2perf.launch.outcomes import classify, recorded
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import INFRASTRUCTURE, AttemptOutcome, Lease, QueueEntry, State
@@ -215,23 +215,19 @@ class _Loop:
                 ended = item.job.poll()
                 if ended is not None:
                     del self.running[token]
-                    self._settle_stopped(item, ended)
+                    outcome = classify(item.lease.entry, ended)
+                    if outcome.finished or (outcome.kind != INFRASTRUCTURE and ended.exit_code == 1):
+                        self._settle(item.lease, outcome, time.monotonic() - item.started)
+                    else:
+                        self._queue.release(item.lease)
+                        self._tell(item.lease.entry, State.QUEUED, "interrupted")
+                    self._changed = True
             self._launcher.wait(0.2)
             self.tick()
         self._launcher.close()  # before the release: a released run may start elsewhere at once
         for item in self.running.values():
             self._queue.release(item.lease)
         self.running.clear()
-
-    def _settle_stopped(self, item: _Running, ended: ExitStatus) -> None:
-        """Settles a run that ended with a result despite the stop; releases an interrupted one."""
-        outcome = classify(item.lease.entry, ended)
-        if outcome.finished or (outcome.kind != INFRASTRUCTURE and ended.exit_code == 1):
-            self._settle(item.lease, outcome, time.monotonic() - item.started)
-        else:
-            self._queue.release(item.lease)
-            self._tell(item.lease.entry, State.QUEUED, "interrupted")
-        self._changed = True
 
     def _settle(self, lease: Lease, outcome: AttemptOutcome, wall_s: float) -> None:
         self._changed = True

@@ -144,8 +144,18 @@ class SlurmLauncher(ClusterLauncher):
         import submitit
 
         executor = submitit.SlurmExecutor(folder=folder)
+        wanted = command.resources
+        requested: dict[str, Any] = {"time": 0}  # no limit of ours; submitit's default is five minutes
+        if wanted.wall_s is not None:
+            requested["time"] = math.ceil((wanted.wall_s + _WALL_MARGIN_S) / 60)
+        if wanted.cpus is not None:
+            requested["cpus_per_task"] = math.ceil(wanted.cpus)
+        if wanted.memory_bytes is not None:
+            requested["mem"] = f"{math.ceil(wanted.memory_bytes / 2**20)}M"
+        if wanted.gpus:
+            requested["gpus_per_node"] = wanted.gpus
         executor.update_parameters(
-            job_name=name, **_requested(command), **self._parameters, use_srun=False, stderr_to_stdout=True,
+            job_name=name, **requested, **self._parameters, use_srun=False, stderr_to_stdout=True,
             additional_parameters={"no-requeue": True, "chdir": str(folder), **self._sbatch},
         )  # fmt: skip
         try:
@@ -192,7 +202,10 @@ class SlurmJob:
         if end is not None and end.job == self.job:
             self._ended = end.verdict(cancelled=self._cancelled, engine=f"Slurm job {self.job}")
             self._launcher.collected(self.job)
-            self._remove_files(keep=self._ended.lost)
+            self._status.unlink(missing_ok=True)
+            if not self._ended.lost:
+                for path in self._status.parent.glob(f"{self.job}_*"):
+                    path.unlink(missing_ok=True)
             return self._ended
         try:
             entry = self._launcher.entries().get(self.job)
@@ -229,26 +242,6 @@ class SlurmJob:
         cause = Cause.OUTSIDE if state in _OF_THE_CLUSTER else Cause.KILLED if state != _NO_MEMORY else Cause.OWN
         reason = f"it left the cluster without a result ({status})"
         return ExitStatus(None, lost=not self._cancelled, cause=cause, reason=reason)
-
-    def _remove_files(self, *, keep: bool) -> None:
-        self._status.unlink(missing_ok=True)
-        if not keep:
-            for path in self._status.parent.glob(f"{self.job}_*"):
-                path.unlink(missing_ok=True)
-
-
-def _requested(command: RunCommand) -> dict[str, Any]:
-    wanted = command.resources
-    requested: dict[str, Any] = {"time": 0}  # no limit of ours; submitit's default is five minutes
-    if wanted.wall_s is not None:
-        requested["time"] = math.ceil((wanted.wall_s + _WALL_MARGIN_S) / 60)
-    if wanted.cpus is not None:
-        requested["cpus_per_task"] = math.ceil(wanted.cpus)
-    if wanted.memory_bytes is not None:
-        requested["mem"] = f"{math.ceil(wanted.memory_bytes / 2**20)}M"
-    if wanted.gpus:
-        requested["gpus_per_node"] = wanted.gpus
-    return requested
 
 
 def _call(command: Sequence[str], *, check: bool = True) -> str:

@@ -102,7 +102,8 @@ class BettingEvidence:
         settled = np.min(
             [np.max([self._times(values, *target, guess, rng) for target in way], axis=0) for way in ways], 0
         )
-        return _forecast(settled, values.size)
+        found = float(np.quantile(settled, _LIKELY, method="higher"))
+        return max(1, math.ceil(found)) if found <= _FARTHEST * values.size else None
 
     def _times(self, values: Values, level: float, above: bool, guess: Values, rng: np.random.Generator) -> Values:
         """Returns how many more values prove it in each possible future, infinity where they never do.
@@ -290,12 +291,6 @@ class RepeatedIntervals:
 def _welch_freedom(ours: float, theirs: float, count: int, others: int) -> float:
     """Returns Welch's degrees of freedom from the squared errors and numbers of values of both sides."""
     return (ours + theirs) ** 2 / (ours**2 / (count - 1) + theirs**2 / (others - 1)) if ours + theirs else math.inf
-
-
-def _forecast(times: Values, size: int) -> int | None:
-    """Returns the number of values that is enough in eight of ten futures; None if it is out of sight."""
-    found = float(np.quantile(times, _LIKELY, method="higher"))
-    return max(1, math.ceil(found)) if found <= _FARTHEST * size else None
 
 
 def _looks(most: int) -> list[int]:

@@ -168,7 +168,11 @@ class SeriesReader:
             return self._monitor_series(name)
         if kind in _TABLES:
             held = [(status, log) for status, log in self._of(kind) if name in self._table_names(kind, log)]
-            self._note_others([status.path for status, _ in held])
+            paths = [status.path for status, _ in held]
+            if len(paths) > 1:
+                others = paths[1] if len(paths) == 2 else f"{len(paths) - 1} others such as {paths[1]}"
+                note = f"{paths[0]} counts, {others} with the same column does not; log one training run to one file"
+                self.notes += [note] if note not in self.notes else []
             return self._table_series(kind, *held[0], name)
         key = name.removeprefix(f"{self._mode}/") if kind is LogKind.ROLLOUTS else name
         for status, log in self._of(kind):
@@ -280,13 +284,6 @@ class SeriesReader:
         if step is not None:
             return [name for name in names if name != step]
         return [name for name in RETURN_TAGS if name in names] if self._needs_no_steps(kind) else []
-
-    def _note_others(self, paths: Sequence[str]) -> None:
-        """Notes tables that hold the same metric as the first one: nothing tells whether they continue it."""
-        if len(paths) > 1:
-            others = paths[1] if len(paths) == 2 else f"{len(paths) - 1} others such as {paths[1]}"
-            note = f"{paths[0]} counts, {others} with the same column does not; log one training run to one file"
-            self.notes += [note] if note not in self.notes else []
 
     def _needs_no_steps(self, kind: LogKind) -> bool:
         return kind is LogKind.PROGRESS or self._logs.is_chosen

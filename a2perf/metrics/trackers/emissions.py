@@ -227,7 +227,19 @@ def _track_emissions_decorator(fn: Any = None, **given: Any) -> Any:
         ConfigError: a parameter has a value that it cannot have.
         TypeError: codecarbon has no such parameter.
     """
-    settings = _settings_from(given)
+    for old, new in RENAMED.items():
+        value = given.pop(old, None)
+        if value is None:
+            continue
+        both = given.get(new) is not None
+        warnings.warn(
+            f"track_emissions_decorator.{old} is now called {new}" + (f"; the value of {new} counts" if both else ""),
+            FutureWarning,
+            stacklevel=2,
+        )
+        if not both:
+            given[new] = value
+    settings = EmissionsSettings(**given)
     if fn is _RESOLVE:
         return settings
     if fn is None:
@@ -262,22 +274,6 @@ def resolve_settings() -> EmissionsSettings:
     settings = track_emissions_decorator(_RESOLVE)
     assert isinstance(settings, EmissionsSettings)
     return settings
-
-
-def _settings_from(given: dict[str, Any]) -> EmissionsSettings:
-    for old, new in RENAMED.items():
-        value = given.pop(old, None)
-        if value is None:
-            continue
-        both = given.get(new) is not None
-        warnings.warn(
-            f"track_emissions_decorator.{old} is now called {new}" + (f"; the value of {new} counts" if both else ""),
-            FutureWarning,
-            stacklevel=3,
-        )
-        if not both:
-            given[new] = value
-    return EmissionsSettings(**given)
 
 
 def _wrap(settings: EmissionsSettings, fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -74,6 +74,14 @@ def describe_host() -> HostDescription:
         for block in cpuinfo.split("\n\n")
         if "core id" in block
     }
+    hints = []
+    product = " ".join(_text(f"/sys/class/dmi/id/{name}").strip() for name in ("sys_vendor", "product_name")).strip()
+    if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
+        hints.append(f"virtual machine ({product})" if product else "virtual machine")
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        hints.append("container")
+    if "microsoft" in platform.release().lower():
+        hints.append("WSL")
     return HostDescription(
         hostname=platform.node(),
         os=platform.platform(),
@@ -86,7 +94,7 @@ def describe_host() -> HostDescription:
         cpu_usable=usable_processors(),
         cpu_physical=len(cores) or None,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        virtualization=_virtualization(cpuinfo),
+        virtualization=", ".join(hints),
         gpus=[
             _field(_text(path), "Model") or path.parent.name
             for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
@@ -206,18 +214,6 @@ class HostTracker(Tracker):
             reasons.append(f"the clock went down to {seen.cpu_mhz_min:.0f} of {seen.cpu_mhz_max:.0f} MHz")
         seen.noisy, seen.reasons = bool(reasons), reasons
         return seen
-
-
-def _virtualization(cpuinfo: str) -> str:
-    hints = []
-    product = " ".join(_text(f"/sys/class/dmi/id/{name}").strip() for name in ("sys_vendor", "product_name")).strip()
-    if re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE):
-        hints.append(f"virtual machine ({product})" if product else "virtual machine")
-    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
-        hints.append("container")
-    if "microsoft" in platform.release().lower():
-        hints.append("WSL")
-    return ", ".join(hints)
 
 
 def _field(text: str, name: str) -> str:

@@ -147,7 +147,13 @@ class Nvml:
             device.sampled_j = device.joules
             rates = self._ask("nvmlDeviceGetUtilizationRates", device)
             utilization.append(0.0 if rates is None else float(rates.gpu))
-            memory += self._tree_memory(device, tree)
+            held: dict[int, int] = {}
+            for query in (_COMPUTE, "nvmlDeviceGetGraphicsRunningProcesses"):
+                for process in self._ask(query, device) or ():
+                    if process.pid in tree:
+                        # usedGpuMemory is None where the driver does not know it.
+                        held[process.pid] = max(held.get(process.pid, 0), process.usedGpuMemory or 0)
+            memory += sum(held.values())
             busy = self._process_utilization(device)
             own = None if busy is None else sum(percent for pid, percent in busy.items() if pid in tree)
             if own is not None:
@@ -210,15 +216,6 @@ class Nvml:
     def _sensor_w(self, device: Device) -> float | None:
         milliwatts = self._ask("nvmlDeviceGetPowerUsage", device)
         return None if milliwatts is None else int(milliwatts) / 1e3
-
-    def _tree_memory(self, device: Device, tree: frozenset[int]) -> int:
-        held: dict[int, int] = {}
-        for query in (_COMPUTE, "nvmlDeviceGetGraphicsRunningProcesses"):
-            for process in self._ask(query, device) or ():
-                if process.pid in tree:
-                    # usedGpuMemory is None where the driver does not know it.
-                    held[process.pid] = max(held.get(process.pid, 0), process.usedGpuMemory or 0)
-        return sum(held.values())
 
     def _process_utilization(self, device: Device) -> dict[int, float] | None:
         """Returns the share of time in percent that kernels of each process ran since the last call."""

@@ -50,7 +50,10 @@ class RowFile:
                 if complete != len(content):
                     file.truncate(complete)
             if complete and not content.startswith(header):
-                path.rename(_free_name(path))
+                number = 1
+                while (free := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
+                    number += 1
+                path.rename(free)
         # Unbuffered: each row is one write, so a kill leaves no half-filled buffer behind.
         self._file = path.open("ab", buffering=0)
         if os.fstat(self._file.fileno()).st_size == 0:
@@ -70,10 +73,3 @@ class RowFile:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while (free := path.with_name(f"{path.stem}.{number}{path.suffix}")).exists():
-        number += 1
-    return free

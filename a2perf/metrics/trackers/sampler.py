@@ -248,15 +248,12 @@ class Sampler:
             self._own_s = time.thread_time() - began
             if last:
                 return
-            self._wait_until(self._next_due_s(now_s))
+            due_s = self._next_due_s(now_s)
+            polled = self._recorder.polled
+            if len(polled) > len(self._readings.sources):  # a driver may come up late
+                self._readings = Readings(polled)
+            self._readings.wait(self._wake, due_s - (time.perf_counter() - self._began_s))
             self._wake.clear()
-
-    def _wait_until(self, due_s: float) -> None:
-        """Waits for the next sample or until something wakes the thread; reads the counters in between."""
-        polled = self._recorder.polled
-        if len(polled) > len(self._readings.sources):  # a driver may come up late
-            self._readings = Readings(polled)
-        self._readings.wait(self._wake, due_s - (time.perf_counter() - self._began_s))
 
     def _next_due_s(self, now_s: float) -> float:
         for due in FIRST_SAMPLES_S:

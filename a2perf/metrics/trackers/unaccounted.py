@@ -61,8 +61,12 @@ class Unaccounted:
         before, now = self._before, self._machine()
         if before is None or now is None:
             return Account(cpu=ACCOUNTS.get(cpu_method, cpu_method))
-        # Of all processes at once: what one had used before, another one inherits when it ends.
-        left = self._may_have_left(before, now)
+        # New processes that an adopter of orphans has may have left the tree, and so may their descendants.
+        # All processes count at once: what one had used before, another one inherits when it ends.
+        new = {pid for pid, start in now.ticks if (pid, start) not in before.ticks and pid not in self._tree}
+        left = {pid for pid in new if now.parents.get(pid) in self._adopters}
+        while more := {pid for pid in new - left if now.parents.get(pid) in left}:
+            left |= more
         others = max(0, self._outside(now, left) - self._outside(before, left))
         missing_s = max(0.0, now.busy_s - before.busy_s - cpu_seconds - others / CLOCK_TICKS_PER_S)
         started = now.started - before.started
@@ -84,14 +88,6 @@ class Unaccounted:
 
     def _outside(self, machine: _Machine, left: set[int]) -> int:
         return sum(ticks for (pid, _), ticks in machine.ticks.items() if pid not in self._tree and pid not in left)
-
-    def _may_have_left(self, before: _Machine, now: _Machine) -> set[int]:
-        """Returns new processes that an adopter of orphans has, and their descendants."""
-        new = {pid for pid, start in now.ticks if (pid, start) not in before.ticks and pid not in self._tree}
-        found = {pid for pid in new if now.parents.get(pid) in self._adopters}
-        while more := {pid for pid in new - found if now.parents.get(pid) in found}:
-            found |= more
-        return found
 
     def _machine(self) -> _Machine | None:
         cpu, started = procfs.read_machine_cpu(), procfs.read_processes_started()

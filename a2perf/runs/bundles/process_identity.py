@@ -103,23 +103,19 @@ def start_ticks(pid: int) -> int | None:
     If its parent was killed too, a dead process stays a zombie until the host's first process reaps it.
     """
     if not LINUX:
-        return _listed_start(pid)
+        import psutil
+
+        try:
+            process = psutil.Process(pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else int(process.create_time() * 1e6)
+        except psutil.Error:
+            return None
     try:
         # The second field, the program's name in parentheses, may itself contain spaces and parentheses.
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         # The list begins with field 3 of the file, the state; the start time is field 22.
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, IndexError):
-        return None
-
-
-def _listed_start(pid: int) -> int | None:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else int(process.create_time() * 1e6)
-    except psutil.Error:
         return None
 
 

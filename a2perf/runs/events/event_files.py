@@ -123,7 +123,12 @@ class _Window:
                 return position
             incomplete = left < HEADER_BYTES or self._length_is_sound(position)
             if incomplete:
-                self._check_size(position)
+                if len(self.data) - position >= HEADER_BYTES:
+                    size = struct.unpack_from("<Q", self.data, position)[0]
+                    if size > MAX_RECORD_BYTES:
+                        raise BoundMet(
+                            self.base + position, f"a record of {size} bytes, more than {MAX_RECORD_BYTES >> 20} MiB"
+                        )
                 if final:
                     self._problem("truncated", position, f"the last record is not complete ({left} bytes of it)")
                 return position
@@ -141,14 +146,6 @@ class _Window:
             lost = next_record - position
             self._problem("corrupt", position, f"the length of a record is corrupt; {lost} bytes were passed over")
             position = next_record
-
-    def _check_size(self, position: int) -> None:
-        if len(self.data) - position >= HEADER_BYTES:
-            size = struct.unpack_from("<Q", self.data, position)[0]
-            if size > MAX_RECORD_BYTES:
-                raise BoundMet(
-                    self.base + position, f"a record of {size} bytes, more than {MAX_RECORD_BYTES >> 20} MiB"
-                )
 
     def _problem(self, kind: str, position: int, detail: str) -> None:
         self.gathered.problems += 1

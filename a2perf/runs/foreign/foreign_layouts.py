@@ -130,7 +130,15 @@ def read(folder: RunFolder) -> Run:
 def _earlier(folder: RunFolder) -> Run:
     run = Run(identify(folder), folder)
     files = folder.files()
-    places = [METRICS, *_collectors(files, run)]
+    found = []
+    try:
+        for file in files.entries("collect"):
+            status = file.status
+            if status.kind is Kind.FOLDER and status.name == METRICS and status.path.count("/") == 2:
+                found.append(status.path)
+    except StrangerFileError as error:
+        run.conditions.append(error.message)
+    places = [METRICS, *sorted(found)]
     for mode in ("train", "inference"):
         tables = [f"{place}/{emissions_file(mode)}" for place in places]
         tables = [name for name in tables if files.status(name) is not None]
@@ -160,19 +168,6 @@ def _earlier(folder: RunFolder) -> Run:
     run.curve, conditions = read_returns(SeriesReader(find_logs(files, "", kinds=TRAINER_KINDS), SeriesCache()))
     run.conditions += [*reader.conditions, *conditions]
     return run
-
-
-def _collectors(files: BundleFiles, run: Run) -> list[str]:
-    """Returns the ``metrics`` folder of each host of a distributed run."""
-    found = []
-    try:
-        for file in files.entries("collect"):
-            status = file.status
-            if status.kind is Kind.FOLDER and status.name == METRICS and status.path.count("/") == 2:
-                found.append(status.path)
-    except StrangerFileError as error:
-        run.conditions.append(error.message)
-    return sorted(found)
 
 
 def _values(entry: Any) -> Values | None:

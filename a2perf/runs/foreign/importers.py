@@ -164,7 +164,20 @@ def _of_file(path: Path) -> Iterable[ForeignRun]:
         return [_of_folder(path.parent, sorted(f for f in path.parent.iterdir() if log_kind(f.name) is kind))]
     if path.suffix == ".jsonl":
         return _of_history(path)
-    return _of_csv(path)
+    table = read_table(path)
+    if "_step" in table.columns or any(" - " in name for name in table.columns):
+        raise UserError(f"{path} is a table that Weights & Biases exported, which is not read", hint=WANDB_HINT)
+    if not any(table.numbers(name) is not None for name in STEP_COLUMNS):
+        return []
+    runs = runs_in_table(table)
+    if not runs:
+        return [ForeignRun("csv", path, [path], name=path.stem)]
+    found = []
+    for config, rows in runs:
+        item = ForeignRun("csv", path, name="_".join([path.stem, *config.values()]), config=dict(config))
+        item.tables["curve.csv"] = _rows(table, rows, leave_out=list(config))
+        found.append(item)
+    return found
 
 
 def _of_folder(folder: Path, files: list[Path]) -> ForeignRun:
@@ -216,24 +229,6 @@ def _tables(series: dict[str, tuple[Column, Column, Column]]) -> dict[str, list[
             file += "_"
         tables[f"{file}.csv"] = [["step", name, "elapsed_s"], *rows]
     return tables
-
-
-def _of_csv(path: Path) -> list[ForeignRun]:
-    """A table of one run, or of several runs distinguished by columns such as ``env_id`` and ``seed``."""
-    table = read_table(path)
-    if "_step" in table.columns or any(" - " in name for name in table.columns):
-        raise UserError(f"{path} is a table that Weights & Biases exported, which is not read", hint=WANDB_HINT)
-    if not any(table.numbers(name) is not None for name in STEP_COLUMNS):
-        return []
-    runs = runs_in_table(table)
-    if not runs:
-        return [ForeignRun("csv", path, [path], name=path.stem)]
-    found = []
-    for config, rows in runs:
-        item = ForeignRun("csv", path, name="_".join([path.stem, *config.values()]), config=dict(config))
-        item.tables["curve.csv"] = _rows(table, rows, leave_out=list(config))
-        found.append(item)
-    return found
 
 
 def _rows(table: CsvTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], leave_out: Sequence[str]) -> list[list[object]]:

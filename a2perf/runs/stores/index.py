@@ -62,7 +62,11 @@ class Index:
             if stored is None or before != stamps:
                 stored, fresh = read_run_folder(path, run_id, modes), True
             self._known[run_id] = stamps, stored
-            result.append(_as_it_is(stored, path))
+            state = stored.state
+            if state == RunState.RUNNING.value and stored.writer:
+                with contextlib.suppress(ValueError):
+                    state = "killed" if ProcessIdentity.parse(stored.writer).alive() is False else state
+            result.append(msgspec.structs.replace(stored, path=path, state=state))
         if fresh or known.keys() != self._known.keys():
             with contextlib.suppress(OSError):  # the next reader repeats it
                 write_atomic(self._file, _ENCODER.encode((_VERSION, self._known)))
@@ -197,15 +201,6 @@ def _logs(mode: str, manifest: Manifest) -> list[str] | None:
     ]
     measured = [layout.ROLLOUTS] if mode in ROLLOUT_MODES and layout.ROLLOUTS in names else []
     return [*sorted(logs)[:MAX_FILES], *measured]
-
-
-def _as_it_is(run: StoredRun, path: Path) -> StoredRun:
-    """Updates a run of the index: the store may have moved, and the writer of the run may have died."""
-    state = run.state
-    if state == RunState.RUNNING.value and run.writer:
-        with contextlib.suppress(ValueError):
-            state = "killed" if ProcessIdentity.parse(run.writer).alive() is False else state
-    return msgspec.structs.replace(run, path=path, state=state)
 
 
 def _from_manifest(manifest: Manifest) -> ExperimentRun:

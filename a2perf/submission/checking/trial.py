@@ -43,32 +43,6 @@ from a2perf.submission.submission_util import Submission  # makes the configurab
 _MOST_GIN_FILES = 100
 
 
-def check_submission(request: CheckRequest) -> CheckReply:
-    """Checks a submission and returns every problem.
-
-    It reads the gin files into gin's global configuration and may change the working directory. Run it in a separate
-    process.
-
-    Raises:
-        ConfigError: a setting is not valid, or no task works on this machine.
-        AssetUnavailable: the task needs a data file that is missing.
-    """
-    place, options = Path(request.folder), RunOptions(request.options)
-    findings, fit = _static_findings(place)
-    found, named, configured = _gin_findings(place, trusted=options.trusts_submission)
-    findings += found
-    arguments = request.participant_args
-    with tempfile.TemporaryDirectory(prefix="a2perf-check-") as made, outside_of(place):
-        work = Path(made).resolve()
-        task = _task_in(named) if request.task is None else RunTask(*request.task)
-        given = {**options.settings(), **({"participant_args": arguments} if arguments else {})}
-        trial = _Trial(_completed(place, work), place, task, work, configured, given)
-        findings += trial.requirement_findings()
-        artifacts = None if request.artifacts is None else Path(request.artifacts)
-        findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
-    return CheckReply(task.env_id, trial.level, tuple(findings))
-
-
 def _static_findings(folder: Path) -> tuple[list[CheckFinding], set[str]]:
     """Returns problems of the files, and the modes that can be tried despite them."""
     of_modes = {mode: problems(folder, mode) for mode in ("train", "inference")}
@@ -264,7 +238,21 @@ def main() -> None:
     # not msgspec.json: names of files may be invalid Unicode, which it refuses
     request = msgspec.convert(json.load(sys.stdin), CheckRequest)
     try:
-        reply = check_submission(request)
+        # This reads the gin files into gin's global configuration and may change the working directory.
+        place, options = Path(request.folder), RunOptions(request.options)
+        findings, fit = _static_findings(place)
+        found, named, configured = _gin_findings(place, trusted=options.trusts_submission)
+        findings += found
+        arguments = request.participant_args
+        with tempfile.TemporaryDirectory(prefix="a2perf-check-") as made, outside_of(place):
+            work = Path(made).resolve()
+            task = _task_in(named) if request.task is None else RunTask(*request.task)
+            given = {**options.settings(), **({"participant_args": arguments} if arguments else {})}
+            trial = _Trial(_completed(place, work), place, task, work, configured, given)
+            findings += trial.requirement_findings()
+            artifacts = None if request.artifacts is None else Path(request.artifacts)
+            findings += trial.run(fit, artifacts=artifacts, train_limit_s=request.train_limit_s, steps=request.steps)
+        reply = CheckReply(task.env_id, trial.level, tuple(findings))
     except UserError as error:
         reply = CheckReply(refusal=(type(error).__name__, error.message, error.hint))
     except KeyboardInterrupt:

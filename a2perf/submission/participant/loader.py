@@ -34,16 +34,6 @@ _RELATIVE_IMPORT = re.compile(rb"^[ \t]*from[ \t]*\.", re.MULTILINE)
 _CONTRACT_MODULES = ("train", "inference")
 
 
-def package_name(folder: Path) -> str:
-    """Returns the folder's name as a package: a valid identifier that no other module uses."""
-    name = re.sub(r"\W", "_", folder.resolve().name, flags=re.ASCII) or "submission"
-    if name[0].isdigit() or keyword.iskeyword(name):
-        name = f"_{name}"
-    if name in _CONTRACT_MODULES or name in sys.stdlib_module_names or _exists_elsewhere(name, folder):
-        name = f"{name}_submission"
-    return name
-
-
 def _exists_elsewhere(name: str, folder: Path) -> bool:
     if name in sys.modules or (folder / f"{name}.py").exists() or (folder / name).is_dir():
         return True
@@ -153,7 +143,11 @@ def install(folder: Path) -> str:
     for finder in sys.meta_path:
         if isinstance(finder, SubmissionFinder) and finder.folder == folder:
             return finder.package
-    package = package_name(folder)
+    package = re.sub(r"\W", "_", folder.resolve().name, flags=re.ASCII) or "submission"
+    if package[0].isdigit() or keyword.iskeyword(package):
+        package = f"_{package}"
+    if package in _CONTRACT_MODULES or package in sys.stdlib_module_names or _exists_elsewhere(package, folder):
+        package = f"{package}_submission"
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     inside = f"{folder}/"

@@ -212,35 +212,25 @@ def _cut(text: str, limit: int) -> str:
     return clean if len(clean) <= limit else f"{clean[: limit // 2]}\n[...]\n{clean[-limit // 2 :]}"
 
 
-def _open_listener(word: str) -> None:
-    """Opens the socket at which the participant's code reaches a service, and sets the variable with its address.
-
-    The socket listens on the participant's private loopback. It goes to the evaluator, and the service accepts its
-    connections: no process here forwards anything.
-
-    Args:
-        word: descriptor of the socket to the evaluator, which is closed, the variable, and its value with ``{port}``:
-            ``"5:ECHO_ADDRESS=127.0.0.1:{port}"``.
-    """
-    channel, _, address = word.partition(":")
-    variable, _, value = address.partition("=")
-    with (
-        socket.socket(fileno=int(channel)) as evaluator,
-        # With its protocol number, as an asyncio server sets TCP_NODELAY only then.
-        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener,
-    ):
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(128)
-        os.environ[variable] = value.replace("{port}", str(listener.getsockname()[1]))
-        socket.send_fds(evaluator, [b"l"], [listener.fileno()])
-
-
 def main() -> None:
     """Connects to the evaluator and serves."""
     descriptor, shared, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     os.set_inheritable(descriptor, False)
     for word in sys.argv[4:]:
-        _open_listener(word)
+        # "5:ECHO_ADDRESS=127.0.0.1:{port}": descriptor of a socket to the evaluator, and a variable with the address
+        # of a service. The listener is on the participant's private loopback and goes to the evaluator. There the
+        # service accepts its connections: no process here forwards anything.
+        channel, _, address = word.partition(":")
+        variable, _, value = address.partition("=")
+        with (
+            socket.socket(fileno=int(channel)) as evaluator,
+            # With its protocol number, as an asyncio server sets TCP_NODELAY only then.
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener,
+        ):
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(128)
+            os.environ[variable] = value.replace("{port}", str(listener.getsockname()[1]))
+            socket.send_fds(evaluator, [b"l"], [listener.fileno()])
     faulthandler.enable()  # a crash in compiled code writes its traceback to the captured output
     connection = Connection(socket.socket(fileno=descriptor), incoming=SharedView(shared))
     os.register_at_fork(after_in_child=connection.close)  # a forked child must not keep the wire open

@@ -32,23 +32,18 @@ def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> N
     if emissions and table.exists():
         shutil.copyfile(table, folder / table.name)
     if mode == "inference":
-        write_json(folder / INFERENCE_RESULTS_FILE, inference_results(bundle))
+        found: dict[str, Any] = {}
+        latency = bundle / METRICS / LATENCY_VALUES_FILE
+        if latency.exists():
+            with np.load(latency, allow_pickle=False) as arrays:
+                found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
+        rollouts = bundle / METRICS / ROLLOUTS_FILE
+        if rollouts.exists():
+            episodes = read_record(rollouts, RolloutResults).episodes
+            found["rollout_returns"] = {**_summary([episode.episode_return for episode in episodes]), "unit": "1"}
+        write_json(folder / INFERENCE_RESULTS_FILE, found)
     if mode == "generalization":
         write_json(folder / GENERALIZATION_RESULTS_FILE, generalization_rollouts(bundle))
-
-
-def inference_results(path: Path) -> dict[str, Any]:
-    """Returns the content of ``inference_metrics_results.json`` of a bundle."""
-    found: dict[str, Any] = {}
-    latency = path / METRICS / LATENCY_VALUES_FILE
-    if latency.exists():
-        with np.load(latency, allow_pickle=False) as arrays:
-            found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
-    rollouts = path / METRICS / ROLLOUTS_FILE
-    if rollouts.exists():
-        episodes = read_record(rollouts, RolloutResults).episodes
-        found["rollout_returns"] = {**_summary([episode.episode_return for episode in episodes]), "unit": "1"}
-    return found
 
 
 def generalization_rollouts(path: Path) -> dict[str, list[float]]:

@@ -136,7 +136,13 @@ def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
         between_calls_s=between_s,
         short_lived_s=max(0.0, tree_s - in_calls_s - between_s),
     )
-    found.flags = conspicuous(found)
+    # Threads that work during a call are not flagged, however many they are.
+    flags = []
+    if found.between_calls_s > SLACK_S + MOST_BETWEEN * found.round_trip_s:
+        flags.append(BETWEEN_CALLS)
+    if found.short_lived_s > SLACK_S + MOST_OTHER * found.round_trip_s:
+        flags.append(SHORT_LIVED)
+    found.flags = flags
     return found
 
 
@@ -204,19 +210,6 @@ def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
     }
     lengths = [len(found[index]["round_trip_ns"]) for index in sorted(found)]
     np.savez_compressed(path, episode=np.repeat(np.array(sorted(found), dtype=np.int64), lengths), **steps)
-
-
-def conspicuous(costs: StepCosts) -> list[str]:
-    """Returns flags for processor time that the round trips do not include; empty for an honest policy.
-
-    Threads that work during a call are not flagged, however many they are.
-    """
-    flags = []
-    if costs.between_calls_s > SLACK_S + MOST_BETWEEN * costs.round_trip_s:
-        flags.append(BETWEEN_CALLS)
-    if costs.short_lived_s > SLACK_S + MOST_OTHER * costs.round_trip_s:
-        flags.append(SHORT_LIVED)
-    return flags
 
 
 def unlike(timed: StepCosts, scored: StepCosts) -> bool:

@@ -79,9 +79,20 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Provide
     sandbox, lost = choose_sandbox(settings.sandbox, limits, allow_weaker=settings.allow_weaker)
     if settings.memory_limit_bytes is None and sandbox.level != "none":
         # Not a requested limit: where no control group enforces it, the guard samples, and the record lists that.
-        limits = replace(limits, memory_bytes=default_memory_bytes(settings), memory_of_tree_only=True)
+        at_once = int(os.environ.get(PARALLEL_RUNS_VARIABLE) or 1) * settings.concurrent_episodes
+        if settings.mode is BenchmarkMode.GENERALIZATION:
+            at_once *= parallel_tasks()
+        limits = replace(
+            limits, memory_bytes=max(LEAST_SHARE_BYTES, participants_bytes() // at_once), memory_of_tree_only=True
+        )
     if sandbox.level != "none":
-        lost += _unset(limits)
+        names = {
+            "memory_bytes": "using all memory of the host (Submission.memory_limit_bytes = 0)",
+            "cpus": "using all processors that the evaluator may use (Submission.cpu_limit is not set)",
+            "processes": "starting any number of processes (Submission.process_limit is not set)",
+            "artifact_bytes": "filling the disk with artifacts (Submission.artifact_limit_bytes is not set)",
+        }
+        lost += [text for name, text in names.items() if getattr(limits, name) is None]
     return ProvidedConfinement(
         sandbox=sandbox,
         limits=limits,
@@ -94,27 +105,9 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Provide
     )
 
 
-def default_memory_bytes(settings: Submission) -> int:
-    """Returns the memory limit of a run that sets none: an equal share for every participant of this host, in bytes."""
-    at_once = int(os.environ.get(PARALLEL_RUNS_VARIABLE) or 1) * settings.concurrent_episodes
-    if settings.mode is BenchmarkMode.GENERALIZATION:
-        at_once *= parallel_tasks()
-    return max(LEAST_SHARE_BYTES, participants_bytes() // at_once)
-
-
 def parallel_tasks() -> int:
     """Returns how many tasks of a generalization run are evaluated at the same time: one per two processors."""
     return max(1, usable_processors() // 2)
-
-
-def _unset(limits: Limits) -> list[str]:
-    names = {
-        "memory_bytes": "using all memory of the host (Submission.memory_limit_bytes = 0)",
-        "cpus": "using all processors that the evaluator may use (Submission.cpu_limit is not set)",
-        "processes": "starting any number of processes (Submission.process_limit is not set)",
-        "artifact_bytes": "filling the disk with artifacts (Submission.artifact_limit_bytes is not set)",
-    }
-    return [text for name, text in names.items() if getattr(limits, name) is None]
 
 
 def _given(settings: Submission) -> Iterator[Path]:

@@ -333,7 +333,10 @@ class ParticipantProcess:
             connection.send(request, deadline=deadline)
             return connection.receive(deadline=deadline), time.perf_counter_ns() - started
         except WireError as error:
-            self._raise_wire_failure(error, where, timeout_s)
+            if isinstance(error, Unsendable):
+                self.kill()
+                raise InfrastructureError(f"{where}: the request cannot be sent: {error}") from error
+            raise self._failed(self._diagnosed(error, where, timeout_s)) from error
         except BaseException:
             self.kill()
             raise
@@ -373,12 +376,6 @@ class ParticipantProcess:
             + (f"\n{tail}" if tail else ""),
             hint=f"{python} -m {install_hint()}",
         ) from error
-
-    def _raise_wire_failure(self, error: WireError, where: str, timeout_s: float | None) -> NoReturn:
-        if isinstance(error, Unsendable):
-            self.kill()
-            raise InfrastructureError(f"{where}: the request cannot be sent: {error}") from error
-        raise self._failed(self._diagnosed(error, where, timeout_s)) from error
 
     def _refuse(self, where: str, message: str) -> NoReturn:
         raise self._failed(Failure(kind=FailureKind.BAD_OUTPUT, where=where, message=message))

@@ -277,6 +277,10 @@ class Participants:
             _refuse_uncovered(manifest, confined.sandbox.level)
             if self._services:
                 _warn_of_open_network(manifest, confined)
+            shown = task.env_kwargs if task.public_kwargs is None else task.public_kwargs
+            named = [str(shown.get(name, "")) for name in get_domain(task.domain).path_arguments]
+            # A netlist may be a comma list of files.
+            paths = [Path(part.strip()).absolute() for text in named for part in text.split(",") if part.strip()]
             spec = ParticipantSpec(
                 submission=settings.folder,
                 logs=folders.logs,
@@ -286,7 +290,7 @@ class Participants:
                 environment=environment,
                 artifacts=folders.artifacts,
                 assets=assets.available(get_domain(task.domain).assets),
-                task_files=_task_files(task),
+                task_files=[path for path in paths if path.exists()],
                 services=self._services,
                 log_base=folders.bundle,
                 has_own_packages=chosen.record.kind == "isolated",
@@ -335,15 +339,6 @@ def _warn_of_open_network(manifest: Manifest, confined: ProvidedConfinement) -> 
         )
     elif confined.network:
         _warn_once(manifest, "the submission can use the network, not only the services of the run")
-
-
-def _task_files(task: RunTask) -> list[Path]:
-    """Returns the existing files and folders that arguments which the participant sees name."""
-    shown = task.env_kwargs if task.public_kwargs is None else task.public_kwargs
-    named = [str(shown.get(name, "")) for name in get_domain(task.domain).path_arguments]
-    # A netlist may be a comma list of files.
-    paths = [Path(part.strip()).absolute() for text in named for part in text.split(",") if part.strip()]
-    return [path for path in paths if path.exists()]
 
 
 def _refuse_uncovered(manifest: Manifest, level: str) -> None:

@@ -83,7 +83,11 @@ class Installer:
         self._interpreter = interpreter
         self._sources = sources
         self._log = log
-        self._uv = find_uv()
+        beside = Path(sys.executable).parent / "uv"
+        found = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
+        if found is None:
+            raise MissingDependency("uv, which builds isolated environments, is not installed", hint="pip install uv")
+        self._uv = found
         self._given, self._work = self._home / "given", self._home / "work"
         self._skeleton = self._home / "skeleton"
         self.environment = self._work / "environment"
@@ -346,16 +350,3 @@ def _copy(line: RequirementLine, home: Path) -> Path:
             f"{line.place}: {shown(line.local)} changed while it was read", hint="do not change files during a run"
         )
     return target
-
-
-def find_uv() -> str:
-    """Returns the path of uv: next to this interpreter, or on PATH.
-
-    Raises:
-        MissingDependency: uv is not installed.
-    """
-    beside = Path(sys.executable).parent / "uv"
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
-    if found is None:
-        raise MissingDependency("uv, which builds isolated environments, is not installed", hint="pip install uv")
-    return found

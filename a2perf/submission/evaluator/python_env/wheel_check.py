@@ -14,7 +14,6 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 from packaging.metadata import parse_email
 from packaging.requirements import InvalidRequirement, Requirement
@@ -58,7 +57,19 @@ def check_wheel(path: Path, place: str, *, max_bytes: int) -> None:
     """
     try:
         with path.open("rb") as file:
-            _check_directory(file)
+            # The list of members is bounded before zipfile reads it into memory.
+            size = file.seek(0, 2)
+            start = max(0, size - (1 << 16) - 42)
+            file.seek(start)
+            tail = file.read()
+            at = tail.rfind(_END)
+            if at < 0 or len(tail) - at < 22:
+                raise _Broken("is not a zip file")
+            if tail[max(0, at - 20) : at].startswith(_END_64):
+                raise _Broken("is a ZIP64 archive, which is larger than allowed")
+            entries, length = struct.unpack_from("<HL", tail, at + 10)
+            if entries > MAX_ENTRIES or length > MAX_DIRECTORY_BYTES:
+                raise _Broken(f"has more than {MAX_ENTRIES} members")
             with zipfile.ZipFile(file) as archive:
                 _check_members(archive.infolist(), path.stat().st_size, max_bytes)
                 _check_info(archive, path.name)
@@ -71,22 +82,6 @@ def check_wheel(path: Path, place: str, *, max_bytes: int) -> None:
         raise SubmissionError(
             f"{place}: {shown(path.name)} is not a readable wheel: {reason}", hint=_REBUILD
         ) from error
-
-
-def _check_directory(file: BinaryIO) -> None:
-    """Bounds the list of members before ``zipfile`` reads it into memory."""
-    size = file.seek(0, 2)
-    start = max(0, size - (1 << 16) - 42)
-    file.seek(start)
-    tail = file.read()
-    at = tail.rfind(_END)
-    if at < 0 or len(tail) - at < 22:
-        raise _Broken("is not a zip file")
-    if tail[max(0, at - 20) : at].startswith(_END_64):
-        raise _Broken("is a ZIP64 archive, which is larger than allowed")
-    entries, length = struct.unpack_from("<HL", tail, at + 10)
-    if entries > MAX_ENTRIES or length > MAX_DIRECTORY_BYTES:
-        raise _Broken(f"has more than {MAX_ENTRIES} members")
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int, max_bytes: int) -> None:

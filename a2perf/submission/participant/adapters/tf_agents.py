@@ -102,7 +102,10 @@ class SavedPolicy:
     def __init__(self, path: Path, *, stateful: bool, action: Callable[[Any], Any] | None) -> None:
         from a2perf.domains.tfa.legacy_keras import tf_agents_module
 
-        _limit_threads()
+        # TensorFlow does not read OMP_NUM_THREADS.
+        if (threads := os.environ.get("OMP_NUM_THREADS")) is not None:
+            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", threads)
+            os.environ.setdefault("TF_NUM_INTEROP_THREADS", threads)
         self._name = path.name
         self._translate = action
         if not (path / SPECS_FILE).is_file():
@@ -168,13 +171,6 @@ class SavedPolicy:
         step = self._policy.action(self._time_step(observation=observation, **values), self.state)
         self.state = step.state
         return step.action if self._translate is None else self._translate(step.action)
-
-
-def _limit_threads() -> None:
-    """Applies the run's number of threads to TensorFlow, which does not read ``OMP_NUM_THREADS``."""
-    if (threads := os.environ.get("OMP_NUM_THREADS")) is not None:
-        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", threads)
-        os.environ.setdefault("TF_NUM_INTEROP_THREADS", threads)
 
 
 def _specs(nest: Any, name: str) -> SpecNest:
