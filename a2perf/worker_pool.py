@@ -11,25 +11,25 @@ import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _VARIABLE = "PYTHONSAFEPATH"
 
 
 @contextmanager
-def worker_pool(processes: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
+def worker_pool(processes: int, **options: Any) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
     """Yields a pool of new interpreters: the caller may have threads, and a fork would copy their locks.
 
-    Any other process that the caller starts while the pool is open inherits ``PYTHONSAFEPATH`` as well.
+    The options are those of ``ProcessPoolExecutor``. Any other process that the caller starts while the pool is open
+    inherits ``PYTHONSAFEPATH`` as well.
     """
     before = os.environ.get(_VARIABLE)
-    # Stays set while the pool is open: its processes start when tasks arrive, not with the pool.
-    os.environ[_VARIABLE] = "1"
+    os.environ[_VARIABLE] = "1"  # while the pool is open: its processes start when tasks arrive, not with the pool
     try:
         context = multiprocessing.get_context("spawn")
-        with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as executor:
+        with concurrent.futures.ProcessPoolExecutor(processes, context, **options) as executor:
             yield executor
     finally:
-        if before is None:
-            del os.environ[_VARIABLE]
-        else:
+        del os.environ[_VARIABLE]
+        if before is not None:
             os.environ[_VARIABLE] = before

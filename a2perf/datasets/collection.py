@@ -8,29 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
+import itertools
+import multiprocessing
 import os
-import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from a2perf.datasets import rollout_worker
 from a2perf.datasets.plan import Block, Plan
 from a2perf.datasets.records import together
 from a2perf.datasets.rollout_worker import BlockRecord, record_path
-from a2perf.errors import InfrastructureError, SubmissionError, UserError
+from a2perf.errors import InfrastructureError, SubmissionError
 from a2perf.metrics.trackers.sampler import Sampler
-from a2perf.records import Failure
 from a2perf.runs.bundles.layout import TRACKING_FILE, emissions_file
 from a2perf.runs.dataset_notes import Energy
 from a2perf.runs.tracking_record import TrackingReport, read_tracking, recorded
 from a2perf.storage import read_json, read_record, write_json
+from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.progress import RunProgress
+from a2perf.worker_pool import worker_pool
 
 _TRACKING = "tracking"
 _MODE = "inference"
@@ -49,9 +50,47 @@ def collect(work: Path, plan: Plan, *, processes: int, progress: RunProgress) ->
         done = plan.episodes - sum(block.count for block in left)
         progress.phase(f"{plan.name}: episodes", plan.episodes)
         progress.advance(done)
-        with _tracked(work), _Team(work, min(processes, len(left))) as team:
-            team.collect(left, done, progress)
+        with _tracked(work):
+            _collect(work, left, min(processes, len(left)), done, progress)
     return [read_record(record_path(work, block.index), BlockRecord) for block in plan.blocks]
+
+
+def _collect(work: Path, blocks: Sequence[Block], processes: int, done: int, progress: RunProgress) -> None:
+    """Collects blocks; ``done``: episodes collected before. All processes have ended when it returns."""
+    (work / "logs").mkdir(parents=True, exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    ended, running = context.Pipe(duplex=False)
+    returns, played = context.Pipe(duplex=False)
+
+    def follow() -> None:
+        with contextlib.suppress(EOFError):
+            for count in itertools.count(done + 1):
+                progress.advance(count, f"last return {returns.recv():.2f}")
+
+    follower = threading.Thread(target=follow, daemon=True)
+    follower.start()
+    prepared = {"initializer": rollout_worker.prepare, "initargs": (work, ended, played)}
+    with worker_pool(processes, **prepared) as pool:
+        try:
+            for block in as_completed([pool.submit(rollout_worker.collect, block) for block in blocks]):
+                block.result()
+        except BrokenProcessPool as error:
+            raise InfrastructureError(
+                f"a rollout worker ended unexpectedly; see {work / 'logs' / 'workers.log'}",
+                hint="run the same command again to resume",
+            ) from error
+        except ParticipantFailure as error:
+            failure = error.failure
+            trace = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
+            raise SubmissionError(
+                f"the policy failed in {failure.where} ({failure.kind.value}): {failure.message}{trace}",
+                hint="correct the policy and run the same command again; finished blocks are kept",
+            ) from error
+        finally:
+            running.close()  # ends the workers at once, in the middle of a block too
+            pool.shutdown(cancel_futures=True)
+            played.close()
+            follower.join()
 
 
 def energy_of(work: Path) -> Energy:
@@ -90,101 +129,3 @@ def _tracked(work: Path) -> Iterator[None]:
         yield
     finally:
         write_json(folder / TRACKING_FILE, msgspec.to_builtins(sampler.stop()))
-
-
-class _Team:
-    """Rollout workers, one process each; all have ended when the context exits.
-
-    A worker collects many blocks, because starting an environment often takes longer than a block. All workers share
-    one tracked attempt. Both are reasons not to use one run spec per block.
-    """
-
-    def __init__(self, work: Path, size: int) -> None:
-        self._work = work
-        self._size = size
-        self._processes: list[subprocess.Popen[str]] = []
-        self._heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
-
-    def __enter__(self) -> _Team:
-        logs = self._work / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
-        for number in range(self._size):
-            with (logs / f"worker_{number}.log").open("ab") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "a2perf.datasets.rollout_worker", str(self._work)],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                )  # fmt: skip
-            self._processes.append(process)
-            threading.Thread(target=self._listen, args=(number, process), daemon=True).start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        # All inputs are closed before the first wait: the workers end at the same time.
-        for process in self._processes:
-            if process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    process.stdin.close()  # a worker exits at the end of its input
-        for process in self._processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def collect(self, blocks: Sequence[Block], done: int, progress: RunProgress) -> None:
-        """Assigns blocks to free workers until all are collected; ``done``: episodes collected before."""
-        waiting = list(reversed(blocks))
-        busy: set[int] = set()
-        while waiting or busy:
-            number, answer = self._heard.get()
-            kind = None if answer is None else answer["kind"]
-            if answer is None:
-                if number in busy or waiting:
-                    raise self._ended(number)
-            elif kind == "episode":
-                done += 1
-                progress.advance(done, f"last return {answer['return']:.2f}")
-            elif kind in ("ready", "done"):
-                busy.discard(number)
-                if waiting:
-                    busy.add(number)
-                    self._ask(number, waiting.pop())
-            else:
-                raise _failed(answer, self._work)
-
-    def _ask(self, number: int, block: Block) -> None:
-        stream = self._processes[number].stdin
-        assert stream is not None
-        try:
-            stream.write(f"{block.index}\n")
-            stream.flush()
-        except OSError:  # it has ended; its listener thread reports that
-            return
-
-    def _listen(self, number: int, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            with contextlib.suppress(ValueError):
-                self._heard.put((number, json.loads(line)))
-        self._heard.put((number, None))
-
-    def _ended(self, number: int) -> InfrastructureError:
-        status = self._processes[number].wait()
-        log = self._work / "logs" / f"worker_{number}.log"
-        return InfrastructureError(
-            f"a rollout worker exited with status {status}; see {log}",
-            hint="run the same command again to resume",
-        )
-
-
-def _failed(answer: dict[str, Any], work: Path) -> UserError | RuntimeError:
-    if answer["kind"] == "participant":
-        failure = msgspec.convert(answer["failure"], Failure)
-        trace = f"\n{failure.traceback.rstrip()}" if failure.traceback else ""
-        return SubmissionError(
-            f"the policy failed in {failure.where} ({failure.kind.value}): {failure.message}{trace}",
-            hint="correct the policy and run the same command again; finished blocks are kept",
-        )
-    if answer["kind"] == "user":
-        return UserError(answer["message"], hint=answer["hint"])
-    return RuntimeError(f"a rollout worker failed:\n{answer['traceback']}")

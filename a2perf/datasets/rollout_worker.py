@@ -1,26 +1,20 @@
 """Collects blocks of episodes: the policy runs in its participant process, the environment in this one.
 
-``python -m a2perf.datasets.rollout_worker FOLDER`` collects blocks of the plan in a working folder. It reads their
-numbers from standard input, one per line, and answers with JSON lines on standard output: one per episode, then
-``done`` or a failure. It exits as soon as its input ends, so no worker outlives its parent process.
-
 A finished block consists of two files, which are written atomically: its episodes (if they are kept), then its record.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import os
-import queue
 import shutil
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -36,7 +30,6 @@ from a2perf.fault_point import fault_point
 from a2perf.records import Episode, Record, RunState, SandboxRecord
 from a2perf.storage import read_record, write_record
 from a2perf.submission.evaluator.playing.rollouts import Policy, rollout
-from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.submission_util import Submission
@@ -250,46 +243,34 @@ class RecordingEnvironment:
             self._rows.setdefault(f"infos/{entry}", []).append(kept)
 
 
-def main() -> None:
-    """Collects the requested blocks."""
-    work = Path(sys.argv[1])
-    # An environment may print. Its output goes to standard error, because it would corrupt the JSON lines.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    wanted: queue.Queue[int] = queue.Queue()
-    threading.Thread(target=_listen, args=(wanted,), daemon=True).start()
-    try:
-        plan = read_record(work / PLAN_FILE, Plan)
-        rollouts = RolloutWorker(work, plan)
-        _say(answers, {"kind": "ready"})
-        while True:
-            rollouts.collect(plan.blocks[wanted.get()], lambda episode: _say(answers, _summary(episode)))
-            _say(answers, {"kind": "done"})
-    except ParticipantFailure as error:
-        _say(answers, {"kind": "participant", "failure": msgspec.to_builtins(error.failure)})
-    except UserError as error:
-        _say(answers, {"kind": "user", "message": error.message, "hint": error.hint, "status": int(error.exit_code)})
-    except BrokenPipeError:
-        pass
-    except Exception:
-        _say(answers, {"kind": "bug", "traceback": traceback.format_exc()})
+def prepare(work: Path, ended: Connection, played: Connection) -> None:
+    """Prepares a process of the pool: it exits when the other end of ``ended`` is closed or its process has died.
+
+    Args:
+        played: shared by the processes; receives the return of each episode.
+    """
+
+    def leave() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            ended.recv_bytes()
+        # From this thread sys.exit would end only the thread.
+        os._exit(0)
+
+    threading.Thread(target=leave, daemon=True).start()
+    # Environments print, and a terminal shows progress.
+    with (work / "logs" / "workers.log").open("ab") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    global _collect
+    _collect = functools.partial(
+        RolloutWorker(work, read_record(work / PLAN_FILE, Plan)).collect,
+        on_episode=lambda episode: played.send(episode.episode_return),  # one short write, which is atomic
+    )
 
 
-def _listen(wanted: queue.Queue[int]) -> None:
-    for line in sys.stdin:
-        wanted.put(int(line))
-    # From this thread sys.exit would end only the thread.
-    os._exit(0)
+def collect(block: Block) -> None:
+    """Collects a block in a prepared process; see ``RolloutWorker.collect``."""
+    _collect(block)
 
 
-def _say(stream: TextIO, message: dict[str, Any]) -> None:
-    stream.write(json.dumps(message) + "\n")
-    stream.flush()
-
-
-def _summary(episode: Episode) -> dict[str, Any]:
-    return {"kind": "episode", "index": episode.index, "return": episode.episode_return, "length": episode.length}
-
-
-if __name__ == "__main__":
-    main()
+_collect: Callable[[Block], None]
