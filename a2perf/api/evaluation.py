@@ -14,6 +14,7 @@ from a2perf.api.live_policy import folder_name, live_policy
 from a2perf.domains.registry import ANY
 from a2perf.errors import ConfigError
 from a2perf.experiments.evaluator_run import SingleRun
+from a2perf.submission.participant_gin import environment_bindings
 from a2perf.submission.run_options import RunOptions
 
 if TYPE_CHECKING:
@@ -23,34 +24,27 @@ if TYPE_CHECKING:
 
 @overload
 def evaluate(
-    policy: Any, task: str | TaskInfo, *, episodes: int | None = None, seed: int = 0, seeds: None = None,
+    policy: Any, task: str | TaskInfo | None = None, *, env: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None, episodes: int | None = None, seed: int = 0, seeds: None = None,
     name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
     participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
     bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
 ) -> Result: ...  # fmt: skip
 @overload
 def evaluate(
-    policy: Any, task: str | TaskInfo, *, seeds: Iterable[int], episodes: int | None = None,
+    policy: Any, task: str | TaskInfo | None = None, *, seeds: Iterable[int], env: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None, episodes: int | None = None,
     name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
     participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
     bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
 ) -> Runs: ...  # fmt: skip
 def evaluate(
-    policy: Any,
-    task: str | TaskInfo,
-    *,
-    episodes: int | None = None,
-    seed: int = 0,
-    seeds: Iterable[int] | None = None,
-    name: str | None = None,
-    root_dir: str | os.PathLike[str] | None = None,
-    participant_args: Mapping[str, Any] | None = None,
-    gin_config: str = "inference.gin",
-    bindings: Sequence[str] = (),
-    force: bool = False,
-    progress: bool | None = None,
-    **options: Unpack[RunSettings],
-) -> Result | Runs:
+    policy: Any, task: str | TaskInfo | None = None, *, env: str | None = None,
+    env_kwargs: Mapping[str, Any] | None = None, episodes: int | None = None, seed: int = 0,
+    seeds: Iterable[int] | None = None, name: str | None = None, root_dir: str | os.PathLike[str] | None = None,
+    participant_args: Mapping[str, Any] | None = None, gin_config: str = "inference.gin",
+    bindings: Sequence[str] = (), force: bool = False, progress: bool | None = None, **options: Unpack[RunSettings],
+) -> Result | Runs:  # fmt: skip
     """Evaluates a policy on a task and records the run.
 
     The policy runs in a process and sandbox of a submission; the environment, the seeds and the clock stay in the
@@ -69,6 +63,8 @@ def evaluate(
             * the folder of a submission, as a path.
 
         task: name of a task, such as ``"dog_pace"``, or the id of an environment; ``a2perf.tasks()`` lists them.
+        env: id of an environment of Gymnasium, instead of ``task``: ``"CartPole-v1"``, ``"my_envs:Lander-v0"``.
+        env_kwargs: arguments of the environment.
         episodes: number of scored episodes, per task with ``gin_config="generalization.gin"``; by default that of the
             gin file.
         seed: root seed of everything random in the run.
@@ -108,9 +104,12 @@ def evaluate(
         >>> result.mode, result.task, len(result.returns)
         ('inference', 'synthetic_trot_v1', 1)
     """
-    found = _task(task)
+    if (task is None) == (env is None):
+        raise ConfigError(f"evaluate was given task={task!r} and env={env!r}", hint="give one of the two")
+    found = _task(task or env or "")
     chosen = run_options("evaluate", options)
-    bound = _bindings(bindings)
+    bound = environment_bindings({} if env_kwargs is None else env_kwargs, "env_kwargs", 'env_kwargs={"gravity": -5.0}')
+    bound += _bindings(bindings)
     if episodes is not None:
         mode = "generalization" if Path(gin_config).name.startswith("generalization") else "inference"
         bound.append(f"Submission.num_{mode}_episodes = {whole_number('episodes', episodes, least=1)}")

@@ -19,7 +19,7 @@ from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
 from a2perf.experiments.evaluator_run import SingleRun
 from a2perf.submission.options import normalised, parse_participant_args
-from a2perf.submission.participant_gin import to_gin
+from a2perf.submission.participant_gin import environment_bindings
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
 
 _TRUE, _FALSE = ("true", "1", "t", "yes", "y"), ("false", "0", "f", "no", "n")
@@ -111,17 +111,11 @@ def run(**options: Any) -> int:
 
 def _environment_bindings(given: str | None) -> list[str]:
     """Returns the gin bindings of ``--env-kwargs``."""
-    if given is None:
-        return []
     try:
-        kwargs = json.loads(given)
+        kwargs = json.loads("{}" if given is None else given)
     except ValueError:
-        kwargs = None
-    if not isinstance(kwargs, dict) or not all(name.isidentifier() for name in kwargs):
-        raise ConfigError(
-            f"--env-kwargs is not a JSON object: {given!r}", hint="""write --env-kwargs '{"gravity": -5.0}'"""
-        )
-    return [f"create_domain.{name} = {to_gin(value)}" for name, value in kwargs.items()]
+        kwargs = given
+    return environment_bindings(kwargs, "--env-kwargs", """--env-kwargs '{"gravity": -5.0}'""")
 
 
 def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:

@@ -9,6 +9,7 @@ files (which do nothing here) and bindings ``Configurable.parameter = literal``.
 from __future__ import annotations
 
 import enum
+import json
 import math
 import tokenize
 import warnings
@@ -101,6 +102,22 @@ def to_gin(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{to_gin(key)}: {to_gin(item)}' for key, item in value.items())}}}"
     return repr(value)
+
+
+def environment_bindings(kwargs: Any, option: str, hint: str) -> list[str]:
+    """Returns the bindings of an environment's arguments.
+
+    Raises:
+        ConfigError: they are not a mapping from names to values of JSON.
+    """
+    try:
+        json.dumps(kwargs)
+        is_valid = isinstance(kwargs, dict) and all(name.isidentifier() for name in kwargs)
+    except (TypeError, ValueError, AttributeError):
+        is_valid = False
+    if not is_valid:
+        raise ConfigError(f"{option} is not a JSON object: {kwargs!r}", hint=f"write {hint}")
+    return [f"create_domain.{name} = {to_gin(value)}" for name, value in kwargs.items()]
 
 
 class _Refused(Exception):

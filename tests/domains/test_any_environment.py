@@ -97,11 +97,23 @@ def status(*words: str) -> int:
 
 
 def evaluate(policy: Any, root: Path, env_id: str, **settings: Any) -> Any:
-    arguments = [f"create_domain.{name} = {value!r}" for name, value in settings.items()]
-    arguments += PATIENCE if settings.get("fault") == "hangs" else []
+    bindings = [*FEW, *(PATIENCE if settings.get("fault") == "hangs" else [])]
     return a2perf.evaluate(
-        policy, env_id, episodes=3, root_dir=root, progress=False, bindings=[*FEW, *arguments], allow_weaker=True
-    )
+        policy, env=env_id, env_kwargs=settings, episodes=3, root_dir=root, progress=False, bindings=bindings,
+        allow_weaker=True,
+    )  # fmt: skip
+
+
+def test_python_refuses_what_is_no_environment(tmp_path: Path) -> None:
+    for given, text in [
+        ({"env": "CartPol-v1"}, "Did you mean: `CartPole`?"),
+        ({"env": "CartPole-v1", "task": "dog_pace"}, "task='dog_pace' and env='CartPole-v1'"),
+        ({}, "task=None and env=None"),
+        ({"env": "CartPole-v1", "env_kwargs": [1]}, "env_kwargs is not a JSON object: [1]"),
+    ]:
+        with pytest.raises(ConfigError, match=re.escape(text)):
+            a2perf.evaluate(brake, root_dir=tmp_path / "run", **given)  # type: ignore[call-overload]
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_id_is_evaluated_recorded_and_reproduced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
