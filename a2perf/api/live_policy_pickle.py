@@ -206,7 +206,12 @@ def _dumped(policy: Any, *, for_identity: bool) -> bytes:
             reduced = super().reducer_override(obj)
             if isinstance(obj, type) and isinstance(reduced, tuple):
                 self._classes += 1
-                return _with_id(reduced, f"{self._classes:0{_TRACKER_ID_DIGITS}}")
+                # without the random id of a class that travels by value the pickle is reproducible
+                tracker_id = f"{self._classes:0{_TRACKER_ID_DIGITS}}"
+                arguments = reduced[1]
+                if len(arguments) < 2 or not isinstance(arguments[-2], str) or len(arguments[-2]) != _TRACKER_ID_DIGITS:
+                    return reduced
+                return (reduced[0], (*arguments[:-2], tracker_id, arguments[-1]), *reduced[2:])
             return reduced
 
         def persistent_id(self, obj: Any) -> Any:
@@ -221,14 +226,6 @@ def _dumped(policy: Any, *, for_identity: bool) -> bytes:
     stream = io.BytesIO()
     Pickler(stream).dump(policy)
     return stream.getvalue()
-
-
-def _with_id(reduced: tuple[Any, ...], tracker_id: str) -> tuple[Any, ...]:
-    """Replaces the random id of a class that travels by value, to make the pickle reproducible."""
-    arguments = reduced[1]
-    if len(arguments) < 2 or not isinstance(arguments[-2], str) or len(arguments[-2]) != _TRACKER_ID_DIGITS:
-        return reduced
-    return (reduced[0], (*arguments[:-2], tracker_id, arguments[-1]), *reduced[2:])
 
 
 def _of_torch(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:

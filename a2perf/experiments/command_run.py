@@ -148,7 +148,9 @@ def run_command(plan: MatrixPlan, words: Sequence[str]) -> int:
     Raises:
         UserError: these flags are missing, or the bundle belongs to another run or process.
     """
-    env_id, seed = _env_and_seed(words)
+    if len(words) < 5 or words[-4] != "--env-id" or words[-2] != "--seed" or not words[-1].lstrip("-").isdecimal():
+        raise UserError("the command does not end with --env-id ENV --seed N")
+    env_id, seed = words[-3], int(words[-1])
     run = plan.run_folder(env_id, seed)
     record = plan.record(env_id, seed, words)
     if not (run / RUN_FILE).exists():
@@ -281,12 +283,6 @@ class _Attempt:
         self.bundle.finish(RunState.FAILED, exit_code=1, reason=words, failure=failure)
         print(f"{self.bundle.path}: {failure.message}", file=sys.stderr)
         return int(ExitCode.PARTICIPANT_FAILED)
-
-
-def _env_and_seed(words: Sequence[str]) -> tuple[str, int]:
-    if len(words) < 5 or words[-4] != "--env-id" or words[-2] != "--seed" or not words[-1].lstrip("-").isdecimal():
-        raise UserError("the command does not end with --env-id ENV --seed N")
-    return words[-3], int(words[-1])
 
 
 def command_manifest(env_id: str, seed: int, *, executable: str = "", **own: Any) -> Manifest:

@@ -81,7 +81,16 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     write_record(private / SECRET, secret)
     (private / SECRET).chmod(0o600)
     write_tasks(private, secret.tasks, mode=0o600)
-    _write_public(folder / "public", terms, secret)
+    public = folder / "public"
+    evaluator = Evaluator.current()
+    write_record(public / TERMS, terms)
+    write_record(public / EVALUATOR, evaluator)
+    for name, text in gin_texts(terms).items():
+        write_atomic(public / name, text)
+    write_tasks(public, terms.further_tasks)
+    commitment = commitment_of(terms, secret, evaluator, gin_files(public))
+    # written last: a folder without this file is not a competition
+    write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
     return load(folder)
 
 
@@ -94,18 +103,6 @@ def write_tasks(folder: Path, tasks: Iterable[PublicTask | SecretTask], *, mode:
     """Writes tasks in the files that runs read."""
     for task in tasks:
         write_atomic(task_file(folder, task.name), json_text(task.content()), mode=mode)
-
-
-def _write_public(public: Path, terms: CompetitionTerms, secret: Secret) -> None:
-    evaluator = Evaluator.current()
-    write_record(public / TERMS, terms)
-    write_record(public / EVALUATOR, evaluator)
-    for name, text in gin_texts(terms).items():
-        write_atomic(public / name, text)
-    write_tasks(public, terms.further_tasks)
-    commitment = commitment_of(terms, secret, evaluator, gin_files(public))
-    # written last: a folder without this file is not a competition
-    write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
 
 
 def _check(terms: CompetitionTerms) -> None:

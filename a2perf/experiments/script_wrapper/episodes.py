@@ -122,7 +122,7 @@ class ScriptEpisodes:
         stack: list[list[Any]] = self._local.__dict__.setdefault("stack", [])
         if stack and (stack[-1][0] is env or not stack[-1][2]):  # super().step(), or a part of a counted environment
             return step(env, *args, **kwargs)
-        is_wrapper = _is_wrapper(env)
+        is_wrapper = _inner(env) is not None or "envs" in getattr(env, "__dict__", ())
         frame = [env, None, is_wrapper]
         stack.append(frame)
         try:
@@ -374,11 +374,6 @@ def _innermost(env: Any) -> Any:
     while (inner := _inner(env)) is not None:
         env = inner
     return env
-
-
-def _is_wrapper(env: Any) -> bool:
-    """Returns whether an object wraps one or several environments."""
-    return _inner(env) is not None or "envs" in getattr(env, "__dict__", ())
 
 
 def _name(env: Any) -> str:

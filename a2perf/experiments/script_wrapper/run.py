@@ -160,7 +160,12 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
         except msgspec.DecodeError as error:
             bundle.manifest.warnings.append(f"{REPORT} cannot be read: {error}")
     if report.phase != "done" and "charts/episodic_return" not in report.values:
-        _rescue_curve(bundle)
+        # the script was killed: the journal of episodes has the curve
+        with EventWriter(bundle.artifacts, suffix="rescued") as writer:
+            chosen, lines = log_curves(bundle.artifacts, writer.scalar)
+        remove_step_counts(bundle.artifacts)
+        if chosen is not None:
+            bundle.manifest.warnings += [f"episodes: {line}" for line in lines]
     bundle.manifest.timings_s["train"] = report.train_wall_s
     bundle.manifest.warnings += [f"{name}: {text}" for name, text in report.collected.items() if "found:" not in text]
     for stream, dropped in ending.dropped_bytes.items():
@@ -184,15 +189,6 @@ def _judge(ending: Ending, bundle: Bundle, limits: Limits, *, oom_killed: bool) 
         failure.log = log
         raise ParticipantFailure(failure)
     return "returned"
-
-
-def _rescue_curve(bundle: Bundle) -> None:
-    """Logs the curve from the journal of episodes, for a script that was killed."""
-    with EventWriter(bundle.artifacts, suffix="rescued") as writer:
-        chosen, lines = log_curves(bundle.artifacts, writer.scalar)
-    remove_step_counts(bundle.artifacts)
-    if chosen is not None:
-        bundle.manifest.warnings += [f"episodes: {line}" for line in lines]
 
 
 def _environment(wanted: ScriptOrder) -> dict[str, str]:

@@ -94,7 +94,12 @@ def _rows(axes: Axes, rows: Sequence[Judgement], *, gate: bool) -> None:
     axes.axvline(0.0, color=INK["muted"], linewidth=0.8)
     for place, row in enumerate(rows):
         if row.difference is not None:
-            _draw_row(axes, place, row, gate=gate)
+            colour, unit = INK[_COLOURS[row.sign]], _unit(row)
+            if row.low is not None and row.high is not None:
+                axes.hlines(place, row.low / unit, row.high / unit, color=colour, linewidth=1.8)
+            if gate and row.tolerance > 0:
+                axes.vlines(-row.tolerance / unit, place - 0.35, place + 0.35, color=INK["red"], linewidth=1.4)
+            axes.plot([_in_units(row)], [place], _MARKERS[row.sign], color=colour, markersize=6)
     rows_of_names(axes, [row.env for row in rows])
 
 
@@ -106,15 +111,6 @@ def _numbers(axes: Axes, candidate: Candidate) -> None:
         beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
         axes.text(1.03, place, note, **beside)
         axes.text(1.0 + _NUMBERS_IN / _PLOT_IN, place, row.sign.value, color=INK[_COLOURS[row.sign]], **beside)
-
-
-def _draw_row(axes: Axes, place: int, row: Judgement, *, gate: bool) -> None:
-    colour, unit = INK[_COLOURS[row.sign]], _unit(row)
-    if row.low is not None and row.high is not None:
-        axes.hlines(place, row.low / unit, row.high / unit, color=colour, linewidth=1.8)
-    if gate and row.tolerance > 0:
-        axes.vlines(-row.tolerance / unit, place - 0.35, place + 0.35, color=INK["red"], linewidth=1.4)
-    axes.plot([_in_units(row)], [place], _MARKERS[row.sign], color=colour, markersize=6)
 
 
 def _scale_axis(axes: Axes, rows: Sequence[Judgement]) -> None:

@@ -57,7 +57,7 @@ def seeds_to_settle(
     weights = [part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)]
     # The squares of tiny variances can underflow to 0.
     freedom = total**2 / np.maximum(weights[0] + weights[1], 1e-300)
-    half = _quantiles(confidence, freedom) * np.sqrt(total)
+    half = np.interp(1.0 / freedom, 1.0 / _FREEDOMS[::-1], _table(confidence)[::-1]) * np.sqrt(total)
     away = distance + (means[0] - candidate.mean()) - (means[1] - baseline.mean())
     settled = (away + half < 0) | ((away - half > 0) & (sizes[0] >= needed))
     shares = settled.mean(axis=0)
@@ -110,12 +110,6 @@ def _moments(scores: Values, further: Values) -> tuple[Values, Values]:
     shifts = sums / sizes
     # Rounding can leave a small negative number.
     return scores.mean() + shifts, np.maximum(squares - sizes * shifts**2, 0.0) / (sizes - 1)
-
-
-def _quantiles(confidence: float, freedom: Values) -> Values:
-    """Returns Student's quantiles, interpolated: there are thousands of them."""
-    # Over the inverse of the freedom the quantiles are nearly straight between the points of the table.
-    return np.interp(1.0 / freedom, 1.0 / _FREEDOMS[::-1], _table(confidence)[::-1])
 
 
 @functools.lru_cache(maxsize=32)
