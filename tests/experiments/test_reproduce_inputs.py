@@ -108,8 +108,7 @@ def test_a_host_that_cannot_measure_a_claim_says_so() -> None:
 
 def test_every_quantity_reads_a_recorded_bundle(tmp_path: Path) -> None:
     made_bundles.write_inference(tmp_path / "R", 3)
-    (bundle,), _ = find_bundles([tmp_path])
-    run = bundle.read()
+    (run,), _ = find_bundles([tmp_path])
     assert {name: quantity.values(run).size for name, quantity in QUANTITIES.items()} == {
         "return": 20, "success": 20, "latency": 1, "peak_memory": 0, "energy": 0,
     }  # fmt: skip
@@ -119,11 +118,11 @@ def test_a_sample_is_seeded_and_stated_as_a_share_or_a_number(tmp_path: Path) ->
     for seed in range(10):
         made_bundles.write_inference(tmp_path / f"R{seed}", seed)
     found, _ = find_bundles([tmp_path])
-    assert [one.label for one in sample(found, "30%", 1)] == [one.label for one in sample(found, "3", 1)]
+    assert [one.folder.label for one in sample(found, "30%", 1)] == [one.folder.label for one in sample(found, "3", 1)]
     assert len(sample(found, "1%", 0)) == 1
     # what cannot be repeated is replaced by the next of the order; without anything else it is checked and says why
-    able = {one.label for one in found[::2]}
-    assert {one.label for one in sample(found, "5", 1, lambda bundle: bundle.label in able)} == able
+    able = {one.folder.label for one in found[::2]}
+    assert {one.folder.label for one in sample(found, "5", 1, lambda bundle: bundle.folder.label in able)} == able
     assert sample(found, "3", 1, lambda bundle: False) == sample(found, "3", 1)
     for size in ("0", "110%", "half", "1.5"):
         with pytest.raises(ConfigError, match="--sample"):
@@ -196,7 +195,7 @@ def test_wrong_words_exit_with_2(
 def test_a_verdict_beside_its_bundle_is_a_mark_on_leaderboard_and_report(tmp_path: Path) -> None:
     bundle = made_bundles.write_inference(tmp_path / "runs" / "seed_3", 3)
     other = made_bundles.write_inference(tmp_path / "other" / "seed_4", 4)
-    (recorded,), _ = find_bundles([bundle])
+    (run,), _ = find_bundles([bundle])
     verdict = Reproduction(
         a2perf_version="1", a2perf_sha256="", bundle="b", manifest_sha256=manifest_sha256(bundle), submission="agent",
         submission_sha256="", domain="", task="trot", mode="inference", root_seed=3, verdict="CONFIRMED",
@@ -205,7 +204,6 @@ def test_a_verdict_beside_its_bundle_is_a_mark_on_leaderboard_and_report(tmp_pat
     write_reproduction(place_of(bundle), verdict)
     write_reproduction(place_of(other), verdict)  # of another bundle: it does not count there
     text = "reproduced 2026-11-20 on another host"
-    run = recorded.read()
     assert run.reproduction is not None
     assert (run.reproduction.text, run.reproduction.signature) == (text, "unsigned")
     (entry,) = find_entries(tmp_path / "runs", Trust()).entries

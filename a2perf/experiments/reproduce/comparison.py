@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from a2perf.domains.registry import find_environment
 from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.claims import mean_over_tasks
-from a2perf.experiments.reproduce.selection import RecordedBundle
+from a2perf.experiments.reproduce.selection import manifest_of
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode, Manifest
 from a2perf.runs.bundles import layout
@@ -137,9 +137,9 @@ def same_host(recorded: Manifest, repeated: Manifest) -> bool | None:
     return names[0] == names[1]
 
 
-def offline_checks(recorded: RecordedBundle, run: Run) -> list[str]:
+def offline_checks(run: Run) -> list[str]:
     """Returns what can be checked without repeating the run, one sentence per check that held."""
-    manifest = recorded.manifest
+    manifest = manifest_of(run)
     found = [f"all {len(manifest.files)} files have the hashes of the manifest"]
     seeds = manifest.seeds.get("episodes")
     episodes = next(iter(run.episodes.values()), [])

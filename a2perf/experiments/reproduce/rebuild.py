@@ -17,13 +17,14 @@ from a2perf.domains.registry import find_environment, get_domain, stored_fingerp
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash, recorded_bindings
 from a2perf.experiments.protocol_plan import trains
-from a2perf.experiments.reproduce.selection import RecordedBundle
+from a2perf.experiments.reproduce.selection import manifest_of, trained_of
 from a2perf.launch.run_spec import Resources, RunSpec
 from a2perf.records import Manifest, TrainResults
 from a2perf.runs.bundles import layout
 from a2perf.runs.bundles.files import BundleFiles, configuration_name, files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES
 from a2perf.runs.packed.signing import manifest_sha256
+from a2perf.runs.run import Run
 from a2perf.storage import parse_record, write_atomic
 from a2perf.stranger_files import Kind, printable
 from a2perf.submission.evaluator.playing.seeds import RunSeeds, spawn_seeds
@@ -87,7 +88,7 @@ class RebuiltRun:
         notes: differences to the recorded run that follow from its record.
     """
 
-    recorded: RecordedBundle
+    recorded: Run
     submission: Path
     work: Path
     notes: tuple[str, ...]
@@ -101,20 +102,20 @@ class RebuiltRun:
         """
         root = self.work / f"run_{number}"
         found: list[RunSpec] = []
-        trained = self.recorded.trained
+        trained = trained_of(self.recorded)
         if self.options.train and trained is not None:
             found.append(self._spec(trained, number, root, None))
         elif trained is not None and not (root / "train" / layout.ARTIFACTS).exists():
-            copy_artifacts(files_of(trained.path), root / "train" / layout.ARTIFACTS)
+            copy_artifacts(files_of(trained.folder.path), root / "train" / layout.ARTIFACTS)
         found.append(self._spec(self.recorded, number, root, found[-1].key if found else None))
         return found
 
-    def _spec(self, recorded: RecordedBundle, number: int, root: Path, after: str | None) -> RunSpec:
-        manifest = recorded.manifest
+    def _spec(self, recorded: Run, number: int, root: Path, after: str | None) -> RunSpec:
+        manifest = manifest_of(recorded)
         place = self.work / "record" / f"run_{number}" / manifest.mode
         lines = [f"{name} = {to_gin(value)}" for name, value in _settings(recorded, self.options).items()]
         # The evaluator reads the seeds from a manifest in a folder, and the bundle may be in a packed file.
-        write_atomic(place / layout.MANIFEST, files_of(recorded.path).read(layout.MANIFEST, MAX_MANIFEST_BYTES))
+        write_atomic(place / layout.MANIFEST, files_of(recorded.folder.path).read(layout.MANIFEST, MAX_MANIFEST_BYTES))
         seeds = self._episode_seeds(manifest, number)
         if seeds is not None:
             write_atomic(place / "episode_seeds.txt", "".join(f"{seed}\n" for seed in seeds))
@@ -124,9 +125,14 @@ class RebuiltRun:
         root_seed, options = manifest.root_seed, self.options.options.with_(seeds_from=str(place))
         if number > 0:  # fresh seeds of everything random, the same on every host
             root_seed, options = root_seed + _SEED_STEP * number, self.options.options.with_(public_seeds=True)
-        identity = [manifest_sha256(recorded.path), identify_submission(self.submission).sha256, lines, options.words()]
+        identity = [
+            manifest_sha256(recorded.folder.path),
+            identify_submission(self.submission).sha256,
+            lines,
+            options.words(),
+        ]
         return evaluator_run(
-            f"{recorded.label}#{number}",
+            f"{recorded.folder.label}#{number}",
             root,
             manifest.mode,
             submission=self.submission,
@@ -156,7 +162,7 @@ class RebuiltRun:
         return None if derived else recorded
 
 
-def rebuild(recorded: RecordedBundle, work: Path, options: RebuildOptions) -> tuple[RebuiltRun | None, list[str]]:
+def rebuild(recorded: Run, work: Path, options: RebuildOptions) -> tuple[RebuiltRun | None, list[str]]:
     """Rebuilds a recorded evaluation.
 
     Returns:
@@ -164,7 +170,7 @@ def rebuild(recorded: RecordedBundle, work: Path, options: RebuildOptions) -> tu
     """
     missing: list[str] = []
     notes: list[str] = []
-    manifest = recorded.manifest
+    manifest = manifest_of(recorded)
     submission = find_submission(manifest, options, missing)
     missing += _environment_problems(manifest, trusted=options.trust_bundle)
     try:
@@ -257,9 +263,9 @@ def _submissions_in(place: Path) -> list[Path]:
     return [folder for folder in inner if folder.is_dir() and is_submission(folder)]
 
 
-def _bindings(recorded: RecordedBundle) -> dict[str, Any]:
+def _bindings(recorded: Run) -> dict[str, Any]:
     """Returns the literal bindings of the recorded configuration by ``"Configurable.parameter"``."""
-    files = files_of(recorded.path)
+    files = files_of(recorded.folder.path)
     name = configuration_name(files)
     return recorded_bindings(files.read(name, _MAX_CONFIG_BYTES), name)
 
@@ -274,9 +280,9 @@ def _recorded_settings(manifest: Manifest, bindings: Mapping[str, Any]) -> dict[
     return found
 
 
-def _settings(recorded: RecordedBundle, options: RebuildOptions) -> dict[str, Any]:
+def _settings(recorded: Run, options: RebuildOptions) -> dict[str, Any]:
     """Returns the bindings of the repetition."""
-    manifest, given = recorded.manifest, _bindings(recorded)
+    manifest, given = manifest_of(recorded), _bindings(recorded)
     settings = _recorded_settings(manifest, given)
     found: dict[str, Any] = {"Submission.mode": manifest.mode, "Submission.domain": manifest.domain}
     found |= {f"Submission.{name}": settings[name] for name in EVALUATION if name in settings}
@@ -318,14 +324,14 @@ def _environment_problems(manifest: Manifest, *, trusted: bool) -> list[str]:
     return []
 
 
-def _training_problems(recorded: RecordedBundle, submission: Path, options: RebuildOptions) -> list[str]:
+def _training_problems(recorded: Run, submission: Path, options: RebuildOptions) -> list[str]:
     """Returns why the policy of the recorded training run is not available."""
-    trained = recorded.trained
+    trained = trained_of(recorded)
     if trained is None:
         return [] if not trains(submission) else ["the bundle of its training run"]
     if options.train:
         return []
-    files = files_of(trained.path)
+    files = files_of(trained.folder.path)
     try:
         content = files.read(layout.TRAIN, _MAX_CONFIG_BYTES)
         trained_files = parse_record(content, TrainResults, layout.TRAIN)

@@ -21,7 +21,7 @@ from a2perf.experiments.reproduce.claims import Claim, default_claims, parse_cla
 from a2perf.experiments.reproduce.comparison import changed_conditions, compare_episodes, offline_checks, same_host
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
 from a2perf.experiments.reproduce.rebuild import RebuildOptions, RebuiltRun, current_fingerprint, rebuild
-from a2perf.experiments.reproduce.selection import RecordedBundle, find_bundles, of_entry, sample
+from a2perf.experiments.reproduce.selection import find_bundles, forged, manifest_of, of_entry, sample, trained_of
 from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.metrics.trackers.host import describe_host
@@ -100,9 +100,9 @@ class ReproduceRequest(RebuildOptions):
         """Returns the claims to check of a bundle."""
         return self.parsed_claims or default_claims(recorded)
 
-    def trains(self, bundle: RecordedBundle) -> bool:
+    def trains(self, bundle: Run) -> bool:
         """Returns whether the training run of a bundle is repeated too."""
-        return self.train and bundle.trained is not None
+        return self.train and trained_of(bundle) is not None
 
     @property
     def folder(self) -> Path:
@@ -170,7 +170,7 @@ class _Open:
             self.manifest = repeated.manifest
             self.judgement.episodes = compare_episodes(self.judgement.recorded, repeated)
             if repeated.manifest is not None:
-                self.judgement.same_host = same_host(self.rebuilt.recorded.manifest, repeated.manifest)
+                self.judgement.same_host = same_host(manifest_of(self.rebuilt.recorded), repeated.manifest)
 
 
 def reproduce(
@@ -189,9 +189,9 @@ def reproduce(
     found = of_entry(found, name, task)
     skipped: list[str] = []
 
-    def repeatable(bundle: RecordedBundle) -> bool:
+    def repeatable(bundle: Run) -> bool:
         missing = rebuild(bundle, request.folder, request)[1]
-        skipped.extend(f"{bundle.label}: {missing[0]}" for _ in missing[:1])
+        skipped.extend(f"{bundle.folder.label}: {missing[0]}" for _ in missing[:1])
         return not missing
 
     chosen = sample(found, request.sample_size, request.sample_seed, repeatable)
@@ -213,14 +213,14 @@ def reproduce(
         place = _place(request, bundle)
         existing = None if request.force else _existing(request, bundle, place)
         if existing is not None:
-            verdicts[bundle.label] = existing
+            verdicts[bundle.folder.label] = existing
             kept += 1
             continue
         prepared = _prepare(request, bundle, place)
         if isinstance(prepared, Reproduction):
-            write(bundle.label, place, prepared)
+            write(bundle.folder.label, place, prepared)
         else:
-            open_runs[bundle.label] = prepared
+            open_runs[bundle.folder.label] = prepared
     infrastructure = False
     for number in range(request.max_reruns):
         if not open_runs:
@@ -229,7 +229,7 @@ def reproduce(
         infrastructure |= failed_by_host
         if stopped:
             break
-    ordered = tuple(verdicts[bundle.label] for bundle in chosen if bundle.label in verdicts)
+    ordered = tuple(verdicts[bundle.folder.label] for bundle in chosen if bundle.folder.label in verdicts)
     return Reproductions(ordered, len(found), kept, len(ordered) < len(chosen), infrastructure, tuple(skipped))
 
 
@@ -280,23 +280,23 @@ def _round(
     return result.summary.stopped, failed_by_host
 
 
-def _prepare(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> _Open | Reproduction:
+def _prepare(request: ReproduceRequest, bundle: Run, place: Path) -> _Open | Reproduction:
     """Returns the rebuilt run, or the verdict about a bundle that cannot be repeated."""
-    if forged := bundle.forged():
-        reason = f"it was changed after the run: {forged[0]}"
+    if changed := forged(bundle):
+        reason = f"it was changed after the run: {changed[0]}"
         return _record(bundle, "REFUSED", reason)
-    if bundle.manifest.state is not RunState.FINISHED:
-        return _record(bundle, "NOT CHECKED", f"the recorded run is {bundle.manifest.state.value}: it claims no result")
-    recorded = bundle.read()
-    claims = request.claims_of(recorded)
+    state = manifest_of(bundle).state
+    if state is not RunState.FINISHED:
+        return _record(bundle, "NOT CHECKED", f"the recorded run is {state.value}: it claims no result")
+    claims = request.claims_of(bundle)
     if not claims:
-        return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle, recorded))
+        return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle))
     work = request.folder / RERUNS / _unique_name(bundle)
     rebuilt, missing = rebuild(bundle, work, request)
     if rebuilt is None:
-        checked = offline_checks(bundle, recorded)
+        checked = offline_checks(bundle)
         return _record(bundle, "NOT CHECKED", f"missing: {missing[0]}", missing=missing, checked=checked)
-    return _Open(place, rebuilt, BundleJudgement(recorded, claims, request.max_reruns, request.trains(bundle)))
+    return _Open(place, rebuilt, BundleJudgement(bundle, claims, request.max_reruns, request.trains(bundle)))
 
 
 def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
@@ -315,12 +315,11 @@ def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
 
 
 def _failed(one: _Open, entry: QueueEntry, request: ReproduceRequest) -> Reproduction:
-    recorded = one.rebuilt.recorded
     # gin adds the call to a message, which does not help here
     why = entry.reason.removeprefix("a2perf: ").partition(" In call to configurable")[0]
     found = _of(one, request, "NOT CHECKED", f"the repetition failed: {entry.kind}: {why}")
     found.missing = [*found.missing, why]
-    found.checked = offline_checks(recorded, one.judgement.recorded)
+    found.checked = offline_checks(one.judgement.recorded)
     return found
 
 
@@ -329,7 +328,7 @@ def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) ->
     found = _record(recorded, verdict, reason)
     found.runs, found.same_host = one.runs, one.judgement.same_host
     found.trained = request.trains(recorded)
-    fingerprint = current_fingerprint(recorded.manifest)
+    fingerprint = current_fingerprint(manifest_of(recorded))
     if one.manifest is not None:
         found.host = {name: value for name, value in one.manifest.host.items() if name != "hostname"}
         submission, repeated = one.manifest.submission.sha256, one.manifest
@@ -337,48 +336,48 @@ def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) ->
     else:
         submission = identify_submission(one.rebuilt.submission).sha256
         repeated = msgspec.structs.replace(
-            recorded.manifest, host=msgspec.to_builtins(describe_host()), a2perf_version=__version__,
+            manifest_of(recorded), host=msgspec.to_builtins(describe_host()), a2perf_version=__version__,
             a2perf_sha256=package_sha256(),
         )  # fmt: skip
-    found.changed = changed_conditions(recorded.manifest, repeated, submission, fingerprint)
+    found.changed = changed_conditions(manifest_of(recorded), repeated, submission, fingerprint)
     found.missing += one.rebuilt.notes
     return found
 
 
 def _record(
-    bundle: RecordedBundle, verdict: Outcome, reason: str, *, missing: Sequence[str] = (), checked: Sequence[str] = ()
+    bundle: Run, verdict: Outcome, reason: str, *, missing: Sequence[str] = (), checked: Sequence[str] = ()
 ) -> Reproduction:
-    manifest = bundle.manifest
+    manifest = manifest_of(bundle)
     host = msgspec.to_builtins(describe_host())
     host.pop("hostname", None)
     return Reproduction(
-        a2perf_version=__version__, a2perf_sha256=package_sha256(), bundle=bundle.label,
-        manifest_sha256=manifest_sha256(bundle.path), submission=manifest.submission.name,
+        a2perf_version=__version__, a2perf_sha256=package_sha256(), bundle=bundle.folder.label,
+        manifest_sha256=manifest_sha256(bundle.folder.path), submission=manifest.submission.name,
         submission_sha256=manifest.submission.sha256, domain=manifest.domain, task=manifest.task, mode=manifest.mode,
         root_seed=manifest.root_seed, verdict=verdict, reason=reason, missing=list(missing), checked=list(checked),
         host=host, finished_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
 
 
-def _place(request: ReproduceRequest, bundle: RecordedBundle) -> Path:
-    if request.output is None and packed_place(bundle.path) is None:
-        return place_of(bundle.path)
+def _place(request: ReproduceRequest, bundle: Run) -> Path:
+    if request.output is None and packed_place(bundle.folder.path) is None:
+        return place_of(bundle.folder.path)
     return request.folder / f"{_unique_name(bundle)}{REPRODUCTION_SUFFIX}"
 
 
-def _unique_name(bundle: RecordedBundle) -> str:
+def _unique_name(bundle: Run) -> str:
     """Returns a path below the output folder; calls about other folders may share it, and their labels may be equal."""
-    return f"{bundle.label}-{manifest_sha256(bundle.path)[:8]}"
+    return f"{bundle.folder.label}-{manifest_sha256(bundle.folder.path)[:8]}"
 
 
-def _existing(request: ReproduceRequest, bundle: RecordedBundle, place: Path) -> Reproduction | None:
+def _existing(request: ReproduceRequest, bundle: Run, place: Path) -> Reproduction | None:
     """Returns the verdict of an earlier call about the same manifest and claims."""
     try:
         found = read_reproduction(place)
     except (UserError, OSError):
         return None
-    if found.manifest_sha256 != manifest_sha256(bundle.path) or found.verdict in ("NOT CHECKED", "REFUSED"):
+    if found.manifest_sha256 != manifest_sha256(bundle.folder.path) or found.verdict in ("NOT CHECKED", "REFUSED"):
         return None
-    wanted = [claim.text for claim in request.claims_of(bundle.read())]
+    wanted = [claim.text for claim in request.claims_of(bundle)]
     same = [claim.claim for claim in found.claims] == wanted and found.trained == request.trains(bundle)
     return found if same else None

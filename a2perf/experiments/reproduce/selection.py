@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,64 +14,33 @@ from a2perf.records import Manifest
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import problems, read_manifest
 from a2perf.runs.bundles.layout import bundle_path
-from a2perf.runs.reading import read_run
+from a2perf.runs.reading import read_runs, run_at
 from a2perf.runs.run import BUNDLE, Run, RunFolder
-from a2perf.runs.stores.finding import find_runs
 from a2perf.stranger_files import printable
 
 CHECKED_MODES = ("inference", "generalization")
 _SAMPLE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
 
 
-@dataclass(frozen=True)
-class RecordedBundle:
-    """One bundle."""
-
-    folder: RunFolder
-    manifest: Manifest
-    trained: RecordedBundle | None = None
-
-    @property
-    def path(self) -> Path:
-        """Its path, which may lead into a packed file."""
-        return self.folder.path
-
-    @property
-    def label(self) -> str:
-        """Its path below the folder that was given."""
-        return self.folder.label
-
-    def read(self) -> Run:
-        """Reads the run."""
-        return read_run(self.folder)
-
-    def forged(self) -> list[str]:
-        """Returns what was changed after the run, in this bundle and in the one of its training run."""
-        found = problems(files_of(self.path), self.manifest)
-        if self.trained is not None:
-            found += [f"training run: {problem}" for problem in self.trained.forged()]
-        return found
-
-
-def find_bundles(paths: Sequence[Path]) -> tuple[list[RecordedBundle], dict[str, str]]:
-    """Returns the recorded evaluations in and below paths, and why others cannot be read, by label.
+def find_bundles(paths: Sequence[Path]) -> tuple[list[Run], dict[str, str]]:
+    """Returns the recorded evaluations in and below paths, by label, and why others cannot be read.
 
     Raises:
         UserError: a path does not exist, or nothing recorded lies in it.
         ConfigError: there is no evaluation of a2perf among the recorded runs.
     """
-    found: list[RecordedBundle] = []
+    found: list[Run] = []
     broken: dict[str, str] = {}
-    for folder in find_runs(paths):
-        if folder.layout != BUNDLE or folder.path.name == "train":
+    for run in sorted(read_runs(paths), key=lambda run: (run.folder.label, str(run.folder.path))):
+        if run.folder.layout != BUNDLE or run.folder.path.name == "train":
             continue
         try:
-            manifest = read_manifest(folder.path)
-            if manifest.mode not in CHECKED_MODES:
-                continue
-            found.append(RecordedBundle(folder, manifest, _trained(folder)))
+            run.manifest = read_manifest(run.folder.path)  # alone: a sample does not read the other parts of every run
+            if run.manifest.mode in CHECKED_MODES:
+                trained_of(run)
+                found.append(run)
         except (UserError, OSError) as error:
-            broken[folder.label] = getattr(error, "message", str(error))
+            broken[run.folder.label] = getattr(error, "message", str(error))
     if not found and not broken:
         raise ConfigError(
             f"no evaluation in {', '.join(map(str, paths))}",
@@ -81,16 +49,47 @@ def find_bundles(paths: Sequence[Path]) -> tuple[list[RecordedBundle], dict[str,
     return found, broken
 
 
-def of_entry(found: Sequence[RecordedBundle], submission: str, task: str) -> list[RecordedBundle]:
+def manifest_of(run: Run) -> Manifest:
+    """Returns the manifest of a bundle, which ``find_bundles`` has read."""
+    assert run.manifest is not None
+    return run.manifest
+
+
+def trained_of(run: Run) -> Run | None:
+    """Returns the training run of an evaluation; None if its bundle is not there.
+
+    Raises:
+        UserError: its manifest cannot be read.
+    """
+    path = bundle_path(run.folder.path.parent, "train")
+    if files_of(path.parent).status("train/manifest.json") is None:
+        return None
+    label = f"{run.folder.label.rpartition('/')[0]}/train".lstrip("/")
+    trained = run_at(RunFolder(BUNDLE, path, label))
+    trained.manifest = read_manifest(path)
+    return trained
+
+
+def forged(run: Run) -> list[str]:
+    """Returns what was changed after the run, in this bundle and in the one of its training run."""
+    found = problems(files_of(run.folder.path), manifest_of(run))
+    if (trained := trained_of(run)) is not None:
+        found += [
+            f"training run: {problem}" for problem in problems(files_of(trained.folder.path), manifest_of(trained))
+        ]
+    return found
+
+
+def of_entry(found: Sequence[Run], submission: str, task: str) -> list[Run]:
     """Returns the bundles of one leaderboard entry, all its seeds; an empty name accepts every one.
 
     Raises:
         ConfigError: the submission or task is unknown.
     """
     chosen = list(found)
-    names: tuple[tuple[str, str, Callable[[RecordedBundle], str]], ...] = (
-        ("submission", submission, lambda bundle: bundle.manifest.submission.name),
-        ("task", task, lambda bundle: bundle.manifest.task),
+    names: tuple[tuple[str, str, Callable[[Run], str]], ...] = (
+        ("submission", submission, lambda bundle: manifest_of(bundle).submission.name),
+        ("task", task, lambda bundle: manifest_of(bundle).task),
     )
     for what, wanted, of in names:
         known = sorted({of(bundle) for bundle in chosen})
@@ -104,9 +103,9 @@ def of_entry(found: Sequence[RecordedBundle], submission: str, task: str) -> lis
 
 
 def sample(
-    found: Sequence[RecordedBundle], size: str | None, seed: int,
-    repeatable: Callable[[RecordedBundle], bool] = lambda bundle: True,
-) -> list[RecordedBundle]:  # fmt: skip
+    found: Sequence[Run], size: str | None, seed: int,
+    repeatable: Callable[[Run], bool] = lambda bundle: True,
+) -> list[Run]:  # fmt: skip
     """Returns a random sample, in the given order, of the bundles that can be repeated.
 
     If none can, the sample is of all bundles.
@@ -127,11 +126,3 @@ def sample(
     order = np.random.default_rng(seed).permutation(len(found)).tolist()
     able = itertools.islice((index for index in order if repeatable(found[index])), count)
     return [found[index] for index in sorted(able) or sorted(order[:count])]
-
-
-def _trained(folder: RunFolder) -> RecordedBundle | None:
-    path = bundle_path(folder.path.parent, "train")
-    if files_of(path.parent).status("train/manifest.json") is None:
-        return None
-    label = f"{folder.label.rpartition('/')[0]}/train".lstrip("/")
-    return RecordedBundle(RunFolder(BUNDLE, path, label), read_manifest(path))
