@@ -273,7 +273,7 @@ class Attempt(Record, kw_only=True):
         finished_at: end of the attempt; for a killed attempt its last heartbeat.
         outcome: its exit reason, or ``"killed"``.
         exit_code: exit status of the evaluator, if it exited.
-        reason: option that restarted a run that had ended, ``"--retry-infrastructure"``; empty otherwise.
+        reason: option that restarted a run that had ended, ``"--retry infrastructure"``; empty otherwise.
         participant_started_at: written before the participant's code runs for the first time; None if it never ran.
             Later events may be caused by the participant.
         wall_s: wall time by the evaluator's clock, up to its end or its last heartbeat.

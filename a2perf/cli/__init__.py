@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from a2perf._version import __version__
-from a2perf.cli.extensible import ExtensibleGroup, distributions
+from a2perf.cli.extensible import ExtensibleGroup, distributions, removed_option
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError, did_you_mean, with_hint
 from a2perf.submission.options import normalised
@@ -188,7 +188,7 @@ def _usage_text(error: click.ClickException, name: str) -> str:
         from a2perf.submission.run_options import OPTIONS
 
         option = error.option_name.lstrip("-").replace("-", "_")
-        if instead := moved(option, error.option_name):
+        if instead := moved(option, error.option_name) or (context and removed_option(context, error.option_name)):
             return f"{name}: {instead}"
         if context is not None and option in OPTIONS:
             hint = f"`a2perf run` takes it, and gin as Submission.{option}"

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from a2perf import assets
-from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.shared_options import STORE, Words, removing_command
+from a2perf.cli.launch_options import WITH_RESOURCES, LaunchOptions, launch_options
+from a2perf.cli.shared_options import STORE, Words, WordsCommand
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
@@ -18,10 +18,7 @@ from a2perf.submission.options import normalised
 _ENABLED = "autotag feature is enabled"
 
 
-@click.command(
-    cls=removing_command(dict.fromkeys(("--slurm-",), "--launcher slurm places the runs on a Slurm cluster")),
-    context_settings=normalised(),
-)
+@click.command(cls=WordsCommand, context_settings=normalised())
 @click.option("--env-ids", cls=Words, required=True, metavar="ENV...",
               help="Environment ids, or task names with --submission.")  # fmt: skip
 @click.option("--command", metavar="TEXT", help="Command line; --env-id and --seed are appended.")
@@ -31,7 +28,7 @@ _ENABLED = "autotag feature is enabled"
 @click.option("--num-seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of seeds.")
 @click.option("--start-seed", type=int, default=1, show_default=True, help="First seed.")
 @launch_options(
-    "workers", "launcher", "launcher_option", "cpus", "gpus", "run_time_limit_s",
+    "workers", "launcher", "run_time_limit_s", launcher=WITH_RESOURCES,
     workers={"type": click.IntRange(min=0), "default": 0, "help": "Runs at the same time; 0 only prints the commands."},
 )  # fmt: skip
 @click.option("--auto-tag/--no-auto-tag", default=True, show_default=True,
@@ -130,7 +127,7 @@ def _planned(store: Path, options: dict[str, Any], resources: Any) -> Any:
         "tag": tag, "experiment": options["exp_name"], "environment": os.environ, "resources": resources,
     }  # fmt: skip
     if options["command"] is not None:
-        alone = options["workers"] == 1 and options["launcher"] == "local"
+        alone = options["workers"] == 1 and options["launcher"].name == "local"
         return command_matrix(store, options["command"], options["env_ids"], seeds, alone=alone, **common)
     return submission_matrix(
         store, Path(options["submission"]), options["gin_configs"], options["env_ids"], seeds,

@@ -129,7 +129,7 @@ def init(
 @click.option("--find-links", multiple=True, type=_FOLDER, metavar="DIR",
               help="Folder of wheels for separate environments; repeatable.")  # fmt: skip
 @_CONFINING
-@launch_options("launcher", "launcher_option", "workers", "retry_failed", "retry_infrastructure")
+@launch_options("launcher", "workers", "retry")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
 def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], as_json: bool, **given: Any) -> int:
     """Run the entries on the public and the secret tasks.

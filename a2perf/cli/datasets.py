@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from a2perf.cli.extensible import refuse_removed
-from a2perf.cli.shared_options import DATASETS_PATH, removing_command, several
+from a2perf.cli.shared_options import DATASETS_PATH, several
 from a2perf.datasets import naming, open_dataset
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, with_submission
 from a2perf.datasets.combine import combine as combine_datasets
@@ -34,7 +34,6 @@ _RUN_OPTIONS = ("sandbox", "allow_weaker", "python_env", "participant_python")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _FORCE = click.option("--force", is_flag=True, help="Archive the existing dataset and start from scratch.")
 _COUNT = click.IntRange(min=1)
-_COLLECTING = removing_command({"--call-timeout": "leave it out: a call of a policy may take 60 s"})
 
 
 _collecting = several(
@@ -71,7 +70,7 @@ def datasets() -> None:
     """  # noqa: D301
 
 
-@datasets.command(name="generate", cls=_COLLECTING, context_settings=normalised())
+@datasets.command(name="generate", context_settings=normalised())
 @click.option("--submission", metavar="DIR|random", help="Submission with the policy; `random` draws random actions.")
 @click.option("--task", metavar="NAME", help="Name of a task, with the protocol's arguments, or id of an environment.")
 @_collecting
@@ -136,7 +135,7 @@ def generate(**options: Any) -> int:
     return 0
 
 
-@datasets.command(name="skill-levels", cls=_COLLECTING, context_settings=normalised())
+@datasets.command(name="skill-levels", context_settings=normalised())
 @click.argument("root_dirs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ROOT_DIR...")
 @click.option("--submission", type=click.Path(path_type=Path), metavar="DIR",
               help="Folder of the submission, if it moved.")  # fmt: skip
@@ -181,10 +180,7 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
     return 0
 
 
-@datasets.command(
-    name="combine", context_settings=normalised(),
-    cls=removing_command({"--merge": "leave it out: all parts are joined in one pass, with the same result"}),
-)  # fmt: skip
+@datasets.command(name="combine", context_settings=normalised())
 @click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
 @click.option("--id", "dataset_id", required=True, metavar="NAME", help="Name of the result: namespace/name-v0.")
 @_FORCE
@@ -214,8 +210,7 @@ def list_datasets(datasets_path: str | None, as_json: bool) -> int:
     return 0
 
 
-@datasets.command(name="inspect", context_settings=normalised(),
-                  cls=removing_command({"--picture": "a2perf.open_dataset(NAME).plot().savefig(FILE)"}))  # fmt: skip
+@datasets.command(name="inspect", context_settings=normalised())
 @click.argument("name", metavar="NAME_OR_FOLDER")
 @DATASETS_PATH
 @_JSON

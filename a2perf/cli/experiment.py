@@ -106,7 +106,7 @@ def _print_summary(result: ExperimentResult, root: Path) -> None:
 @click.option("--root-dir", type=click.Path(path_type=Path), metavar="DIR",
               help="Folder of the experiment; default: runs/KIND.")  # fmt: skip
 @click.option("-o", "--option", "given", multiple=True, metavar="K=V", help="Option of the kind, repeatable.")
-@launch_options("workers", "launcher", "launcher_option", "force", "retry_failed", "retry_infrastructure")
+@launch_options("workers", "launcher", "force", "retry")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def experiment(kind: str | None, root_dir: Path | None, given: tuple[str, ...], as_json: bool, **options: Any) -> int:
     r"""Run a kind of experiment from an installed package; without KIND, list the kinds.

@@ -7,16 +7,9 @@ import json
 import click
 
 from a2perf.cli.extensible import ExtensibleGroup
-from a2perf.cli.shared_options import DATASETS_PATH, removing_command
+from a2perf.cli.shared_options import DATASETS_PATH
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
-
-_TABLES = "a2perf.read_runs(FOLDER).to_pandas() and .episodes().to_pandas() are the tables of runs"
-_NO_RECORDS = "leave it out: the files are described, and Minari reads their records"
-_REMOVED = {
-    **dict.fromkeys(("--runs", "--output", "-o", "--name"), _TABLES),
-    **dict.fromkeys(("--records", "--no-records"), _NO_RECORDS),
-}
 
 
 class _ExportGroup(ExtensibleGroup):
@@ -31,7 +24,7 @@ def export() -> None:
     """
 
 
-@export.command(cls=removing_command(_REMOVED), context_settings=normalised())
+@export.command(context_settings=normalised())
 @click.argument("names", nargs=-1, required=True, metavar="DATASET...")
 @click.option("--license", metavar="NAME|URL", help="License of the dataset, e.g. CC-BY-4.0.")
 @click.option("--url", metavar="URL", help="Web page of the dataset.")

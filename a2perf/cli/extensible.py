@@ -44,6 +44,61 @@ REMOVED = {
     "rlops.tags.history": "a2perf rlops tags list TAG",
 }
 """What replaces a command of an earlier version, as the text of a hint; kept for one release."""
+_TABLES = "a2perf.read_runs(FOLDER).to_pandas() and .episodes().to_pandas() are the tables of runs"
+_NO_RECORDS = "leave it out: the files are described, and Minari reads their records"
+_OVERALL = "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates"
+_CARD = "a2perf_trackers.huggingface.model_card(RUNS, library_name=..., tags=[...]) in Python"
+_RETRY = "--retry failed, --retry infrastructure"
+_LAUNCHER = "--launcher NAME:K=V,..., for example slurm:partition=batch,cpus=4,gpus=1"
+_SCORE = "a2perf.time_to_result({submission: {workload: seconds}}) in Python; see docs/explanation/time_to_result.md"
+_REMOVED_OPTIONS = {
+    "": {"--retry-": _RETRY, "--launcher-option": _LAUNCHER, "--cpus": _LAUNCHER, "--gpus": _LAUNCHER},
+    "benchmark": {"--slurm-": "--launcher slurm places the runs on a Slurm cluster"},
+    "data netlist import": {"--pictures": "a2perf data netlist show DIR draws the clustered placement"},
+    "data websites difficulty": {"--out": "python docs/environments/web_pictures.py, in a checkout, draws the plot"},
+    "datasets combine": {"--merge": "leave it out: all parts are joined in one pass, with the same result"},
+    "datasets generate": {"--call-timeout": "leave it out: a call of a policy may take 60 s"},
+    "datasets inspect": {"--picture": "a2perf.open_dataset(NAME).plot().savefig(FILE)"},
+    "datasets skill-levels": {"--call-timeout": "leave it out: a call of a policy may take 60 s"},
+    "export croissant": {
+        **dict.fromkeys(("--runs", "--output", "-o", "--name"), _TABLES),
+        **dict.fromkeys(("--records", "--no-records"), _NO_RECORDS),
+    },
+    "export huggingface": {
+        **dict.fromkeys(("--library", "--tag"), _CARD),
+        "--dataset": "a2perf export croissant NAME describes a dataset; the hub reads croissant.json",
+        "--every-metric": "a2perf score RUNS --json lists all metrics",
+        "--push": "write the card with -o README.md, then: hf upload ORG/NAME README.md",
+        "--private": "hf repos create ORG/NAME --private",
+        "--pull-request": "write the card with -o README.md, then: hf upload ORG/NAME README.md --create-pr",
+    },
+    "export mlflow": {"--artifacts": "mlflow artifacts log-artifacts --run-id ID --local-dir BUNDLE/metrics"},
+    "leaderboard": dict.fromkeys(
+        ("--score", "--times", "--target", "--held-out", "--count-held-out", "--exact"), _SCORE
+    ),
+    "rlops compare": {
+        "--filters": "--exp-name NAME --tags NEW OLD; or a2perf.compare(STORE, baseline='ppo', candidate='ppo_new')",
+        "--pc.": "a2perf.compare(...).plot('curves') returns a matplotlib figure: set sizes and labels on it",
+        "--rc.": _OVERALL,
+        "--rliable": _OVERALL,
+        "--scan-history": "leave it out: the whole history is always read",
+        "--offline": "leave it out: the network is never used",
+        "--rolling": "leave it out: points of curves are means of 100 values, or of a tenth of a short curve",
+        "--check-empty-runs": "leave it out: an environment without runs is always an error",
+        "--no-check-empty-runs": "--env-ids ENV... names the environments on which all groups have runs",
+    },
+}  # fmt: skip
+"""What replaces an option of an earlier version, by the beginning of its flag, for a command or (``""``) for every."""
+
+
+def removed_option(context: click.Context, flag: str) -> UserError | None:
+    """Returns the error about an option of an earlier version; None about any other."""
+    words = context.command_path.split()[1:] or ["run"]  # a2perf-launch
+    for name in (" ".join(words), ""):
+        for prefix, instead in _REMOVED_OPTIONS.get(name, {}).items():
+            if flag.startswith(prefix):
+                return UserError(f"the option {flag} was removed", hint=instead)
+    return None
 
 
 class ExtensibleGroup(click.Group):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 
@@ -20,26 +20,60 @@ if TYPE_CHECKING:  # a single run needs neither
     from a2perf.launch.conductor import Conductor
     from a2perf.launch.preparation import Restart
 
+
+class ChosenLauncher(NamedTuple):
+    """The value of ``--launcher``: a launcher, its options, and the processors of one run."""
+
+    name: str
+    options: Mapping[str, str]
+    cpus: float | None = None
+    gpus: int = 0
+
+
+class _LauncherType(click.ParamType[ChosenLauncher]):
+    """``NAME[:K=V,...]``; the keys ``cpus`` and ``gpus`` are resources of one run if the command passes them on."""
+
+    name = "launcher"
+
+    def __init__(self, *, with_resources: bool) -> None:
+        self._with_resources = with_resources
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ChosenLauncher:
+        name, _, words = str(value).partition(":")
+        options = parse_participant_args(words, "--launcher")
+        if not self._with_resources:
+            return ChosenLauncher(name, options)
+        cpus: Any = options.pop("cpus", None)
+        gpus: Any = options.pop("gpus", 0)
+        number, count = click.FloatRange(min=0, min_open=True), click.IntRange(min=0)
+        return ChosenLauncher(
+            name, options, None if cpus is None else number.convert(cpus, param, ctx), count.convert(gpus, param, ctx)
+        )
+
+
+_WHERE = f"Where runs execute: {', '.join(LAUNCHERS)}, or the launcher of an installed package; and its options"
 _OPTIONS: Mapping[str, dict[str, Any]] = {
     "workers": {
         "type": click.IntRange(min=1), "default": 1, "show_default": True, "metavar": "N",
         "help": "Number of runs at the same time.",
     },
     "launcher": {
-        "default": "local", "show_default": True, "metavar": "NAME",
-        "help": f"Where runs execute: {', '.join(LAUNCHERS)}, or the launcher of an installed package.",
+        "type": _LauncherType(with_resources=False), "default": "local", "show_default": True,
+        "metavar": "NAME[:K=V,...]", "help": f"{_WHERE}.",
     },
-    "launcher_option": {"multiple": True, "metavar": "K=V", "help": "Option of the launcher, repeatable."},
-    "cpus": {"type": click.FloatRange(min=0, min_open=True), "metavar": "N", "help": "Processors of one run."},
-    "gpus": {"type": click.IntRange(min=0), "default": 0, "metavar": "N", "help": "Graphics processors of one run."},
     "run_time_limit_s": {"type": DURATION, "metavar": "TIME", "help": "Wall time of one run: 90m, 2h, or seconds."},
     "force": {"is_flag": True, "help": "Archive existing runs and start from scratch."},
-    "retry_failed": {"is_flag": True, "help": "Run failed runs again."},
-    "retry_infrastructure": {
-        "is_flag": True,
-        "help": "Run again if the infrastructure failed after the participant had started; recorded in the run.",
+    "retry": {
+        "type": click.Choice(("failed", "infrastructure")), "multiple": True,
+        "help": "Run failed runs again, or those that the infrastructure failed after the participant had started; "
+        "recorded in the run. Repeatable.",
     },
 }  # fmt: skip
+WITH_RESOURCES = {
+    "type": _LauncherType(with_resources=True),
+    "help": f"{_WHERE}, with cpus and gpus of one run: slurm:partition=batch,cpus=4.",
+}
+"""Changes of ``--launcher`` for a command that passes on the resources of one run."""
 
 
 def launch_options(*names: str, **changes: Mapping[str, Any]) -> Callable[[Any], Any]:
@@ -71,16 +105,16 @@ class LaunchOptions:
 
     def launcher(self) -> Launcher:
         """Returns the launcher."""
-        return get_launcher(self.given["launcher"], **self.launcher_options())
-
-    def launcher_options(self) -> dict[str, str]:
-        """Returns the options of the launcher by name."""
-        return parse_participant_args(",".join(self.given.get("launcher_option", ())))
+        return get_launcher(self.given["launcher"].name, **self.given["launcher"].options)
 
     def for_many(self) -> dict[str, Any]:
         """Returns the keyword arguments of ``a2perf.submit`` for several runs."""
-        names = ("launcher", "workers", "retry_infrastructure")
-        return {"launcher_options": self.launcher_options(), **{name: self.given[name] for name in names}}
+        chosen = self.given["launcher"]
+        retried = "infrastructure" in self.given["retry"]
+        return {
+            "launcher": chosen.name, "launcher_options": chosen.options, "retry_infrastructure": retried,
+            "workers": self.given["workers"],
+        }  # fmt: skip
 
     def conductor(self, *, workers: int | None = None, live: bool = True) -> Conductor:
         """Returns the conductor, which shows progress on standard error."""
@@ -91,11 +125,11 @@ class LaunchOptions:
 
     def resources(self, chosen: RunOptions | None = None) -> Resources:
         """Returns the resources of one run."""
-        limits = chosen or RunOptions()
+        limits, place = chosen or RunOptions(), self.given.get("launcher") or ChosenLauncher("local", {})
         return Resources(
-            cpus=self.given.get("cpus"),
+            cpus=place.cpus,
             memory_bytes=limits.get("memory_limit_bytes") or None,
-            gpus=self.given.get("gpus", 0),
+            gpus=place.gpus,
             wall_s=self.given.get("run_time_limit_s") or limits.get("run_time_limit_s"),
         )
 
@@ -103,8 +137,9 @@ class LaunchOptions:
         """Returns which runs start again."""
         from a2perf.launch.preparation import Restart
 
+        retried = self.given.get("retry", ())
         return Restart(
             force=bool(self.given.get("force")),
-            failed=bool(self.given.get("retry_failed")),
-            infrastructure=bool(self.given.get("retry_infrastructure")),
+            failed="failed" in retried,
+            infrastructure="infrastructure" in retried,
         )

@@ -29,7 +29,7 @@ _CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of test
 @_CONF
 @STORE
 @click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time.")
-@launch_options("launcher", "launcher_option")
+@launch_options("launcher")
 @click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")
 @GITHUB_OPTION
 def run(

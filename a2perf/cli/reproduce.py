@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from a2perf.api.reproducing import OPTIONS
-from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.cli.launch_options import WITH_RESOURCES, LaunchOptions, launch_options
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import RunOptions, run_options
 
@@ -48,7 +48,7 @@ from a2perf.submission.run_options import RunOptions, run_options
 )  # fmt: skip
 @run_options(*(name for name in OPTIONS if "_limit_" not in name))
 @launch_options(
-    "launcher", "launcher_option", "workers", "cpus", "gpus", "force",
+    "launcher", "workers", "force", launcher=WITH_RESOURCES,
     force={"help": "Repeat bundles that have a verdict; their earlier repetitions are archived."},
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")

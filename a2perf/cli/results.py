@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.cli.shared_options import PROFILE_OPTION, TRUSTED_KEYS, removing_command
+from a2perf.cli.shared_options import PROFILE_OPTION, TRUSTED_KEYS
 from a2perf.submission.options import normalised
 from a2perf.system import usable_processors
 
 if TYPE_CHECKING:
     from a2perf.metrics import Profile
-
-_INSTEAD = "a2perf.time_to_result({submission: {workload: seconds}}) in Python; see docs/explanation/time_to_result.md"
-_REMOVED = dict.fromkeys(("--score", "--times", "--target", "--held-out", "--count-held-out", "--exact"), _INSTEAD)
 
 
 @click.command(context_settings=normalised())
@@ -65,7 +62,7 @@ def report(runs: tuple[Path, ...], out: Path, title: str | None, profile: Profil
     return _print_written(write_report(runs, out, title=title, profile=profile), out / "report.json", as_json)
 
 
-@click.command(cls=removing_command(_REMOVED), context_settings=normalised())
+@click.command(context_settings=normalised())
 @click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="FOLDER")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
               help="Folder to write. Required.")  # fmt: skip

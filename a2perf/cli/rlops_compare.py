@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.cli.shared_options import GITHUB_OPTION, OLD_WANDB_OPTIONS, STORE, Words, is_given, removing_command
+from a2perf.cli.shared_options import GITHUB_OPTION, OLD_WANDB_OPTIONS, STORE, Words, WordsCommand, is_given
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
@@ -17,21 +17,10 @@ if TYPE_CHECKING:
     from a2perf.api.comparing import Comparison
     from a2perf.rlops.compare.request import Request
 
-_REMOVED = {
-    "--filters": "--exp-name NAME --tags NEW OLD; or a2perf.compare(STORE, baseline='ppo', candidate='ppo_new')",
-    "--pc.": "a2perf.compare(...).plot('curves') returns a matplotlib figure: set sizes and labels on it",
-    "--rc.": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
-    "--rliable": "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates",
-    "--scan-history": "leave it out: the whole history is always read",
-    "--offline": "leave it out: the network is never used",
-    "--rolling": "leave it out: points of curves are means of 100 values, or of a tenth of a short curve",
-    "--check-empty-runs": "leave it out: an environment without runs is always an error",
-    "--no-check-empty-runs": "--env-ids ENV... names the environments on which all groups have runs",
-}
 _POSITIVE = click.IntRange(min=1)
 
 
-@click.command("compare", cls=removing_command(_REMOVED), context_settings={**normalised(), "max_content_width": 110})
+@click.command("compare", cls=WordsCommand, context_settings={**normalised(), "max_content_width": 110})
 @click.option("--exp-name", metavar="NAME", help="Experiment to select from, used with --tags.")
 @click.option("--tags", cls=Words, metavar="TAGS...",
               help="One group per filter: 'a;b!c;d?user' has the tags a and b but not c and d.")  # fmt: skip

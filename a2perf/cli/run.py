@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from a2perf.cli.launch_options import LaunchOptions, launch_options
+from a2perf.cli.launch_options import WITH_RESOURCES, LaunchOptions, launch_options
 from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
 from a2perf.experiments.evaluator_run import SingleRun
@@ -23,7 +23,6 @@ from a2perf.submission.participant_gin import environment_bindings
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
 
 _TRUE, _FALSE = ("true", "1", "t", "yes", "y"), ("false", "0", "f", "no", "n")
-_RETRIES = ("retry_failed", "retry_infrastructure")
 
 
 class _RunCommand(WordsCommand):
@@ -65,10 +64,11 @@ class _RunCommand(WordsCommand):
 @click.option("--env-kwargs", metavar="JSON", help="Arguments of the environment, as a JSON object.")
 @click.option("--seed", "--seeds", "seeds", cls=Words, metavar="N...",
               help="Seed of the run. Several, e.g. 0 1 2 or 0-9, make an experiment.")  # fmt: skip
-@click.option("--num-seeds", type=click.IntRange(min=1), metavar="N", help="Number of seeds, starting at --seed or 0.")
+@click.option("--num-seeds", type=click.IntRange(min=1), hidden=True)
+@click.option("--cpus", type=float, hidden=True)
 @run_options(one_run=True, without=("metric_values_dir",))
 @launch_options(
-    "workers", "launcher", "launcher_option", "cpus", "gpus", "force", *_RETRIES,
+    "workers", "launcher", "force", "retry", launcher=WITH_RESOURCES,
     workers={"default": None, "help": "Number of runs at the same time; default: 1.", "show_default": False},
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -100,11 +100,13 @@ def run(**options: Any) -> int:
     options["gin_bindings"] = (*_environment_bindings(options["env_kwargs"]), *options["gin_bindings"])
     parse_participant_args(options["participant_args"])
     chosen = RunOptions.taken_from(options)
+    if options["cpus"]:  # like --num-seeds a form of earlier command lines, as READMEs of hashed examples have it
+        options["launcher"] = options["launcher"]._replace(cpus=options["cpus"])
     launch = LaunchOptions(options)
     options["tasks"] = tuple(name for given in options["tasks"] for name in given.split(",") if name)
     options["seeds"] = _seeds(options["seeds"], options["num_seeds"])
     many = any(len(options[name]) > 1 for name in ("submissions", "gin_configs", "tasks", "seeds"))
-    if many or any(options[name] for name in ("num_seeds", "workers", *_RETRIES)):
+    if many or any(options[name] for name in ("num_seeds", "workers", "retry")):
         return _experiment(options, chosen, launch)
     return _one_run(options, chosen, launch)
 

@@ -1,17 +1,15 @@
-"""Options that several commands have, lists of words (``--env-ids A B C``), and options of earlier versions.
+"""Options that several commands have, and lists of words (``--env-ids A B C``).
 
 All words up to the next option belong to a list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from a2perf.errors import UserError
 
 if TYPE_CHECKING:
     from a2perf.experiments.junit import VerdictSuite
@@ -111,20 +109,6 @@ class WordsCommand(click.Command):
         names = {name for option in self.params if isinstance(option, Words) for name in option.opts}
         normalise = ctx.token_normalize_func or (lambda name: name)
         return super().parse_args(ctx, _joined(args, names, normalise))
-
-
-def removing_command(removed: Mapping[str, str]) -> type[WordsCommand]:
-    """Returns a class of commands that refuse options of earlier versions, by their prefix, with the replacement."""
-
-    class Removing(WordsCommand):
-        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-            for word in args[: args.index("--")] if "--" in args else args:
-                for prefix, instead in removed.items():
-                    if word.replace("_", "-").startswith(prefix):
-                        raise UserError(f"the option {word.partition('=')[0]} was removed", hint=instead)
-            return super().parse_args(ctx, args)
-
-    return Removing
 
 
 def _joined(args: Sequence[str], names: set[str], normalise: Any) -> list[str]:

@@ -41,7 +41,9 @@ from a2perf.submission.run_options import RunOptions, run_options
     },
 )
 @launch_options(
-    "launcher", "launcher_option", "workers", "retry_infrastructure",
+    "launcher", "workers", "retry",
+    retry={"type": click.Choice(("infrastructure",)), "help": "Run again if the infrastructure failed after the "
+           "participant had started; recorded in the run."},
     workers={"help": "Number of runs at the same time; several runs disturb each other's times and energy."},
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print protocol.json.")

@@ -99,12 +99,12 @@ def content_of(domain: str, checkout: Path = CHECKOUT) -> str:
     if not dockerfiles:
         raise UserError(
             "images are built from a checkout of a2perf; this installation is not a checkout",
-            hint="name an image that has a2perf in it with --launcher-option image=NAME",
+            hint="name an image that has a2perf in it with --launcher docker:image=NAME",
         )
     if domain not in dockerfiles:
         raise UserError(
             f"docker/ has no Dockerfile for {domain}{did_you_mean(domain, dockerfiles)}",
-            hint="name an image with --launcher-option image=NAME",
+            hint="name an image with --launcher docker:image=NAME",
         )
     others = {f"docker/{name}.Dockerfile" for name in dockerfiles - {domain, "base"}}
     digest = hashlib.sha256(os.environ.get("BASE_IMAGE", "").encode())

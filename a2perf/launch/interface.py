@@ -185,7 +185,7 @@ def _check_options(name: str, make: Callable[..., object], options: dict[str, An
         if option not in known:
             raise ConfigError(
                 f"the launcher {name!r} has no option {option!r}{did_you_mean(option, known)}",
-                hint=f"its options are: {', '.join(known)}" if known else "remove --launcher-option",
+                hint=f"its options are: {', '.join(known)}" if known else f"write --launcher {name} alone",
             )
 
 

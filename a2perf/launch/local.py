@@ -54,7 +54,7 @@ class GpuPool:
         if len(free) < count:
             raise UserError(
                 f"{command.name} asks for {count} graphics processors, {len(free)} are free here",
-                hint="ask for fewer with --gpus or --workers; `a2perf doctor` lists what this host has",
+                hint="ask for fewer gpus or --workers; `a2perf doctor` lists what this host has",
             )
         self._free = self._free and free[count:]
         return free[:count]
@@ -171,7 +171,7 @@ class LocalLauncher:
         if not LINUX:
             raise UserError(
                 f"{command.name} asks for {command.resources.cpus:g} processors, which needs Linux",
-                hint="leave --cpus out",
+                hint="leave cpus out",
             )
         if self._cpus is None:
             self._cpus = sorted(os.sched_getaffinity(0))
@@ -179,10 +179,10 @@ class LocalLauncher:
         if count > usable_processors():
             raise UserError(
                 f"{command.name} asks for {count} processors, this host gives {usable_processors()}",
-                hint="ask for fewer with --cpus, or run elsewhere with --launcher slurm",
+                hint="ask for fewer: --launcher local:cpus=N, or run elsewhere: --launcher slurm",
             )
         gpus = self._gpus.take(command)
-        # more runs than processors: share them all, as without --cpus
+        # more runs than processors: share them all, as without cpus
         cpus = self._cpus[:count] if len(self._cpus) >= count else []
         del self._cpus[: len(cpus)]
         return cpus, gpus

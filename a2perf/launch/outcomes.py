@@ -26,7 +26,7 @@ from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.run_record import MODES
 
 _INTERRUPTED = 130  # exit status of a command that was interrupted
-_FINAL = "not retried automatically because its participant had started (--retry-infrastructure runs it again)"
+_FINAL = "not retried automatically because its participant had started (--retry infrastructure runs it again)"
 
 
 def classify(entry: QueueEntry, ended: ExitStatus) -> AttemptOutcome:

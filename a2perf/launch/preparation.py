@@ -47,7 +47,7 @@ class Restart:
     @property
     def reason(self) -> str:
         """The option that made a failed run start again, for the record of its next attempt."""
-        return "--retry-failed" if self.failed else "--retry-infrastructure" if self.infrastructure else ""
+        return "--retry failed" if self.failed else "--retry infrastructure" if self.infrastructure else ""
 
 
 def prepare(queue: Queue, specs: Sequence[RunSpec], restart: Restart | None = None) -> None:

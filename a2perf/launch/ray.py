@@ -57,7 +57,7 @@ class RayLauncher(ClusterLauncher):
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise InfrastructureError(
                     f"no Ray cluster answers at {address or 'the default addresses'}: {error}",
-                    hint="start one with `ray start --head`, or add --launcher-option address=HOST:PORT",
+                    hint="start one with `ray start --head`, or give --launcher ray:address=HOST:PORT",
                 ) from error
 
     def start(self, command: RunCommand) -> RayJob:

@@ -50,7 +50,7 @@ SIZE = UnitOption("size", {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40
 DURATION = UnitOption("duration", {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}, "90m, 2h or seconds")
 
 
-def parse_participant_args(given: str) -> dict[str, str]:
+def parse_participant_args(given: str, flag: str = "--participant-args") -> dict[str, str]:
     """Splits ``k1=v1,k2=v2``; every value stays a string, and only the first ``=`` of a pair counts.
 
     Raises:
@@ -61,9 +61,9 @@ def parse_participant_args(given: str) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         name = name.strip()
         if not equals or not name.isidentifier():
-            raise ConfigError(f"--participant-args: {pair!r} is not name=value", hint="write name1=value1,name2=value2")
+            raise ConfigError(f"{flag}: {pair!r} is not name=value", hint="write name1=value1,name2=value2")
         if name in arguments:
-            raise ConfigError(f"--participant-args: {name!r} is given twice", hint="give each name once")
+            raise ConfigError(f"{flag}: {name!r} is given twice", hint="give each name once")
         arguments[name] = value
     return arguments
 

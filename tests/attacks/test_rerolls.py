@@ -151,9 +151,9 @@ def test_an_evaluator_that_its_participant_ended_is_not_started_again(sent: str,
         assert [words for words in validate(bundle) if not words.startswith("the run failed")] == []
     assert made.jobs() == (3, 0)
     if sent == "KILL":
-        assert made.jobs("--retry-infrastructure") == (3, 2)
+        assert made.jobs("--retry", "infrastructure") == (3, 2)
         for found in made.manifests():
-            assert [attempt["reason"] for attempt in found["attempts"]] == ["", "--retry-infrastructure"]
+            assert [attempt["reason"] for attempt in found["attempts"]] == ["", "--retry infrastructure"]
             assert [bool(attempt["archived"]) for attempt in found["attempts"]] == [True, False]
     noted(f"reroll: end the evaluator with SIG{sent}", "once, then infrastructure", ["process"])
 

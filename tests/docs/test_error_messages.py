@@ -36,7 +36,7 @@ COMMANDS = (  # in the order of the page
     "A2PERF_DATA_DIR=none a2perf run --submission entry --gin-config run.gin --task dog_pace "
     "--domain quadruped_locomotion",
     f"DOCKER_HOST=unix://$PWD/none {RUN} --sandbox docker",
-    f"{RUN} --cpus 9999",
+    f"{RUN} --launcher local:cpus=9999",
     f"echo nosuchpackage==1 > entry/requirements.txt; {RUN} --python-env isolated",
     f"echo 'x = 1' {WRITE}call_timeout_s=9",
     f"echo 'def (' {WRITE}call_timeout_s=9",

@@ -148,7 +148,7 @@ def test_search_finds_guides_before_generated_pages(built: Path, browser: Browse
 @chromium
 def test_search_works_from_files_and_knows_flags_and_parameters(built: Path, browser: Browser) -> None:
     address = f"{built.as_uri()}/"
-    assert "commands/run" in search(browser, address, "retry-infrastructure")[:10]  # guides come first
+    assert "commands/run" in search(browser, address, "gin-bindings")[:10]  # guides come first
     assert "reference/gin_parameters" in search(browser, address, "num_inference_episodes")
     assert [line for line in browser.complaints() if "SEVERE" in line or "Uncaught" in line] == []
 

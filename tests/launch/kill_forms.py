@@ -72,7 +72,7 @@ class Form:
     root: str = "root"
     single: bool = False
     takes_level: bool = True
-    retry_failed: str | None = "--retry-failed"
+    retry_failed: str | None = "--retry=failed"
 
     def argv(self, place: Path, level: str) -> list[str]:
         """Returns the command line of this form in a folder."""

@@ -214,7 +214,7 @@ def unexpected(done: Round, status: int, *, oom_killed: bool) -> str:
 def _wish(form: Form, status: int) -> tuple[str, ...]:
     if status == 1 and form.retry_failed:
         return (form.retry_failed,)
-    return ("--retry-infrastructure",) if status == 3 and not form.single else ()
+    return ("--retry=infrastructure",) if status == 3 and not form.single else ()
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:

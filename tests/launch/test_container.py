@@ -255,7 +255,7 @@ def test_the_evaluator_runs_in_a_container_as_it_does_here(
     # A new container has compiled nothing, and that takes longer than a run.
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     chosen = {**_options(docker_engine), "pass_env": "NUMBA_DISABLE_JIT"}
-    check_same_returns(tmp_path, "docker", *(f"--launcher-option={name}={value}" for name, value in chosen.items()))
+    check_same_returns(tmp_path, "docker", ",".join(f"{name}={value}" for name, value in chosen.items()))
     manifest = json.loads((tmp_path / "docker" / "inference" / "manifest.json").read_text())
     assert manifest["sandbox"]["level"] == "process"
     assert manifest["host"]["container"]["network"] == "none"

@@ -105,7 +105,7 @@ def expected_status(point: str) -> int:
 
 def wish_of(status: int) -> tuple[str, ...]:
     """What starts a run again that ended with that status: nothing but the command if the launcher was killed."""
-    return {1: ("--retry-failed",), 3: ("--retry-infrastructure",)}.get(status, ())
+    return {1: ("--retry=failed",), 3: ("--retry=infrastructure",)}.get(status, ())
 
 
 @pytest.mark.parametrize("point", point_cases())
@@ -174,7 +174,7 @@ def test_a_killed_task_of_a_generalization_is_tried_again(point: str, tmp_path: 
         status, output = stage.run()
         if stage is stages[0] and strongest_level() not in OUT_OF_REACH:
             assert status == 3, output
-            status, output = stage.run("--retry-infrastructure")
+            status, output = stage.run("--retry=infrastructure")
         assert status == 0, output
         assert leftovers(stage.folder) == []
     assert (stages[0].folder / "killed").exists()

@@ -61,7 +61,7 @@ def test_built_in_launchers_cannot_be_replaced() -> None:
         ("half", {}, "Half has no adopt, wait, run, close", "a2perf.launch.Launcher"),
         ("carefull", {}, "did you mean 'careful'", "careful"),
         ("careful", {"leval": "7"}, "has no option 'leval'; did you mean 'level'", "level"),
-        ("local", {"address": "x"}, "'local' has no option 'address'", "remove --launcher-option"),
+        ("local", {"address": "x"}, "'local' has no option 'address'", "write --launcher local alone"),
     ],
 )
 def test_what_is_wrong_is_said(name: str, options: dict[str, str], message: str, hint: str) -> None:

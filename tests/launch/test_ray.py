@@ -96,4 +96,4 @@ def test_a_job_outlives_a_launcher_that_is_killed_and_never_runs_twice(
 
 
 def test_the_evaluator_runs_on_the_cluster_as_it_does_here(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    check_same_returns(tmp_path, "ray", "--launcher-option", f"address={ray_cluster.address}")
+    check_same_returns(tmp_path, "ray", f"address={ray_cluster.address}")

@@ -19,12 +19,12 @@ def toy_submission(folder: Path) -> Path:
     return path
 
 
-def check_same_returns(folder: Path, launcher: str, *options: str) -> None:
+def check_same_returns(folder: Path, launcher: str, options: str = "") -> None:
     """Runs it here and by a launcher; the episodes return the same, and the log is shown as it grows."""
     returns = {}
-    for name, further in {"local": (), launcher: options}.items():
+    for name, further in {"local": "", launcher: f":{options}" if options else ""}.items():
         given = ("--submission", toy_submission(folder), "--gin_config", "inference.gin", "--root_dir", folder / name)
-        done = launch(*given, "--launcher", name, *further, cwd=folder, env=dict(os.environ))
+        done = launch(*given, "--launcher", f"{name}{further}", cwd=folder, env=dict(os.environ))
         assert done.returncode == 0, done.stdout + done.stderr
         assert "2 episodes" in done.stdout + done.stderr
         rollouts = json.loads((folder / name / "inference" / "metrics" / "rollouts.json").read_text())

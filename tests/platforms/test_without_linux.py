@@ -101,7 +101,7 @@ def test_memory_of_several_processes_is_bounded_together(a2perf, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("--sandbox", "bubblewrap"), "needs Linux"), (("--cpus", "1"), "needs Linux")],
+    [(("--sandbox", "bubblewrap"), "needs Linux"), (("--launcher", "local:cpus=1"), "needs Linux")],
 )
 def test_what_only_linux_offers_is_refused(a2perf, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     write_submission(tmp_path / "agent")

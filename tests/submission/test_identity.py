@@ -135,7 +135,7 @@ def test_python_refuses_the_result_of_a_weaker_run(finished: Path) -> None:
     ("flags", "change"),
     [
         (["--sandbox", "none"], "sandbox was process, now none"),
-        (["--sandbox", "process", "--cpus", "1"], "cpus was not given, now 1.0"),
+        (["--sandbox", "process", "--launcher", "local:cpus=1"], "cpus was not given, now 1.0"),
         (["--sandbox", "process", "--memory-limit-bytes", "3G"], f"memory_limit_bytes was not given, now {3 * 2**30}"),
     ],
 )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from a2perf.domains.web_navigation import LEVELS
-from a2perf.errors import UserError
 
 if TYPE_CHECKING:
     from a2perf.domains.web_navigation.sites.generator import Measured
@@ -60,17 +59,11 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
 
 
 @websites.command()
-@click.option("--out", hidden=True)
-def difficulty(out: str | None) -> None:
+def difficulty() -> None:
     """Print the measured difficulty of the shipped websites."""
     from a2perf.domains.web_navigation.sites import designs as sets
     from a2perf.domains.web_navigation.sites.generator import Measured
 
-    if out is not None:
-        raise UserError(
-            "the option --out was removed",
-            hint="python docs/environments/web_pictures.py, in a checkout, draws the plot",
-        )
     measured = {}
     for level in LEVELS:
         record = sets.shipped_record(level)

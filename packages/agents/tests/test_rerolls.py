@@ -35,7 +35,7 @@ def test_a_participant_that_provokes_an_error_of_the_model_server_is_not_started
                 "interrupted", "infrastructure", 1,
             )  # fmt: skip
         assert made.jobs(*options) == (3, 0)
-        assert made.jobs("--retry-infrastructure", *options) == (3, 2)
+        assert made.jobs("--retry", "infrastructure", *options) == (3, 2)
     assert made.attic() == []
     record_property(
         "attack", ("reroll: provoke an error of the model server", "bubblewrap", "once, then infrastructure")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from a2perf.cli.shared_options import PROFILE_OPTION, removing_command
+from a2perf.cli.shared_options import PROFILE_OPTION
 from a2perf.errors import ConfigError
 from a2perf.plain_text import terminal_text
 from a2perf.storage import write_atomic
@@ -17,19 +17,7 @@ if TYPE_CHECKING:
     from a2perf.metrics.values import Profile
 
 
-_IN_PYTHON = "a2perf_trackers.huggingface.model_card(RUNS, library_name=..., tags=[...]) in Python"
-_REMOVED = {
-    "--library": _IN_PYTHON,
-    "--dataset": "a2perf export croissant NAME describes a dataset; the hub reads croissant.json",
-    "--tag": _IN_PYTHON,
-    "--every-metric": "a2perf score RUNS --json lists all metrics",
-    "--push": "write the card with -o README.md, then: hf upload ORG/NAME README.md",
-    "--private": "hf repos create ORG/NAME --private",
-    "--pull-request": "write the card with -o README.md, then: hf upload ORG/NAME README.md --create-pr",
-}
-
-
-@click.command(cls=removing_command(_REMOVED), context_settings=normalised())
+@click.command(context_settings=normalised())
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
 @click.option("--algorithm", metavar="NAME", help="Submission of the card, if the runs have several.")
 @click.option("--license", metavar="NAME", help="License as the hub names it, e.g. apache-2.0.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from a2perf.cli.shared_options import PROFILE_OPTION, removing_command
+from a2perf.cli.shared_options import PROFILE_OPTION
 from a2perf.errors import command_line
 from a2perf.plain_text import terminal_line
 from a2perf.submission.options import normalised
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from a2perf.metrics import Profile
     from a2perf_trackers.exporting import ExportedRun
 
-_REMOVED = {"--artifacts": "mlflow artifacts log-artifacts --run-id ID --local-dir BUNDLE/metrics"}
 _RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
 _TRACE = click.option(
     "--trace/--no-trace", default=True, show_default=True, help="Export the samples of the trackers: power, memory."
@@ -27,7 +26,7 @@ _TRACE = click.option(
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the exported runs as JSON.")
 
 
-@click.command(cls=removing_command(_REMOVED), context_settings=normalised())
+@click.command(context_settings=normalised())
 @_RUNS
 @click.option(
     "--tracking-uri", metavar="URI",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.cli.shared_options import removing_command
 from a2perf.errors import ConfigError
 from a2perf.storage import json_text
 from a2perf.terminal import console
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_REMOVED = {"--pictures": "a2perf data netlist show DIR draws the clustered placement"}
 _GRID_HINT = "give COLUMNSxROWS, for example 24x21"
 
 
-@netlist.command(name="import", cls=removing_command(_REMOVED))
+@netlist.command(name="import")
 @click.option("--lef", multiple=True, type=_FILE, help="LEF file of cells or macros; repeatable.")
 @click.option("--def", "def_file", type=_FILE, help="DEF file of the design.")
 @click.option("--bookshelf", type=_FILE, metavar="FILE.aux", help="Bookshelf design, instead of LEF and DEF.")
