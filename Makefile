@@ -124,7 +124,7 @@ $(COMPILED): $(INSTALLED) $(wildcard a2perf/domains/quadruped_locomotion/*.py a2
 
 # Best effort: without these files, tests are skipped and the demo uses generated motions.
 assets: $(INSTALLED)
-	@$(BIN)/a2perf data fetch --quiet quadruped_locomotion || echo "setup: continuing without the motion clips and policies"
+	@$(BIN)/a2perf data fetch quadruped_locomotion || echo "setup: continuing without the motion clips and policies"
 
 SYSTEM_PACKAGES := chromium chromium-driver bubblewrap fonts-dejavu-core
 # Optional, so it is quiet and never fatal. setup calls it: it does nothing without root, without apt, or if all is there.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from a2perf._version import __version__
-from a2perf.cli.extensible import ExtensibleGroup, distributions, removed_option
+from a2perf.cli.extensible import ExtensibleGroup, distributions, removed
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError, did_you_mean, with_hint
 from a2perf.submission.options import normalised
@@ -48,10 +48,9 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Publish": {
         "competition": ("a2perf.cli.competition:competition", "Create, run and publish a competition."),
-        "validate": ("a2perf.cli.bundles:validate", "Check the files of recorded runs."),
+        "validate": ("a2perf.cli.bundles:validate", "Check the files and signatures of recorded runs."),
         "reproduce": ("a2perf.cli.reproduce:reproduce", "Repeat recorded runs and judge their claims."),
         "sign": ("a2perf.cli.bundles:sign", "Sign recorded runs."),
-        "verify": ("a2perf.cli.bundles:verify", "Verify recorded runs and who signed them."),
         "export": ("a2perf.cli.export:export", "Export recorded runs to the formats of other tools."),
         "pack": ("a2perf.cli.bundles:pack", "Pack finished runs into one file."),
         "unpack": ("a2perf.cli.bundles:unpack", "Unpack a file of packed runs."),
@@ -181,6 +180,8 @@ def _usage_text(error: click.ClickException, name: str) -> str:
     message = " ".join(error.format_message().split())
     message = message[:1].lower() + message[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None and (instead := removed(context, message, getattr(error, "option_name", None))):
+        return f"{name}: {instead}"
     if found := _SUGGESTION.search(message):
         near = found[2].removeprefix("one of: ")
         message = f"{message[: found.start()]}; did you mean {near}?"
@@ -188,7 +189,7 @@ def _usage_text(error: click.ClickException, name: str) -> str:
         from a2perf.submission.run_options import OPTIONS
 
         option = error.option_name.lstrip("-").replace("-", "_")
-        if instead := moved(option, error.option_name) or (context and removed_option(context, error.option_name)):
+        if instead := moved(option, error.option_name):
             return f"{name}: {instead}"
         if context is not None and option in OPTIONS:
             hint = f"`a2perf run` takes it, and gin as Submission.{option}"

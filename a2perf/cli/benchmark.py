@@ -32,13 +32,7 @@ _ENABLED = "autotag feature is enabled"
     workers={"type": click.IntRange(min=0), "default": 0, "help": "Runs at the same time; 0 only prints the commands."},
 )  # fmt: skip
 @click.option("--auto-tag/--no-auto-tag", default=True, show_default=True,
-              help="Tag runs with the version of the code.")  # fmt: skip
-@click.option("--look-up-pull-request/--no-look-up-pull-request", default=True, show_default=True,
-              help="Ask the code host for the pull request of the commit, if the CI does not name it.")  # fmt: skip
-@click.option("--pull-request-api", metavar="URL", help="Address of the code host's API, if it is not the usual one.")
-@click.option("--look-up-timeout", type=float, default=5.0, show_default=True, metavar="S",
-              help="Time limit of that request, in seconds.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print the commands and the tags, and run nothing.")
+              help="Tag runs with the version of the code and its pull request.")  # fmt: skip
 @STORE
 @click.option("--exp-name", metavar="NAME", help="Name of the experiment. Default: name of the script or submission.")
 @click.argument("evaluator_flags", nargs=-1, metavar="[-- FLAG...]")
@@ -74,9 +68,6 @@ def benchmark(**options: Any) -> int:
     lines = matrix.command_lines()
     for line in lines:
         say(line)
-    if options["dry_run"]:
-        say("--dry-run: nothing was run")
-        return 0
     if options["workers"] == 0:
         say("workers is set to 0: nothing was run; give --workers N to run the commands")
         return 0
@@ -116,12 +107,7 @@ def _planned(store: Path, options: dict[str, Any], resources: Any) -> Any:
         raise UserError("--submission needs --gin-config", hint="give --gin-config FILE")
     tag = None
     if options["auto_tag"]:
-        tag = tagger(
-            store,
-            look_up=options["look_up_pull_request"] and not assets.is_offline(),
-            api=options["pull_request_api"],
-            timeout_s=options["look_up_timeout"],
-        )
+        tag = tagger(store, look_up=not assets.is_offline(), api=os.environ.get("GITHUB_API_URL"))
     seeds = range(options["start_seed"], options["start_seed"] + options["num_seeds"])
     common: dict[str, Any] = {
         "tag": tag, "experiment": options["exp_name"], "environment": os.environ, "resources": resources,

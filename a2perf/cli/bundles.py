@@ -1,4 +1,4 @@
-"""``a2perf validate``, ``sign``, ``verify``, ``pack`` and ``unpack``: files of recorded runs."""
+"""``a2perf validate``, ``sign``, ``pack`` and ``unpack``: files of recorded runs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from pathlib import Path
 import click
 import platformdirs
 
-from a2perf.cli.shared_options import DATASETS_PATH, size_text
+from a2perf.cli.shared_options import size_text
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.runs.bundles.bundle import validate as problems_of
 from a2perf.runs.packed import signing
+from a2perf.runs.packed.signing import SignatureVerdict
 from a2perf.stranger_files import Kind, printable
 from a2perf.submission.options import normalised
 
 
 @click.command(context_settings=normalised())
 @click.argument("names", nargs=-1, required=True, metavar="RUN|DATASET...")
-@DATASETS_PATH
+@click.option(
+    "--signed-by", metavar="KEYS",
+    help="Check the signatures too. KEYS is a file or folder of trusted public keys, `trusted` for the folder "
+    "trusted_keys of the user's configuration, or `any`: proves that nothing changed since signing, not who signed.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -> int:
-    """Check the files of recorded runs and datasets; print SUCCESS or every problem.
+def validate(names: tuple[str, ...], signed_by: str | None, as_json: bool) -> int:
+    """Check the files of recorded runs and datasets, and signatures; print SUCCESS, SIGNED or every problem.
 
     RUN is a bundle or a folder with bundles, DATASET the name or the folder of a dataset. Exits with 1 if there are
     problems.
@@ -30,20 +35,36 @@ def validate(names: tuple[str, ...], datasets_path: str | None, as_json: bool) -
     from a2perf.datasets import naming, open_dataset
     from a2perf.datasets.validation import problems_of as problems_of_dataset
 
-    found: dict[str, list[str]] = {}
+    trusted = None if signed_by in (None, "any") else signing.trusted_keys(_key_files(str(signed_by)))
+    found: dict[str, SignatureVerdict] = {}
     for name in names:
         if naming.is_dataset(name):
-            found[name] = problems_of_dataset(open_dataset(name, datasets_path))
-        else:
-            found |= {str(bundle): problems_of(bundle) for bundle in signing.bundles_of([name])}
+            unsigned = ["a dataset cannot be signed"] if signed_by else []
+            found[name] = SignatureVerdict([*problems_of_dataset(open_dataset(name)), *unsigned])
+            continue
+        for bundle in signing.bundles_of([name]):
+            found[str(bundle)] = signing.verify(bundle, trusted) if signed_by else SignatureVerdict(problems_of(bundle))
     if as_json:
-        click.echo(json.dumps(found, indent=2))
-    else:
-        for path, problems in found.items():
-            click.echo(f"{printable(path)}: {'SUCCESS' if not problems else 'INVALID'}")
-            for problem in problems:
-                click.echo(f"  {problem}")
-    return 1 if any(found.values()) else 0
+        answers = {path: dataclasses.asdict(one) if signed_by else one.problems for path, one in found.items()}
+        click.echo(json.dumps(answers, indent=2))
+        return 1 if any(one.problems for one in found.values()) else 0
+    for path, one in found.items():
+        signed = f"SIGNED{f' by {one.signer}' if one.signer else ''} (key {one.key_id}, {one.signed_at})"
+        click.echo(f"{printable(path)}: {'INVALID' if one.problems else signed if signed_by else 'SUCCESS'}")
+        for problem in one.problems:
+            click.echo(f"  {problem}")
+    return 1 if any(one.problems for one in found.values()) else 0
+
+
+def _key_files(given: str) -> Path:
+    folder = Path(platformdirs.user_config_dir("a2perf", appauthor=False)) / "trusted_keys"
+    place = folder if given == "trusted" else Path(given)
+    if not place.exists():
+        raise ConfigError(
+            f"no trusted keys: {place} does not exist",
+            hint="give a file or folder of .pub files with --signed-by, or accept any signer: --signed-by any",
+        )
+    return place
 
 
 @click.command(context_settings=normalised())
@@ -86,42 +107,6 @@ def sign(runs: tuple[str, ...], key_file: Path | None, new_key_file: Path | None
         else:
             click.echo(f"{printable(str(bundle))}: signed, manifest {made.statement.manifest_sha256[:16]}")
     return 1 if refused else 0
-
-
-@click.command(context_settings=normalised())
-@click.argument("runs", nargs=-1, required=True, metavar="BUNDLE...")
-@click.option("--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE",
-              help="Trusted public keys. Default: the folder trusted_keys of the user's configuration.")  # fmt: skip
-@click.option("--any-key", is_flag=True,
-              help="Accept any key: proves that nothing changed since signing, not who signed.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def verify(runs: tuple[str, ...], trusted_keys: Path | None, any_key: bool, as_json: bool) -> int:
-    """Verify recorded runs: every file, the signature, and the signer's key.
-
-    BUNDLE is a bundle or a folder with bundles. Exits with 1 if a check fails.
-    """
-    trusted = None if any_key else signing.trusted_keys(trusted_keys or _default_folder())
-    verdicts = {str(bundle): signing.verify(bundle, trusted) for bundle in signing.bundles_of(runs)}
-    if as_json:
-        click.echo(json.dumps({path: dataclasses.asdict(verdict) for path, verdict in verdicts.items()}, indent=2))
-    else:
-        for path, verdict in verdicts.items():
-            by = f" by {verdict.signer}" if verdict.signer else ""
-            signed = f"SIGNED{by} (key {verdict.key_id}, {verdict.signed_at})"
-            click.echo(f"{printable(path)}: {'INVALID' if verdict.problems else signed}")
-            for problem in verdict.problems:
-                click.echo(f"  {problem}")
-    return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
-
-
-def _default_folder() -> Path:
-    folder = Path(platformdirs.user_config_dir("a2perf", appauthor=False)) / "trusted_keys"
-    if not folder.is_dir():
-        raise ConfigError(
-            f"no trusted keys: {folder} does not exist",
-            hint="put the signers' .pub files there, give --trusted-keys, or accept any signer with --any-key",
-        )
-    return folder
 
 
 @click.command(context_settings=normalised())

@@ -6,9 +6,10 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import click
+import msgspec
 
 from a2perf import terminal
 from a2perf.api.competition_site import publish_site
@@ -37,6 +38,10 @@ from a2perf.stranger_files import Kind
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options
 
+_TERMS = (
+    "latency_steps", "train_time_limit_s", "call_timeout_s", "load_timeout_s", "memory_limit_bytes", "sandbox",
+)  # fmt: skip
+"""Terms that ``init --set`` changes."""
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _PYTHON_ENV = click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
               help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
@@ -60,7 +65,9 @@ def competition() -> None:
 @click.option("--domain", metavar="NAME", help="Domain of the tasks. Required without --profile.")
 @click.option("--profile", metavar="NAME",
               help="Kind of competition with its own tasks, limits and guide, such as macro_placement.")  # fmt: skip
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the profile; repeatable.")
+@click.option("--set", "assigned", multiple=True, metavar="NAME=VALUE",
+              help="A further term, such as train_time_limit_s, call_timeout_s, load_timeout_s, memory_limit_bytes, "
+              "sandbox, latency_steps; or a setting of the profile. Repeatable.")  # fmt: skip
 @click.option("--design", "designs", multiple=True, metavar="PATHS",
               help="With a profile: a further public task from your own data; repeatable.")  # fmt: skip
 @click.option("--references/--no-references", default=True, show_default=True,
@@ -69,19 +76,10 @@ def competition() -> None:
 @click.option("--held-out", type=int, default=3, show_default=True, help="Number of secret tasks to generate.")
 @click.option("--name", metavar="TEXT", help="Name of the competition. Default: the name of DIR.")
 @click.option("--episodes", type=int, default=10, show_default=True, help="Scored episodes per run.")
-@click.option("--latency-steps", type=int, default=100, show_default=True, help="Timed calls per run.")
 @click.option("--seed", "seeds", type=int, multiple=True, help="Root seed of the runs; repeatable. Default: 0, 1, 2.")
 @click.option("--train/--no-train", default=True, show_default=True, help="Run train() of each entry first.")
-@click.option("--train-time-limit-s", type=float, metavar="S", help="Time limit of train(), in seconds.")
-@click.option("--call-timeout-s", type=float, default=10.0, show_default=True,
-              help="Time limit of one infer_once(), in seconds.")  # fmt: skip
-@click.option("--load-timeout-s", type=float, default=300.0, show_default=True,
-              help="Time limit of load_policy(), in seconds.")  # fmt: skip
-@click.option("--memory-limit-bytes", type=int, metavar="BYTES", help="Memory limit of all processes of an entry.")
-@click.option("--sandbox", default="bubblewrap", show_default=True, metavar="LEVEL",
-              help="Sandbox level of the entries.")  # fmt: skip
 def init(
-    folder: Path, domain: str | None, profile: str | None, settings: tuple[str, ...],
+    folder: Path, domain: str | None, profile: str | None, assigned: tuple[str, ...],
     designs: tuple[str, ...], references: bool, public_task: str | None, name: str | None, seeds: tuple[int, ...],
     **rest: Any,
 ) -> int:  # fmt: skip
@@ -90,33 +88,35 @@ def init(
     Hand out DIR/public to the participants. Keep DIR/private secret.
     """
     name = name or folder.resolve().name
+    terms, settings = _assignments(assigned)
     if profile is not None:
         for option, used in (("--domain", domain), ("--task", public_task)):
             if used is not None:
                 raise ConfigError(f"{option} together with --profile", hint=f"leave out {option}: the profile has one")
-        given = {key: value for key, value in rest.items() if is_given(key)}
+        given = {**{key: value for key, value in rest.items() if is_given(key)}, **terms}
         if seeds:
             given["seeds"] = list(seeds)
         made = competitions.create_from_profile(
-            folder, competition_profile(profile), name, terms=given, settings=_assignments(settings), designs=designs,
+            folder, competition_profile(profile), name, terms=given, settings=settings, designs=designs,
             references=references, progress=_progress,
         )  # fmt: skip
     else:
         if domain is None:
             raise ConfigError("--domain is missing", hint="give --domain NAME, or --profile macro_placement")
         if settings or designs:
-            raise ConfigError("--set and --design belong to a profile", hint="add --profile NAME")
+            unknown = f"--set {next(iter(settings))}" if settings else "--design"
+            hint = f"add --profile NAME; terms without one are {', '.join(_TERMS)}"
+            raise ConfigError(f"{unknown} belongs to a profile", hint=hint)
         known = get_domain(domain)
         made = competitions.create(
             folder,
             CompetitionTerms(
                 name=name, domain=known.name, public_task=public_task or known.tasks[0].name,
-                seeds=list(seeds or (0, 1, 2)), **rest,
+                seeds=list(seeds or (0, 1, 2)), **rest, **terms,
             ),
         )  # fmt: skip
-    terms = made.terms
     click.echo(f"public:     {made.public}  (hand it out)")
-    click.echo(f"private:    {made.private}  (keep it secret: {terms.held_out} tasks, salt)")
+    click.echo(f"private:    {made.private}  (keep it secret: {made.terms.held_out} tasks, salt)")
     click.echo(f"commitment: {made.commitment.commitment}  (publish it before anyone enters)")
     return 0
 
@@ -238,14 +238,25 @@ def verify(revealed: Path, commitment: str | None, entrants: str | None) -> int:
     return 0
 
 
-def _assignments(texts: Sequence[str]) -> dict[str, str]:
-    found = {}
+def _assignments(texts: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the terms, converted, and the settings of a profile as text."""
+    terms: dict[str, Any] = {}
+    settings: dict[str, str] = {}
+    kinds = get_type_hints(CompetitionTerms)
     for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise ConfigError(f"--set {text} is not NAME=VALUE", hint="for example --set density_weight=0.5")
-        found[key] = value
-    return found
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise ConfigError(f"--set {text} is not NAME=VALUE", hint="for example --set call_timeout_s=5")
+        if name not in _TERMS:
+            settings[name] = value
+            continue
+        try:
+            terms[name] = msgspec.convert(value, kinds[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(
+                f"--set {text} is not valid: {error}", hint="limits are numbers without a unit"
+            ) from error
+    return terms, settings
 
 
 def _progress(line: str) -> None:

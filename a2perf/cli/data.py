@@ -10,7 +10,7 @@ import click
 
 from a2perf import assets
 from a2perf.assets import Asset
-from a2perf.cli.extensible import ExtensibleGroup, refuse_removed
+from a2perf.cli.extensible import ExtensibleGroup
 from a2perf.domains.availability import needed_command
 from a2perf.domains.registry import Domain, Environment, Task, domains, load_attribute
 from a2perf.errors import AssetUnavailable, ConfigError, did_you_mean
@@ -30,8 +30,6 @@ class _DataGroup(ExtensibleGroup):
         if own is not None or cmd_name not in _domain_commands():
             return own
         command: click.Command = load_attribute(_domain_commands()[cmd_name])
-        if isinstance(command, click.Group):
-            refuse_removed(command, f"data.{cmd_name}.")
         return command
 
 
@@ -55,15 +53,14 @@ def data() -> None:
 
 @data.command(context_settings=normalised())
 @click.argument("names", nargs=-1, metavar="[DOMAIN_OR_FILE]...")
-@click.option("--quiet", is_flag=True, help="Print nothing if all files are present.")
-def fetch(names: tuple[str, ...], quiet: bool) -> int:
+def fetch(names: tuple[str, ...]) -> int:
     """Fetch the files of domains, or single files; without arguments, all files."""
     chosen = _chosen(names)
     missing = [asset for asset in chosen if assets.locate(asset) is None]
     if missing:
         click.echo(f"fetching {len(missing)} files")
         assets.fetch_all(missing, progress=lambda asset, path: click.echo(f"  {asset.name}"))
-    elif not quiet:
+    else:
         click.echo(f"all {len(chosen)} files are present")
     for terms in dict.fromkeys(asset.licence for asset in missing):
         click.echo(f"terms: {terms}")
@@ -125,7 +122,7 @@ def envs() -> None:
 
 
 @envs.command(name="list", context_settings=normalised())
-@click.option("--domain", "only", metavar="NAME", help="Show this domain only.")
+@click.argument("only", required=False, metavar="[DOMAIN]")
 @click.option("--json", "as_json", is_flag=True, help="Print one record per environment id.")
 def list_environments(only: str | None, as_json: bool) -> int:
     """List environments, their tasks, and what each still needs on this machine."""

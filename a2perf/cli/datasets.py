@@ -10,8 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from a2perf.cli.extensible import refuse_removed
-from a2perf.cli.shared_options import DATASETS_PATH, several
+from a2perf.cli.shared_options import several
 from a2perf.datasets import naming, open_dataset
 from a2perf.datasets.checkpoints import find_checkpoints, find_trainings, with_submission
 from a2perf.datasets.combine import combine as combine_datasets
@@ -45,10 +44,9 @@ _collecting = several(
                  help="Root seed."),
     click.option("--env-arg", "env_args", multiple=True, metavar="K=V",
                  help="Argument of the environment (JSON value)."),
-    click.option("--checkpoints", metavar="GLOB",
-                 help="Pattern of checkpoints, below the artifacts of a training run."),
-    click.option("--checkpoint-arg", metavar="NAME",
-                 help="Participant argument that gets the path of a checkpoint."),
+    click.option("--checkpoints", default="", metavar="[NAME=]GLOB",
+                 help="Pattern of checkpoints, below the artifacts of a training run; and the participant argument "
+                 "that gets the path of one."),
     click.option("--participant-args", default="", metavar="K=V,...",
                  help="Arguments of load_policy(), as strings."),
     run_options(*_RUN_OPTIONS),
@@ -63,10 +61,10 @@ def datasets() -> None:
     \b
     Examples:
       a2perf datasets generate --submission examples/motion_imitation --task dog_pace --episodes 100
-      a2perf datasets inspect quadruped_locomotion/dog_pace/motion_imitation-v0
+      a2perf datasets list quadruped_locomotion/dog_pace/motion_imitation-v0
 
-    Datasets are stored in --datasets-path, otherwise in MINARI_DATASETS_PATH or A2PERF_DATASETS_DIR, otherwise in the
-    user's data folder. Minari can read them.
+    Datasets are stored in MINARI_DATASETS_PATH or A2PERF_DATASETS_DIR, otherwise in the user's data folder. Minari can
+    read them.
     """  # noqa: D301
 
 
@@ -95,7 +93,6 @@ def datasets() -> None:
 @click.option("--description", default="", help="One-sentence description of the dataset.")
 @click.option("--author", default="", help="Author of the dataset, for Minari.")
 @_FORCE
-@DATASETS_PATH
 @_JSON
 def generate(**options: Any) -> int:
     """Generate a dataset: episodes of a policy, or of the checkpoints of a skill level.
@@ -128,7 +125,7 @@ def generate(**options: Any) -> int:
     )
     with RunProgress(quiet=options["as_json"]) as progress:
         made = generate_dataset(
-            plan, naming.root_folder(options["datasets_path"]), processes=options["processes"],
+            plan, naming.root_folder(), processes=options["processes"],
             force=options["force"], progress=progress,
         )  # fmt: skip
     _print(msgspec.to_builtins(made.record), options["as_json"], result_text(made))
@@ -160,7 +157,7 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
     evaluations, remarks = [], []
     with RunProgress(quiet=options["as_json"]) as progress:
         for training in find_trainings(root_dirs):
-            found, notes = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
+            found, notes = find_checkpoints(training, *_pattern(options["checkpoints"]))
             policies, more = with_submission(training, found, options["submission"], extra)
             remarks += [*notes, *more]
             manifest = training.manifest
@@ -184,44 +181,33 @@ def skill_levels(root_dirs: tuple[Path, ...], **options: Any) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME_OR_FOLDER...")
 @click.option("--id", "dataset_id", required=True, metavar="NAME", help="Name of the result: namespace/name-v0.")
 @_FORCE
-@DATASETS_PATH
 @_JSON
-def combine(names: tuple[str, ...], dataset_id: str, force: bool, datasets_path: str | None, as_json: bool) -> int:
+def combine(names: tuple[str, ...], dataset_id: str, force: bool, as_json: bool) -> int:
     """Combine datasets of one environment into one, and keep the record of their cost."""
-    inputs = [open_dataset(name, datasets_path) for name in names]
-    name, root = naming.DatasetId.parse(dataset_id), naming.root_folder(datasets_path)
+    inputs = [open_dataset(name) for name in names]
+    name, root = naming.DatasetId.parse(dataset_id), naming.root_folder()
     made = combine_datasets(inputs, name, root, force=force)
     _print(msgspec.to_builtins(made.record), as_json, result_text(made))
     return 0
 
 
 @datasets.command(name="list", context_settings=normalised())
-@DATASETS_PATH
+@click.argument("name", required=False, metavar="[NAME_OR_FOLDER]")
 @_JSON
-def list_datasets(datasets_path: str | None, as_json: bool) -> int:
-    """List all datasets."""
-    found = all_datasets(datasets_path)
+def list_datasets(name: str | None, as_json: bool) -> int:
+    """List all datasets, or show episodes, returns, spaces, policies and cost of one."""
+    if name is not None:
+        described = describe(open_dataset(name))
+        _print(described, as_json, describe_text(described))
+        return 0
+    found = all_datasets()
     lines = [
         f"{row['dataset_id']}  "
         + (row.get("problem") or f"{row['total_episodes']} episodes, {row['total_steps']} steps")
         for row in found
     ]
-    _print(found, as_json, "\n".join(lines) or f"no dataset in {naming.root_folder(datasets_path)}")
+    _print(found, as_json, "\n".join(lines) or f"no dataset in {naming.root_folder()}")
     return 0
-
-
-@datasets.command(name="inspect", context_settings=normalised())
-@click.argument("name", metavar="NAME_OR_FOLDER")
-@DATASETS_PATH
-@_JSON
-def inspect(name: str, datasets_path: str | None, as_json: bool) -> int:
-    """Show episodes, returns, spaces, policies and cost of a dataset."""
-    found = describe(open_dataset(name, datasets_path))
-    _print(found, as_json, describe_text(found))
-    return 0
-
-
-refuse_removed(datasets, "datasets.")
 
 
 def _print(found: Any, as_json: bool, text: str) -> None:
@@ -241,7 +227,7 @@ def _policies(options: dict[str, Any], levels: SkillLevels | None) -> tuple[list
     energy = None if known is None else Energy(kwh=known, provenance="given", method="--training-energy-kwh")
     if options["root_dir"] is not None:
         training = find_trainings([options["root_dir"]])[0]
-        found, _ = find_checkpoints(training, options["checkpoints"], options["checkpoint_arg"])
+        found, _ = find_checkpoints(training, *_pattern(options["checkpoints"]))
         chosen = found[-1]
         if options["checkpoint"] is not None:
             numbers = {checkpoint.number: checkpoint for checkpoint in found}
@@ -309,6 +295,12 @@ def _json_pairs(pairs: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             found[name] = value
     return found
+
+
+def _pattern(given: str) -> tuple[str | None, str | None]:
+    """Returns the pattern of ``--checkpoints``, and the participant argument that gets the path."""
+    name, _, pattern = given.rpartition("=")
+    return pattern or None, name or None
 
 
 def _thresholds(levels: SkillLevels) -> dict[str, Any]:

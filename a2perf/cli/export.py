@@ -7,7 +7,6 @@ import json
 import click
 
 from a2perf.cli.extensible import ExtensibleGroup
-from a2perf.cli.shared_options import DATASETS_PATH
 from a2perf.stranger_files import printable
 from a2perf.submission.options import normalised
 
@@ -28,12 +27,8 @@ def export() -> None:
 @click.argument("names", nargs=-1, required=True, metavar="DATASET...")
 @click.option("--license", metavar="NAME|URL", help="License of the dataset, e.g. CC-BY-4.0.")
 @click.option("--url", metavar="URL", help="Web page of the dataset.")
-@DATASETS_PATH
 @click.option("--json", "as_json", is_flag=True, help="Print the files as JSON.")
-def croissant(
-    names: tuple[str, ...], license: str | None, url: str | None, datasets_path: str | None,
-    as_json: bool,
-) -> int:  # fmt: skip
+def croissant(names: tuple[str, ...], license: str | None, url: str | None, as_json: bool) -> int:
     """Write croissant.json for offline datasets: description, license, citation, and every file with its hash.
 
     \b
@@ -45,6 +40,6 @@ def croissant(
     from a2perf.datasets import open_dataset
     from a2perf.datasets.croissant import write_croissant
 
-    made = {one: str(write_croissant(open_dataset(one, datasets_path), license=license, url=url)) for one in names}
+    made = {one: str(write_croissant(open_dataset(one), license=license, url=url)) for one in names}
     click.echo(json.dumps(made, indent=2) if as_json else "\n".join(printable(path) for path in made.values()))
     return 0

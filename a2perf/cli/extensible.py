@@ -7,7 +7,11 @@ an earlier version, and one of a distribution that is not installed, end in one 
 from __future__ import annotations
 
 import functools
+import re
+import tomllib
 from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,77 +31,28 @@ BROUGHT_BY = {
     "serve": "serve",
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""
-REMOVED = {
-    "completion": 'eval "$(_A2PERF_COMPLETE=bash_source a2perf)", or zsh_source, fish_source',
-    "competition.domains": "a2perf envs list; every domain of a2perf generates secret tasks",
-    "model.serve-script": "python -m packages.agents.examples.scripted_model SCRIPT.json, in a checkout",
-    "data.clips.show": "make the environment with clip=NAME and render_mode='rgb_array'",
-    "data.websites.show": "make the environment with render_mode='rgb_array'",
-    "export.attestation": "a2perf sign BUNDLE --key FILE, then a2perf verify BUNDLE",
-    "data.netlists": "use `a2perf data netlist` of the distribution a2perf-placement",
-    "data.path": "a2perf data list FILE --json",
-    "datasets.validate": "a2perf validate DATASET",
-    "images": "docker image ls, docker image prune --filter label=a2perf.content; a run builds its image",
-    "perftest.run-all": "a2perf perftest run, without a test",
-    "python-env.list": "a2perf python-env",
-    "python-env.prune": "a2perf python-env --prune leftovers|all|AGE",
-    "rlops.tags.history": "a2perf rlops tags list TAG",
-}
-"""What replaces a command of an earlier version, as the text of a hint; kept for one release."""
-_TABLES = "a2perf.read_runs(FOLDER).to_pandas() and .episodes().to_pandas() are the tables of runs"
-_NO_RECORDS = "leave it out: the files are described, and Minari reads their records"
-_OVERALL = "the line `overall` aggregates over environments; see also a2perf.compare(...).groups.aggregates"
-_CARD = "a2perf_trackers.huggingface.model_card(RUNS, library_name=..., tags=[...]) in Python"
-_RETRY = "--retry failed, --retry infrastructure"
-_LAUNCHER = "--launcher NAME:K=V,..., for example slurm:partition=batch,cpus=4,gpus=1"
-_SCORE = "a2perf.time_to_result({submission: {workload: seconds}}) in Python; see docs/explanation/time_to_result.md"
-_REMOVED_OPTIONS = {
-    "": {"--retry-": _RETRY, "--launcher-option": _LAUNCHER, "--cpus": _LAUNCHER, "--gpus": _LAUNCHER},
-    "benchmark": {"--slurm-": "--launcher slurm places the runs on a Slurm cluster"},
-    "data netlist import": {"--pictures": "a2perf data netlist show DIR draws the clustered placement"},
-    "data websites difficulty": {"--out": "python docs/environments/web_pictures.py, in a checkout, draws the plot"},
-    "datasets combine": {"--merge": "leave it out: all parts are joined in one pass, with the same result"},
-    "datasets generate": {"--call-timeout": "leave it out: a call of a policy may take 60 s"},
-    "datasets inspect": {"--picture": "a2perf.open_dataset(NAME).plot().savefig(FILE)"},
-    "datasets skill-levels": {"--call-timeout": "leave it out: a call of a policy may take 60 s"},
-    "export croissant": {
-        **dict.fromkeys(("--runs", "--output", "-o", "--name"), _TABLES),
-        **dict.fromkeys(("--records", "--no-records"), _NO_RECORDS),
-    },
-    "export huggingface": {
-        **dict.fromkeys(("--library", "--tag"), _CARD),
-        "--dataset": "a2perf export croissant NAME describes a dataset; the hub reads croissant.json",
-        "--every-metric": "a2perf score RUNS --json lists all metrics",
-        "--push": "write the card with -o README.md, then: hf upload ORG/NAME README.md",
-        "--private": "hf repos create ORG/NAME --private",
-        "--pull-request": "write the card with -o README.md, then: hf upload ORG/NAME README.md --create-pr",
-    },
-    "export mlflow": {"--artifacts": "mlflow artifacts log-artifacts --run-id ID --local-dir BUNDLE/metrics"},
-    "leaderboard": dict.fromkeys(
-        ("--score", "--times", "--target", "--held-out", "--count-held-out", "--exact"), _SCORE
-    ),
-    "rlops compare": {
-        "--filters": "--exp-name NAME --tags NEW OLD; or a2perf.compare(STORE, baseline='ppo', candidate='ppo_new')",
-        "--pc.": "a2perf.compare(...).plot('curves') returns a matplotlib figure: set sizes and labels on it",
-        "--rc.": _OVERALL,
-        "--rliable": _OVERALL,
-        "--scan-history": "leave it out: the whole history is always read",
-        "--offline": "leave it out: the network is never used",
-        "--rolling": "leave it out: points of curves are means of 100 values, or of a tenth of a short curve",
-        "--check-empty-runs": "leave it out: an environment without runs is always an error",
-        "--no-check-empty-runs": "--env-ids ENV... names the environments on which all groups have runs",
-    },
-}  # fmt: skip
-"""What replaces an option of an earlier version, by the beginning of its flag, for a command or (``""``) for every."""
 
 
-def removed_option(context: click.Context, flag: str) -> UserError | None:
-    """Returns the error about an option of an earlier version; None about any other."""
+@functools.cache
+def _removed() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("removed.toml").read_text(encoding="utf-8"))
+
+
+def removed(context: click.Context, message: str, flag: str | None = None) -> UserError | None:
+    """Returns the error about a command or an option of an earlier version; None about any other mistake.
+
+    Args:
+        message: what click says; it quotes the word that is not a command.
+        flag: the option, if the mistake is an option.
+    """
     words = context.command_path.split()[1:] or ["run"]  # a2perf-launch
-    for name in (" ".join(words), ""):
-        for prefix, instead in _REMOVED_OPTIONS.get(name, {}).items():
-            if flag.startswith(prefix):
-                return UserError(f"the option {flag} was removed", hint=instead)
+    for name in (" ".join(words), "*") if flag else ():
+        for prefix, hint in _removed()["options"].get(name, {}).items():
+            if str(flag).startswith(prefix):
+                return UserError(f"the option {flag} was removed", hint=hint)
+    for word in re.findall(r"[(']([a-z-]+)", message):
+        if hint := _removed()["commands"].get(".".join([*words, word])):
+            return UserError(f"{context.command_path} {word} was removed", hint=hint)
     return None
 
 
@@ -128,8 +83,8 @@ class ExtensibleGroup(click.Group):
 
     def _absent(self, ctx: click.Context, word: str) -> UserError:
         name = self.prefix + word
-        if name in REMOVED:
-            return UserError(f"{ctx.command_path} {word} was removed", hint=REMOVED[name])
+        if hint := _removed()["commands"].get(name):
+            return UserError(f"{ctx.command_path} {word} was removed", hint=hint)
         if name in BROUGHT_BY:
             return UserError(
                 f"{ctx.command_path} {word} comes with the distribution a2perf-{BROUGHT_BY[name]}",
@@ -137,29 +92,6 @@ class ExtensibleGroup(click.Group):
             )
         near = did_you_mean(word, self.list_commands(ctx))
         return UserError(f"there is no command {word!r}{near}", hint=f"{ctx.command_path} --help")
-
-
-class LeafCommand(click.Command):
-    """A command that was a group in an earlier version; it refuses the names of its former commands."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
-        instead = REMOVED.get(f"{self.name}.{args[0]}") if args else None
-        if instead is not None:
-            raise UserError(f"{ctx.command_path} {args[0]} was removed", hint=instead)
-        return super().parse_args(ctx, args)
-
-
-def refuse_removed(group: click.Group, prefix: str) -> None:
-    """Adds hidden commands to a group that is not extensible: each refuses a command of an earlier version."""
-    for name in (name for name in REMOVED if name.startswith(prefix)):
-
-        def refuse(name: str = name, **_: object) -> None:
-            raise UserError(f"a2perf {name.replace('.', ' ')} was removed", hint=REMOVED[name])
-
-        words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
-        settings = {"ignore_unknown_options": True}
-        word = name.removeprefix(prefix)
-        group.add_command(click.Command(word, settings, refuse, [words], hidden=True, add_help_option=False))
 
 
 def distributions(prefix: str = "") -> dict[str, dict[str, str]]:

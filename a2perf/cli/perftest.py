@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from a2perf.cli.extensible import refuse_removed
 from a2perf.cli.launch_options import LaunchOptions, launch_options
 from a2perf.cli.shared_options import GITHUB_OPTION, STORE, annotate
 from a2perf.submission.options import normalised
 
-
-@click.group(context_settings=normalised())
-def perftest() -> None:
-    """Test whether training runs still perform: k of n runs must reach a value within a budget."""
-
-
 _FOLDER = click.Path(path_type=Path)
-_CONF = click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of tests. Default: conf/performance.")
 
 
-@perftest.command(context_settings=normalised())
+@click.command("perftest", context_settings=normalised())
+@click.argument("action", type=click.Choice(("run", "list")))
 @click.argument("tests", nargs=-1, metavar="[TEST]...")
 @click.option("--skip", multiple=True, metavar="TEST", help="Name or glob of tests to leave out, repeatable.")
-@_CONF
+@click.option("--conf", type=_FOLDER, metavar="DIR", help="Folder of tests. Default: conf/performance.")
 @STORE
 @click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time.")
 @launch_options("launcher")
 @click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")
 @GITHUB_OPTION
-def run(
-    tests: tuple[str, ...], skip: tuple[str, ...], conf: Path | None, store: str | None, n_jobs: int | None,
-    report: Path | None, github: bool, **given: Any,
+def perftest(
+    action: str, tests: tuple[str, ...], skip: tuple[str, ...], conf: Path | None, store: str | None,
+    n_jobs: int | None, report: Path | None, github: bool, **given: Any,
 ) -> int:  # fmt: skip
-    """Run tests by name (FetchReach/sac_her-test), path or glob, one after another; without TEST, all.
+    """Test whether training runs still perform: k of n runs must reach a value within a budget.
 
-    Run the command again after an interruption to resume. Exit status: 0 all passed, 1 one failed, 2 configuration, 3
-    infrastructure, 130 interrupted.
+    Runs tests by name (FetchReach/sac_her-test), path or glob, one after another, or lists them with their conditions;
+    without TEST, all. Run the command again after an interruption to resume. Exit status: 0 all passed, 1 one failed,
+    2 configuration, 3 infrastructure, 130 interrupted.
     """
     from a2perf.experiments.needs import require_training
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
@@ -47,6 +42,8 @@ def run(
     from a2perf.runs.stores.store import store_folder
 
     words, launch = list(tests) or ["*"], LaunchOptions.taken_from(given)
+    if action == "list":
+        return _list(words, conf)
     folder = store_folder(store)
     paths = find_tests(words, conf=conf)
     others = [path for path in paths if any("*" in word for word in words) and not is_test(path)]
@@ -81,13 +78,10 @@ def run(
     return 1 if 1 in statuses else max(statuses, default=0)
 
 
-@perftest.command(name="list", context_settings=normalised())
-@_CONF
-def list_tests(conf: Path | None) -> None:
-    """List the tests with their conditions."""
+def _list(words: Sequence[str], conf: Path | None) -> int:
     from a2perf.experiments.performance_test.configuration import find_tests, is_test, name_of, read_test
 
-    for path in find_tests(["*"], conf=conf):
+    for path in find_tests(words, conf=conf):
         if not is_test(path):
             click.echo(f"{name_of(path, conf)}: not a test (no performance_testing_conditions)")
             continue
@@ -101,9 +95,7 @@ def list_tests(conf: Path | None) -> None:
         click.echo(
             f"{test.name}: {bounds}{steps} in {condition.succ_runs} of {condition.total_runs} runs on {test.env}"
         )
-
-
-refuse_removed(perftest, "perftest.")
+    return 0
 
 
 def _head() -> str:

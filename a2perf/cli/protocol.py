@@ -15,12 +15,12 @@ from a2perf.submission.options import normalised
 
 @click.command(context_settings=normalised())
 @click.argument("name", default=protocols.LATEST)
-@click.option("--task", "tasks", multiple=True, metavar="T", help="Only this task; repeatable.")
+@click.argument("tasks", nargs=-1, metavar="[TASK]...")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 def protocol(name: str, tasks: tuple[str, ...], as_json: bool) -> int:
     """Show a protocol: budgets, seeds, evaluation, and the reference scores that normalise returns.
 
-    NAME is the version; default: v2. `a2perf submit` runs a protocol.
+    NAME is the version; default: v2. TASK restricts the output to these tasks. `a2perf submit` runs a protocol.
     """
     found = protocols.load(name)
     chosen = [found.task(task) for task in tasks] or list(found.tasks.values())
@@ -33,7 +33,7 @@ def protocol(name: str, tasks: tuple[str, ...], as_json: bool) -> int:
     for task in chosen:
         _say_task(task, found.views_of(task.name), in_full=bool(tasks))
     if not tasks:
-        click.echo(f"\na2perf protocol {name} --task {chosen[0].name} shows how the references of a task were measured")
+        click.echo(f"\na2perf protocol {name} {chosen[0].name} shows how the references of a task were measured")
     return 0
 
 

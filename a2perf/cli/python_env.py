@@ -8,7 +8,6 @@ import time
 
 import click
 
-from a2perf.cli.extensible import LeafCommand
 from a2perf.cli.shared_options import size_text
 from a2perf.errors import ConfigError
 from a2perf.submission.evaluator.python_env.environments import (
@@ -24,7 +23,7 @@ from a2perf.submission.options import normalised
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-@click.command(name="python-env", cls=LeafCommand, context_settings=normalised())
+@click.command(name="python-env", context_settings=normalised())
 @click.option(
     "--prune", metavar="leftovers|all|AGE",
     help="Delete environments that no process uses: leftovers of interrupted builds; and all, or those not used for "

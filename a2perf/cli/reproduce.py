@@ -10,6 +10,7 @@ import click
 
 from a2perf.api.reproducing import OPTIONS
 from a2perf.cli.launch_options import WITH_RESOURCES, LaunchOptions, launch_options
+from a2perf.errors import ConfigError
 from a2perf.submission.options import normalised
 from a2perf.submission.run_options import RunOptions, run_options
 
@@ -32,9 +33,8 @@ from a2perf.submission.run_options import RunOptions, run_options
     help="Accept arguments of an environment that no registered task has. Only for bundles from people you trust.",
 )  # fmt: skip
 @click.option("--entry", metavar="NAME[:TASK]", help="Only this entry of a leaderboard: a submission, on one task.")
-@click.option("--sample", "sample_size", metavar="SIZE",
+@click.option("--sample", metavar="SIZE[:SEED]",
               help="Check a random sample of those that can be repeated here: 10%, or a number.")  # fmt: skip
-@click.option("--sample-seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sample.")
 @click.option("--max-reruns", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
               help="Repetitions of a bundle after which an open claim is INCONCLUSIVE.")  # fmt: skip
 @click.option(
@@ -52,7 +52,7 @@ from a2perf.submission.run_options import RunOptions, run_options
     force={"help": "Repeat bundles that have a verdict; their earlier repetitions are archived."},
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
-def reproduce(as_json: bool, fail_on: str | None, **given: Any) -> int:
+def reproduce(as_json: bool, fail_on: str | None, sample: str | None, **given: Any) -> int:
     """Check recorded results: repeat evaluations from their records and judge their claims.
 
     \b
@@ -73,8 +73,16 @@ def reproduce(as_json: bool, fail_on: str | None, **given: Any) -> int:
 
     launch = LaunchOptions.taken_from(given)
     options = RunOptions.taken_from(given)
+    size, _, seed = (sample or "").partition(":")
+    if seed and not seed.isdecimal():
+        raise ConfigError(f"--sample {sample}: {seed!r} is not a seed", hint="write --sample 10%:1")
     request = ReproduceRequest(
-        **given, options=options, resources=launch.resources(options), force=launch.given["force"]
+        **given,
+        sample_size=size or None,
+        sample_seed=int(seed or 0),
+        options=options,
+        resources=launch.resources(options),
+        force=launch.given["force"],
     )
     show = (lambda found: None) if as_json else (lambda found: click.echo(verdict_text(found)))
     with launch.conductor(live=not as_json) as conductor:

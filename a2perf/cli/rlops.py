@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from a2perf.cli.extensible import REMOVED
 from a2perf.cli.rlops_compare import compare_command
 from a2perf.cli.shared_options import OLD_WANDB_OPTIONS, STORE, Words, WordsCommand, several
 from a2perf.errors import UserError, command_line
@@ -40,12 +39,12 @@ _CHANGE = several(
 
 
 @click.command("tags", cls=WordsCommand, context_settings=normalised())
-@click.argument("action", metavar="add|remove|list")
+@click.argument("action", type=click.Choice(("add", "remove", "list")))
 @click.argument("tag", required=False)
 @_WHICH_RUNS
 @_AS_OF
 @_CHANGE
-def tags(action: str, tag: str | None, **options: Any) -> int:
+def tags(action: Literal["add", "remove", "list"], tag: str | None, **options: Any) -> int:
     """Add a tag to runs, remove it, or list tags; `list TAG` shows every change of a tag.
 
     By convention `latest` marks the accepted version: after a merge, add it to the runs of the new source tag and
@@ -53,16 +52,10 @@ def tags(action: str, tag: str | None, **options: Any) -> int:
     """
     if action == "list":
         return _list(tag, options)
-    if action not in ("add", "remove"):
-        if f"rlops.tags.{action}" in REMOVED:
-            raise UserError(
-                f"{command_line('a2perf', 'rlops', 'tags', action)} was removed", hint=REMOVED[f"rlops.tags.{action}"]
-            )
-        raise UserError(f"{action!r} is neither add, remove nor list", hint="a2perf rlops tags --help")
     if tag is None or options["as_of"]:
         words = command_line("a2perf", "rlops", "tags", action)
         raise UserError(f"{action} changes one tag now", hint=f"{words} TAG --source-tag TAG")
-    return _change("add" if action == "add" else "remove", tag, options)
+    return _change(action, tag, options)
 
 
 @click.command("rlops-tags", cls=WordsCommand, context_settings=normalised())

@@ -37,7 +37,6 @@ GITHUB_OPTION = click.option(
 PARTICIPANT_ARGS = click.option(
     "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
 )
-DATASETS_PATH = click.option("--datasets-path", metavar="DIR", help="Folder of all datasets.")
 STORE = click.option("--store", metavar="DIR", help="Experiment store. Default: $A2PERF_STORE, otherwise ./runs.")
 TRUSTED_KEYS = click.option(
     "--trusted-keys", type=click.Path(exists=True, path_type=Path), metavar="DIR_OR_FILE",
@@ -56,11 +55,10 @@ def several(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return add
 
 
-_OLD = "Accepted for old command lines; a store has no projects or entities."
 OLD_WANDB_OPTIONS = several(
-    click.option("--wandb-project-name", metavar="NAME", help=_OLD),
-    click.option("--wandb-entity", metavar="NAME", help=_OLD),
+    click.option("--wandb-project-name", hidden=True), click.option("--wandb-entity", hidden=True)
 )
+"""Accepted for old command lines; a store has no projects or entities."""
 
 
 def is_given(name: str) -> bool:

@@ -27,9 +27,9 @@ from a2perf.submission.run_options import run_options
 @click.option("--videos", type=click.IntRange(0), default=5, show_default=True, metavar="N",
               help="Number of test episodes that are filmed.")  # fmt: skip
 @launch_options("run_time_limit_s", "force")
-@click.option("--wandb-project-name", "mirror", default="", metavar="NAME",
+@click.option("--wandb-project-name", "mirror", default="", metavar="[ENTITY/]NAME",
               help="Project of Weights & Biases that receives a copy of the values.")  # fmt: skip
-@click.option("--wandb-entity", "mirror_entity", default="", metavar="NAME", help="Entity of that project.")
+@click.option("--wandb-entity", "mirror_entity", default="", hidden=True)
 def wrap(
     words: tuple[str, ...], env: str | None, seed: int | None, root_dir: str | None, store: str | None, **given: Any
 ) -> int:
@@ -53,6 +53,8 @@ def wrap(
             raise ConfigError("no script was given", hint="a2perf wrap SCRIPT --env NAME --seed N, or set BENCH_SCRIPT")
         script, words = words[0], words[1:]
     launch = LaunchOptions.taken_from(given)
+    entity, _, given["mirror"] = given["mirror"].rpartition("/")
+    given["mirror_entity"] = given["mirror_entity"] or entity
     wanted = ScriptOrder(
         script=str(Path(script).expanduser()),
         env=_needed("--env", "BENCH_ENV", env),

@@ -111,7 +111,7 @@ def find(given: str | os.PathLike[str], root: Path) -> Path:
     known = all_ids(root)
     raise UserError(
         f"no dataset {text} in {root}{did_you_mean(text, known)}; it contains {', '.join(known) or 'none'}",
-        hint=f"choose one of these, or another folder with --datasets-path or {VARIABLES[0]}",
+        hint=f"choose one of these, or another folder with the variable {VARIABLES[0]}",
     )
 
 

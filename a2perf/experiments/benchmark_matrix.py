@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.autotag import TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
+from a2perf.experiments.autotag import API, TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
 from a2perf.experiments.command_run import COMMAND_MODE, MatrixPlan
 from a2perf.launch import Conductor, Resources, Restart, RunCommand, RunEvent, RunSpec, Summary
 from a2perf.launch.outcomes import read_manifest
@@ -276,13 +276,10 @@ def _task_flags(name: str) -> list[str]:
     return [*domain, "--gin-bindings", f"create_domain.env_name={name!r}"]
 
 
-def tagger(
-    store: Path, *, look_up: bool = False, api: str | None = None, timeout_s: float = 5.0
-) -> Callable[[Path], AutotagRecord]:
+def tagger(store: Path, *, look_up: bool = False, api: str | None = None) -> Callable[[Path], AutotagRecord]:
     """Returns the function that returns the version of the code in a folder.
 
     Args:
         store: the store; its files do not count as changes of the code.
     """
-    options = {"api": api} if api is not None else {}
-    return lambda folder: autotag(folder, os.environ, outputs=[store], look_up=look_up, timeout_s=timeout_s, **options)
+    return lambda folder: autotag(folder, os.environ, outputs=[store], look_up=look_up, api=api or API)

@@ -50,7 +50,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     "score: nothing there": ["score", "nowhere"],
     "write_report: nothing there": ["report", "nowhere"],
     "write_leaderboard: nothing there": ["leaderboard", "nowhere", "-o", "site"],
-    "open_dataset: nothing there": ["datasets", "inspect", "nowhere"],
+    "open_dataset: nothing there": ["datasets", "list", "nowhere"],
     "read_runs: nothing there": ["report", "nowhere"],
 }
 """Commands that refuse the same input with the same text."""

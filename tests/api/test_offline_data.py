@@ -54,9 +54,11 @@ def test_too_many_columns_are_refused(data: a2perf.OfflineDataset, monkeypatch: 
         data.steps()
 
 
-def test_text_is_that_of_the_command(data: a2perf.OfflineDataset, tmp_path: Path) -> None:
-    root = str(tmp_path / "datasets")
-    assert CliRunner().invoke(datasets, ["inspect", NAME, "--datasets-path", root]).output == f"{data!r}\n"
+def test_text_is_that_of_the_command(
+    data: a2perf.OfflineDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    assert CliRunner().invoke(datasets, ["list", NAME]).output == f"{data!r}\n"
 
 
 def test_datasets_are_equal_by_content_and_pickle_by_place(data: a2perf.OfflineDataset, tmp_path: Path) -> None:

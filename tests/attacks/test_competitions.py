@@ -51,7 +51,7 @@ def _published(folder: Path) -> Iterator[tuple[Competition, Path, str]]:
     """Runs a small cup at the level bubblewrap and publishes it."""
     entries, made_in = folder / "entries", folder / "cup"
     status, _ = run(
-        "init", made_in, "--domain", "web_navigation", "--held-out", 1, "--episodes", 2, "--latency-steps", 2,
+        "init", made_in, "--domain", "web_navigation", "--held-out", 1, "--episodes", 2, "--set", "latency_steps=2",
         "--seed", 0, "--no-train",
     )  # fmt: skip
     assert status == 0
@@ -407,7 +407,7 @@ def test_neither_seeds_nor_weights_can_be_chosen_under_the_published_hashes(
     (ada / "train.py").write_text(LEARNER)
     entrants = ("--submission", ada, "--sandbox", "process", "--allow-weaker")
     status, _ = run("init", home, "--domain", "circuit_training", "--task", "toy_macro_stdcell", "--held-out", 0,
-                    "--episodes", 1, "--latency-steps", 2, "--seed", 0)  # fmt: skip
+                    "--episodes", 1, "--set", "latency_steps=2", "--seed", 0)  # fmt: skip
     assert status == 0
     assert run("close", home, *entrants)[0] == 0
     made, copy = competitions.load(home), tmp_path / "copy"

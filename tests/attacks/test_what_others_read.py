@@ -76,7 +76,7 @@ def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 COMMANDS = ("score RUNS", "score RUNS --json", "validate RUNS", "validate RUNS --json", "report RUNS -o OUT",
             "report RUNS -o OUT --json", "leaderboard RUNS -o OUT", "leaderboard RUNS -o OUT --json", "status RUNS",
-            "rlops-import RUNS --store OUT", "check RUNS", "datasets inspect RUNS")  # fmt: skip
+            "rlops-import RUNS --store OUT", "check RUNS", "datasets list RUNS")  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -40,8 +40,8 @@ def test_signing_and_verifying_show_hostile_bundles(
 ) -> None:
     pytest.importorskip("cryptography")
     printed(["sign", str(hostile), "--new-key", str(tmp_path / "key")], capsys)
-    printed(["verify", str(hostile), "--any-key"], capsys)
-    assert json.loads(printed(["verify", str(hostile), "--any-key", "--json"], capsys))
+    printed(["validate", str(hostile), "--signed-by", "any"], capsys)
+    assert json.loads(printed(["validate", str(hostile), "--signed-by", "any", "--json"], capsys))
     noted("hostile names in bundles that are signed and verified", "escaped everywhere")
 
 

@@ -75,7 +75,7 @@ def test_envs_list_shows_every_id_and_imports_no_physics():
 
 def test_envs_list_of_an_unknown_domain_names_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'quadruped_locomotion'"):
-        _run(envs, "list", "--domain", "quadruped_locomotio")
+        _run(envs, "list", "quadruped_locomotio")
 
 
 def test_doctor_ends_well_and_names_a_mend_for_what_a_user_can_mend():

@@ -88,11 +88,11 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
             "make the environment with render_mode='rgb_array'",
         ),
         ("data clips show synthetic_trot", "a2perf data clips show was removed", "make the environment with clip=NAME"),
-        (
-            "data websites difficulty --out x",
-            "the option --out was removed",
-            "python docs/environments/web_pictures.py",
-        ),
+        ("data websites difficulty", "a2perf data websites difficulty was removed", "python docs/environments/web_pic"),
+        ("verify runs", "a2perf verify was removed", "a2perf validate BUNDLE --signed-by"),
+        ("run --submission a --retry-failed", "the option --retry-failed was removed", "--retry failed"),
+        ("submit a -o b --launcher-option x=1", "the option --launcher-option was removed", "--launcher NAME:K=V"),
+        ("competition init c --call-timeout-s 1", "the option --call-timeout-s was removed", "--set call_timeout_s="),
     ],
 )
 def test_every_mistake_is_two_lines_with_a_hint(

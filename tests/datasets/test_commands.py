@@ -20,13 +20,14 @@ Told = tuple[int, str, str]
 
 
 @pytest.fixture
-def a2perf(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+def a2perf(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a command on the datasets of the test; returns its status and what it printed."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
 
     def call(*arguments: object) -> Told:
         group = () if arguments[0] == "validate" else ("datasets",)
         with pytest.raises(SystemExit) as ended:
-            main([*group, *map(str, arguments), "--datasets-path", str(tmp_path / "datasets")])
+            main([*group, *map(str, arguments)])
         printed = capsys.readouterr()
         return int(ended.value.code or 0), printed.out, printed.err
 
@@ -37,7 +38,7 @@ def test_a_data_set_is_listed_and_inspected(a2perf: Any, write: Write, tmp_path:
     assert a2perf("list")[1].startswith("no dataset in")
     write()
     assert a2perf("list")[1] == "toys/boxes/made-v0  3 episodes, 8 steps\n"
-    status, printed, _ = a2perf("inspect", "toys/boxes/made-v0", "--json")
+    status, printed, _ = a2perf("list", "toys/boxes/made-v0", "--json")
     found = json.loads(printed)
     assert status == 0
     assert (found["episodes"], found["steps"]) == (3, 8)
@@ -47,7 +48,7 @@ def test_a_data_set_is_listed_and_inspected(a2perf: Any, write: Write, tmp_path:
     assert found["training_sample_cost_kwh"] == 2.0
     assert found["cost"]["per_sample_kwh"] == 2.25 / 8
     assert sum(found["return_histogram"]["counts"]) == 3
-    text = a2perf("inspect", "toys/boxes/made-v0")[1]
+    text = a2perf("list", "toys/boxes/made-v0")[1]
     assert "3 episodes" not in text.splitlines()[0]
     (tmp_path / "datasets" / "toys" / "boxes" / "made-v0" / "data" / "metadata.json").write_text("{")
     assert "metadata.json cannot be read" in a2perf("list")[1]
@@ -80,8 +81,8 @@ def test_validate_ends_with_1_when_anything_is_wrong(a2perf: Any, write: Write) 
         (("generate", "--submission", "random", "--task", "dog_pace", "--id", "a b"), "not a dataset name"),
         (("generate", "--submission", "random", "--task", "dog_pace", "--env-arg", "x"), "is not name=value"),
         (("combine", "a-v0", "b-v0", "--merge", "binary"), "the option --merge was removed"),
-        (("inspect", "a-v0", "--picture", "x.svg"), "the option --picture was removed"),
-        (("inspect", "toys/nothing-v0"), "no dataset toys/nothing-v0"),
+        (("inspect", "a-v0"), "a2perf datasets inspect was removed"),
+        (("list", "toys/nothing-v0"), "no dataset toys/nothing-v0"),
         (("generate", "--root-dir", ".", "--task", "dog_pace"), "contains no training run"),
     ],
 )

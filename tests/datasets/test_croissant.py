@@ -113,17 +113,15 @@ def test_folder_that_cannot_be_written_is_explained(write: Write) -> None:
         write_croissant(data)
 
 
-def test_command_describes_datasets_by_name(write: Write) -> None:
+def test_command_describes_datasets_by_name(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write()
-    root = str(data.path.parents[3])
-    arguments = [data.id, "--datasets-path", root, "--license", "CC0-1.0", "--json"]
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(data.path.parents[3]))
+    arguments = [data.id, "--license", "CC0-1.0", "--json"]
     done = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
     assert json.loads(done.output) == {data.id: str(data.path / CROISSANT_FILE)}
     assert content(data.path / CROISSANT_FILE)["license"] == "CC0-1.0"
     with pytest.raises(UserError, match="no dataset toys/boxes/nade-v0"):
-        CliRunner().invoke(
-            command, ["toys/boxes/nade-v0", "--datasets-path", root], standalone_mode=False, catch_exceptions=False
-        )
+        CliRunner().invoke(command, ["toys/boxes/nade-v0"], standalone_mode=False, catch_exceptions=False)
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

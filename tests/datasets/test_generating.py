@@ -85,12 +85,12 @@ def test_a_solver_of_websites_is_kept_with_its_masks(repository: Path, tmp_path:
     assert data.file.stat().st_size < found.nbytes  # zeros are packed
 
 
-def test_a_killed_run_is_finished_by_the_same_command(tmp_path: Path) -> None:
+def test_a_killed_run_is_finished_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [
         sys.executable, "-m", "a2perf", "datasets", "generate", "--submission", "random", "--task",
         "toy_macro_stdcell", "--episodes", "60", "--seed", "3", "--processes", "2", "--id", "toys/killed-v0",
-        "--datasets-path", str(tmp_path / "killed"),
     ]  # fmt: skip
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "killed"))
     work = tmp_path / "killed" / "toys" / ".killed-v0.making"
     process = Child(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until(lambda: list((work / "blocks").glob("block_*.json")) or process.poll() is not None)

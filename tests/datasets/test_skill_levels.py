@@ -117,7 +117,9 @@ def _a2perf(*arguments: object) -> str:
 
 
 @pytest.mark.slow
-def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Path) -> None:
+def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gin = tmp_path / "train.gin"
     gin.write_text(
         "import a2perf.submission.submission_util\nSubmission.mode = 'train'\nSubmission.domain = 'circuit_training'\n"
@@ -150,10 +152,8 @@ def test_from_a_training_over_levels_to_a_clone_with_its_data_cost(tmp_path: Pat
     best = max(stored["checkpoints"], key=lambda entry: entry["mean"])
 
     root = tmp_path / "datasets"
-    _a2perf(
-        "datasets", "generate", "--skill-levels", levels_file, "--level", "expert", "--episodes", 5,
-        "--datasets-path", root,
-    )  # fmt: skip
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(root))
+    _a2perf("datasets", "generate", "--skill-levels", levels_file, "--level", "expert", "--episodes", 5)
     data = open_dataset("circuit_training/toy_macro_stdcell/expert-v0", root)
     assert data.returns == pytest.approx([best["mean"]] * 5)
     assert data.record["skill_level"] == "expert"

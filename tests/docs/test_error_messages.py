@@ -48,7 +48,7 @@ COMMANDS = (  # in the order of the page
     CHANGE.format("None", r"bytearray(900 * 2**20)") + "memory_limit_bytes=600000000",
     "a2perf score entry",
     "mkdir runs; a2perf rlops --exp-name x --tags a b --env-ids CartPole-v1",
-    "a2perf verify entry",
+    "a2perf validate entry --signed-by trusted",
 )
 
 

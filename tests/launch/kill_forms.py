@@ -108,7 +108,7 @@ def found_competition(folder: Path, environment: Mapping[str, str]) -> None:
     """Creates a competition, a copy of which each round runs: its secrets are random."""
     argv = [
         sys.executable, "-m", "a2perf", "competition", "init", str(folder), "--domain", "circuit_training",
-        "--held-out", "1", "--episodes", "5", "--latency-steps", "5", "--seed", "0", "--no-train",
+        "--held-out", "1", "--episodes", "5", "--set", "latency_steps=5", "--seed", "0", "--no-train",
         "--sandbox", strongest_level(),
     ]  # fmt: skip
     subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=300)

@@ -421,8 +421,8 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
     outside = tmp_path / "outside"
     outside.mkdir()
     status, said = run(
-        "init", folder, "--domain", "web_navigation", "--held-out", 1, "--episodes", 2, "--latency-steps", 2,
-        "--seed", 0, "--no-train", "--call-timeout-s", 1.5,
+        "init", folder, "--domain", "web_navigation", "--held-out", 1, "--episodes", 2, "--set", "latency_steps=2",
+        "--seed", 0, "--no-train", "--set", "call_timeout_s=1.5",
     )  # fmt: skip
     assert status == 0
     made = competitions.load(folder)
@@ -512,8 +512,8 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
 def test_training_reaches_the_secret_tasks_of_every_domain(tmp_path: Path, domain: str) -> None:
     folder = tmp_path / "cup"
     public = {"circuit_training": "toy_macro_stdcell", "quadruped_locomotion": "synthetic_trot"}[domain]
-    run("init", folder, "--domain", domain, "--task", public, "--held-out", 2, "--episodes", 1, "--latency-steps", 2,
-        "--seed", 0, "--seed", 1)  # fmt: skip
+    run("init", folder, "--domain", domain, "--task", public, "--held-out", 2, "--episodes", 1,
+        "--set", "latency_steps=2", "--seed", 0, "--seed", 1)  # fmt: skip
     home = write(
         tmp_path, "trained",
         load="import os, pathlib; print(pathlib.Path(os.environ['ROOT_DIR'], 'w').read_text())",

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from a2perf.cli.bundles import sign as sign_command
 from a2perf.cli.bundles import validate as validate_command
-from a2perf.cli.bundles import verify as verify_command
 from a2perf.errors import ConfigError, MissingDependency, UserError
 from a2perf.records import Manifest, RunState, SubmissionIdentity
 from a2perf.runs.bundles.bundle import Bundle, open_bundle, validate
@@ -157,16 +156,16 @@ def test_commands_make_a_key_sign_and_verify(bundle: Path, tmp_path: Path) -> No
     status, output = run(sign_command, str(bundle), "--new-key", str(key))
     assert status == 0
     assert str(key) in output
-    status, output = run(verify_command, str(bundle), "--trusted-keys", f"{key}.pub", "--json")
+    status, output = run(validate_command, str(bundle), "--signed-by", f"{key}.pub", "--json")
     (record,) = json.loads(output).values()
     assert (status, record["problems"], record["signer"]) == (0, [], "me")
     assert run(validate_command, str(bundle))[0] == 0
     (bundle / "logs" / "stdout.log").write_text("other")
-    status, output = run(verify_command, str(bundle), "--any-key")
+    status, output = run(validate_command, str(bundle), "--signed-by", "any")
     assert status == 1
     assert "INVALID\n  logs/stdout.log was changed after the run" in output
     with pytest.raises(ConfigError, match="no trusted keys"):
-        run(verify_command, str(bundle))
+        run(validate_command, str(bundle), "--signed-by", "trusted")
 
 
 def test_without_the_library_the_mend_is_said(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

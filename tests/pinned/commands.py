@@ -228,8 +228,8 @@ validate one
 validate empty
 validate missing
 validate recorded --json
-verify recorded
-verify missing
+validate recorded --signed-by trusted
+validate missing --signed-by any
 score one --json
 score one -o scored_one
 score one two -o scored_both --json
@@ -261,28 +261,28 @@ wrap missing.py --env CartPole-v1
 benchmark
 datasets list --json
 datasets list
-datasets inspect missing
+datasets list missing
 validate toys/missing-v0
 datasets combine
 datasets generate
 datasets skill-levels
 envs list --json
 envs list
-envs list --domain nonsense
+envs list nonsense
 data list --json
 data list nonsense
 protocol --json
-protocol v1 --task dog_pace
+protocol v1 dog_pace
 protocol v1-small --json
 protocol nonsense
-protocol --task nonsense
+protocol v2 nonsense
 doctor --json
 doctor
 submit missing -o submitted
 submit entry
 submit entry -o submitted --task nonsense
 submit entry -o submitted --protocol nonsense
-competition verify missing
+competition validate missing --signed-by any
 competition run missing
 python-env
 init new_entry
@@ -301,23 +301,23 @@ def datasets(folder: Path) -> dict[str, Any]:
     import h5py
 
     with working_directory(folder):
-        place = ("--datasets-path", folder / "datasets")
+        os.environ["MINARI_DATASETS_PATH"] = str(folder / "datasets")
         first = _started(
             folder, "datasets", "generate", "--submission", "random", "--task", "toy_macro_stdcell", "--episodes", 3,
-            "--seed", 5, "--id", "toys/random-v0", "--info", "action_mask", "--sandbox", "process", "--json", *place,
+            "--seed", 5, "--id", "toys/random-v0", "--info", "action_mask", "--sandbox", "process", "--json",
         )  # fmt: skip
         second = _started(
             folder, "datasets", "generate", "--submission", "random", "--task", "toy_macro_stdcell", "--episodes", 2,
-            "--seed", 6, "--id", "toys/more-v0", "--info", "action_mask", "--sandbox", "process", "--json", *place,
+            "--seed", 6, "--id", "toys/more-v0", "--info", "action_mask", "--sandbox", "process", "--json",
         )  # fmt: skip
         assert first.status == second.status == 0, first.errors + second.errors
-        combined = execute("datasets", "combine", "toys/random-v0", "toys/more-v0", "--id", "toys/both-v0", *place)
+        combined = execute("datasets", "combine", "toys/random-v0", "toys/more-v0", "--id", "toys/both-v0")
         assert combined.status == 0, combined.errors
         answers = {
-            f"{verbs[-1]} {name}".strip(): execute(*verbs, *name.split(), *place, "--json")
+            f"{verbs[-1]} {name}".strip(): execute(*verbs, *name.split(), "--json")
             for verbs, name in (
-                (("datasets", "list"), ""), (("datasets", "inspect"), "toys/random-v0"),
-                (("datasets", "inspect"), "toys/both-v0"), (("validate",), "toys/both-v0"),
+                (("datasets", "list"), ""), (("datasets", "list"), "toys/random-v0"),
+                (("datasets", "list"), "toys/both-v0"), (("validate",), "toys/both-v0"),
             )
         }  # fmt: skip
     found: dict[str, Any] = {

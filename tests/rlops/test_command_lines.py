@@ -97,8 +97,8 @@ def test_module_form_and_workers_zero_only_print(project: Path) -> None:
     assert not (project / "runs").exists()
 
 
-def test_dry_run_and_no_auto_tag(run: Run, project: Path) -> None:
-    status, out, _ = run(f"{BENCHMARK} --dry-run --no-auto-tag --start-seed 5 --num-seeds 1")
+def test_printed_commands_and_no_auto_tag(run: Run, project: Path) -> None:
+    status, out, _ = run(f"{BENCHMARK.replace('--workers 9', '')} --no-auto-tag --start-seed 5 --num-seeds 1")
     assert status == 0
     assert out.splitlines()[0] == "======= commands to run:"
     assert out.count("--seed 5") == 3
@@ -260,13 +260,14 @@ def test_the_pull_request_is_looked_up_quietly_where_a_network_is_at_hand(
     run: Run, project: Path, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(project, "remote", "add", "origin", "https://example.org/team/code")
-    line = 'benchmark --env-ids A --command "python cleanrl/ppo.py" --dry-run --pull-request-api'
-    assert "pull request" not in run(f"{line} {host.address}")[1]  # A2PERF_OFFLINE is set for all tests
+    line = 'benchmark --env-ids A --command "python cleanrl/ppo.py" '
+    monkeypatch.setenv("GITHUB_API_URL", host.address)
+    assert "pull request" not in run(line)[1]  # A2PERF_OFFLINE is set for all tests
     monkeypatch.delenv("A2PERF_OFFLINE")
-    assert "identified github pull request: pr-308" in run(f"{line} {host.address}")[1]
-    assert "pull request" not in run(f"{line} {host.address} --no-look-up-pull-request")[1]
+    assert "identified github pull request: pr-308" in run(line)[1]
     assert len(host.asked) == 1
-    status, out, errors = run(f"{line} http://127.0.0.1:9")
+    monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:9")
+    status, out, errors = run(line)
     assert (status, errors) == (0, "")
     assert "pull request" not in out
 

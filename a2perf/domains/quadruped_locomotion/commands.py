@@ -1,4 +1,4 @@
-"""``a2perf data clips``: lists and generates motion clips."""
+"""``a2perf data clips``: generates motion clips."""
 
 from __future__ import annotations
 
@@ -7,25 +7,10 @@ from typing import Any
 
 import click
 
-from a2perf.domains.quadruped_locomotion import ASSETS
-
 
 @click.group()
 def clips() -> None:
     """Motion clips of quadruped locomotion."""
-
-
-@clips.command("list")
-def list_clips() -> None:
-    """Lists the clips by name."""
-    from a2perf import assets
-    from a2perf.domains.quadruped_locomotion.motion.gaits import GAITS, synthetic_clip
-
-    for name in GAITS:
-        click.echo(f"{name:<18} generated    {synthetic_clip(name).duration:.3f} s")
-    for name in (Path(member).stem for member in ASSETS if member.startswith("motions/")):
-        here = assets.locate(ASSETS[f"motions/{name}.txt"]) is not None
-        click.echo(f"{name:<18} {'on this host' if here else 'not fetched (a2perf data fetch)'}")
 
 
 @clips.command()

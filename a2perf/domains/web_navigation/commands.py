@@ -58,20 +58,6 @@ def generate(out: Path, levels: tuple[int, ...], count: int, seed: int, workers:
     _report(measured)
 
 
-@websites.command()
-def difficulty() -> None:
-    """Print the measured difficulty of the shipped websites."""
-    from a2perf.domains.web_navigation.sites import designs as sets
-    from a2perf.domains.web_navigation.sites.generator import Measured
-
-    measured = {}
-    for level in LEVELS:
-        record = sets.shipped_record(level)
-        rows = zip(sets.unpack(record), record["success"], record["length"], strict=True)
-        measured[level] = [Measured(-1, design, success, length) for design, success, length in rows]
-    _report(measured)
-
-
 def _report(measured: Mapping[int, Sequence[Measured]]) -> None:
     """Prints the measured difficulty per level: percentiles of success and length, medians of fields and pages."""
     import numpy as np

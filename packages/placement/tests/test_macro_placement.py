@@ -199,7 +199,7 @@ def _run(*arguments: object) -> int:
 @pytest.mark.slow
 def test_a_competition_publishes_costs_false_claims_and_illegal_placements(tmp_path: Path) -> None:
     cup, site = tmp_path / "cup", tmp_path / "site"
-    settings = ("--set", "designs=", "--no-references", "--held-out", 0, "--call-timeout-s", 60)
+    settings = ("--set", "designs=", "--no-references", "--held-out", 0, "--set", "call_timeout_s=60")
     assert _run("init", cup, "--profile", "macro_placement", *settings) == 0
     assert "lower is better" in (cup / "public" / "README.md").read_text()
     boaster, careless = tmp_path / "boaster", tmp_path / "careless"

@@ -47,12 +47,5 @@ def test_generate_writes_a_clip_that_environments_read(make, tmp_path):
     assert env.step(np.zeros(12))[1] > 0.0
 
 
-def test_list_names_every_clip():
-    result = CliRunner().invoke(clips, ["list"])
-    assert result.exit_code == 0
-    for name in ("synthetic_trot", "synthetic_bound", "dog_spin"):
-        assert name in result.output
-
-
 def test_unknown_gait():
     assert "did you mean" in str(CliRunner().invoke(clips, ["generate", "synthetic_trott", "x.txt"]).exception)

@@ -104,9 +104,3 @@ def test_the_command_writes_sets_and_a_table(tmp_path, few_episodes):
     again = CliRunner().invoke(websites, arguments)
     assert again.exit_code == 0
     assert (tmp_path / "designs_01.json.gz").read_bytes() == written["designs_01.json.gz"]
-
-
-def test_the_difficulty_of_the_shipped_sets_is_printed():
-    result = CliRunner().invoke(websites, ["difficulty"])
-    assert result.exit_code == 0
-    assert [line.split()[:2] for line in result.output.splitlines()[1:]] == [[str(n), "1000"] for n in LEVELS]
