@@ -171,7 +171,7 @@ def test_scores_of_discrete_actions_become_the_best_action() -> None:
     import torch
     from gymnasium import spaces
 
-    from a2perf.submission.participant.adapters.torch_module import policy_of
+    from a2perf.submission.participant.adapters.live import module_policy
 
     class Env:
         action_space = spaces.Discrete(3, start=5)
@@ -182,7 +182,7 @@ def test_scores_of_discrete_actions_become_the_best_action() -> None:
             assert observation["b"][0].shape == (1, 2)
             return torch.tensor([[0.1, 0.7, 0.2]]), "value"
 
-    act = policy_of(Scores(), Env())
+    act = module_policy(Scores(), Env())
     assert act({"a": np.array(3), "b": (np.zeros(2),)}) == 6
 
 

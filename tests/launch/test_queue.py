@@ -16,7 +16,7 @@ from a2perf.errors import UserError
 from a2perf.launch.queue import Queue
 from a2perf.launch.queue_entry import AttemptOutcome, Lease, State
 from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
-from a2perf.runs.bundles.process_identity import ProcessIdentity, start_ticks, this_boot
+from a2perf.runs.bundles.process_identity import ProcessIdentity
 from tests.waiting import Child
 
 DONE = AttemptOutcome(True, exit_code=0)
@@ -191,16 +191,6 @@ def test_a_heartbeat_names_the_leases_that_are_still_held(queue: Queue) -> None:
     assert queue.heartbeat() == {first.token, second.token}
     queue.release(first)
     assert queue.heartbeat() == {second.token}
-
-
-def test_a_reused_process_id_is_another_owner() -> None:
-    mine = ProcessIdentity.current()
-    assert mine.alive() is True
-    assert ProcessIdentity.parse(str(mine)) == mine
-    assert ProcessIdentity(mine.host, mine.boot, mine.pid, mine.started + 1).alive() is False
-    assert ProcessIdentity(mine.host, "0000/" + this_boot().partition("/")[2], mine.pid, mine.started).alive() is False
-    assert ProcessIdentity("elsewhere", mine.boot, mine.pid, mine.started).alive() is None
-    assert start_ticks(2**22 + 1) is None
 
 
 def test_a_file_of_another_kind_or_version_is_refused(tmp_path: Path) -> None:

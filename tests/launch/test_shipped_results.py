@@ -19,7 +19,6 @@ from a2perf.records import RolloutResults, RunState
 from a2perf.runs.bundles.bundle import validate
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import read_manifest
-from a2perf.runs.packed.pack import pack, unpack
 from a2perf.storage import parse_record
 from a2perf.stranger_files import Kind
 
@@ -53,11 +52,6 @@ def test_they_are_small() -> None:
     sizes = [path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()]
     assert sum(sizes) < 14_000_000
     assert max(sizes) < 2_000_000
-
-
-def test_packing_them_again_gives_the_same_files(tmp_path: Path) -> None:
-    (folder,) = unpack(PACKED[0], tmp_path)
-    assert pack([folder]).read_bytes() == PACKED[0].read_bytes()
 
 
 @each_submission

@@ -36,22 +36,6 @@ def test_checksum_of_the_standard_vectors():
     assert event_checksums.crc32c(b"\xff" * 32) == 0x62A8AB43
 
 
-@given(st.binary(max_size=40), st.integers(0, 9000))
-@settings(max_examples=60, deadline=None)
-def test_checksum_equals_the_byte_by_byte_one_at_any_length(head: bytes, zeros: int):
-    data = head + bytes(zeros) + head
-    assert event_checksums.crc32c(data) == made.checksum(data)
-
-
-@given(st.integers(1, 60), st.integers(1, 9), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
-def test_checksums_of_rows_equal_those_of_each(length: int, count: int, random):
-    rows = np.array([[random.randrange(256) for _ in range(length)] for _ in range(count)], np.uint8)
-    expected = [made.checksum(row.tobytes()) for row in rows]
-    assert event_checksums.crc32c_rows(rows).tolist() == expected
-    assert event_checksums.crc32c_like(rows[0], rows, np.arange(length)).tolist() == expected
-
-
 # --- against TensorBoard ----------------------------------------------------------------------------------------------
 
 floats = st.floats(width=32, allow_nan=True, allow_infinity=True)
@@ -103,19 +87,6 @@ def test_equals_tensorboard(tmp_path: Path, points, as_tensor: bool, repeats: in
             for point in expected
         ]
         np.testing.assert_array_equal(series.values, np.array(values, np.float64))
-
-
-def test_reads_what_the_example_writer_writes(tmp_path: Path):
-    from examples.numpy_ars.event_writer import EventWriter as ExampleWriter
-
-    writer = ExampleWriter(tmp_path)
-    for step in range(300):
-        writer.scalar(RETURN, step / 2, step)
-    writer.close()
-    (path,) = event_files_below(tmp_path)
-    series = read_event_file(path).scalars[RETURN]
-    assert series.steps.tolist() == list(range(300))
-    assert series.values.tolist() == [step / 2 for step in range(300)]
 
 
 # --- other contents ---------------------------------------------------------------------------------------------------
@@ -243,18 +214,6 @@ def test_symbolic_links_are_not_followed(tmp_path: Path):
 
 
 # --- the writer -------------------------------------------------------------------------------------------------------
-
-
-def test_the_bytes_are_those_of_an_independent_writer(tmp_path: Path):
-    with EventWriter(tmp_path) as writer:
-        writer.scalar(RETURN, 1.5, 300, wall_time=1.6e9)
-        writer.scalar("b", -2.0, 0, wall_time=1.6e9)
-    written = writer.path.read_bytes()
-    expected = [
-        made.record(made.event(300, made.simple(RETURN, 1.5))),
-        made.record(made.event(0, made.simple("b", -2.0))),
-    ]
-    assert written.endswith(b"".join(expected))
 
 
 @given(

@@ -44,13 +44,6 @@ def test_a_published_protocol_never_changes() -> None:
         )
 
 
-@pytest.mark.parametrize("name", sorted(SHA256))
-def test_core_tasks_are_the_eight_published_ids(name: str) -> None:
-    core = protocols.load(name).core_tasks()
-    assert {task.env_id for task in core} == CORE_IDS
-    assert len(core) == 8
-
-
 def test_small_protocol_keeps_budgets_and_references_of_the_whole_one() -> None:
     for version in ("v1", "v2"):
         whole, small = protocols.load(version), protocols.load(f"{version}-small")

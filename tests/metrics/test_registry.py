@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from a2perf.constants import ReliabilityMetrics, SystemMetrics
@@ -127,27 +126,6 @@ def test_ranks_follow_the_direction_and_refuse_what_cannot_be_compared() -> None
     aimless = MetricValue(name="y", value=1.0)
     with pytest.raises(UserError, match="no better or worse"):
         registry.rank({"a": aimless})
-
-
-def test_scores_are_the_same_bytes_twice() -> None:
-    generator = np.random.default_rng(0)
-    data = runs_of(
-        curves=[(np.arange(300), np.cumsum(generator.normal(size=300))) for _ in range(5)],
-        returns={"t": [generator.normal(size=20) for _ in range(5)]},
-        tracking=[{"rss_peak_bytes": 1e6 + run, "wall_s": 3.0} for run in range(5)],
-    )
-    first = msgspec.json.encode(registry.score(data))
-    assert msgspec.json.encode(registry.score(data)) == first
-    decoded = msgspec.json.decode(first, type=dict[str, MetricValue])
-    assert decoded["IqrAcrossRuns"].n == 5
-
-
-def test_importing_the_registry_loads_nothing_heavy() -> None:
-    heavy = ("scipy", "matplotlib", "codecarbon", "numba", "tensorflow")
-    code = f"import sys, a2perf.metrics.registry; print([name for name in {heavy} if name in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )
 
 
 def test_metric_of_one_run_has_spread_interval_and_notes_over_runs() -> None:

@@ -16,7 +16,6 @@ from a2perf.metrics.profiles import lowpass
 from a2perf.metrics.profiles.curves import clean
 from a2perf.metrics.profiles.reliability import rollouts, training
 from a2perf.metrics.profiles.reliability_corrected import slopes, windowed
-from a2perf.metrics.profiles.reliability_upstream import iqr_by_step, windowed_iqr
 from a2perf.metrics.statistics import drawdown, iqr, mad, std
 from tests.golden.recorded import cases
 from tests.metrics import plain_reliability as plain
@@ -70,21 +69,6 @@ def test_a2perf_profile_repeats_the_earlier_platform(case: str) -> None:
             allowed = noise if name == "IqrAcrossRuns" else 1e-9
             assert scores[name].value == pytest.approx(expected["mean"], rel=1e-9, abs=allowed)
             assert scores[name].spread == pytest.approx(expected["std"], rel=1e-9, abs=allowed)
-
-
-@pytest.mark.parametrize("case", ["tiny3x5", "uneven4x20"])
-def test_filtered_curves_and_windows_repeat_the_recorded_ones(case: str) -> None:
-    recorded = _golden()[case]
-    curves = [clean(*curve) for curve in recorded["curves"]]
-    across = recorded["a2perf"]["dispersion_across_runs"]
-    filtered = lowpass.polynomial([curve.values for curve in curves])
-    noise = FILTER_NOISE * max(np.abs(curve.values).max() for curve in curves)
-    for curve, expected in zip(filtered, across["lowpass_curves"], strict=True):
-        np.testing.assert_allclose(curve, expected, rtol=0, atol=noise)
-    ranges = iqr_by_step([c.steps for c in curves], filtered)
-    np.testing.assert_allclose(ranges, across["iqr_per_step"], rtol=0, atol=2 * noise)
-    for run, expected in recorded["a2perf"]["dispersion_within_runs"]["iqr_per_seed"].items():
-        np.testing.assert_allclose(windowed_iqr(curves[int(run)]), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("case", ["tiny3x5", "const3x12", "uneven4x20"])

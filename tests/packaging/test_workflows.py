@@ -118,9 +118,3 @@ def test_every_target_has_a_line_of_help() -> None:
         name for line in re.findall(r"^  ([a-z][\w, -]*?)  ", done.stdout, re.MULTILINE) for name in line.split(", ")
     }
     assert listed == set(phony[1].replace("\\\n", " ").split()) - {"help", "assets", "engines"}
-
-
-def test_removed_target_names_its_replacement() -> None:
-    done = subprocess.run(["make", "--no-print-directory", "paper"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("make paper was removed: use a2perf leaderboard or a2perf report results/recorded")
