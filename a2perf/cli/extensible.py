@@ -28,6 +28,7 @@ BROUGHT_BY = {
     "export.tensorboard": "trackers",
     "export.wandb": "trackers",
     "model": "agents",
+    "references": "audit",
     "serve": "serve",
 }
 """The distribution ``packages/NAME`` that brings a command, by the words of the command, joined with dots."""

@@ -2,7 +2,8 @@
 
 A protocol is a file beside this module (``protocols/v2.json``): per task the environment with its fingerprint, training
 budgets and seeds, evaluation, timing, thresholds, and measured scores of trivial policies and of an expert. A published
-file never changes; what has to differ becomes the next version.
+file never changes; what has to differ becomes the next version. ``A2PERF_PROTOCOLS`` names further files, such as those
+of `a2perf references`; they never replace a file of this package or its references.
 
 A normalised score is on the ``ReferenceScale`` of the stored means: 0 is the floor, 1 the expert. The floor is the
 best policy that ignores what it observes; under v1 it is the random policy.
@@ -12,9 +13,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
+import os
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -22,12 +26,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
-from a2perf.errors import UserError, did_you_mean
+from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean
 
 if TYPE_CHECKING:
     from a2perf.domains.registry import Domain, Task
 
 LATEST = "v2"
+VARIABLE = "A2PERF_PROTOCOLS"
 Kind: TypeAlias = Literal["random", "floor", "expert"]
 Track: TypeAlias = Literal["fixed_samples", "fixed_energy", "open"]
 TRACKS: tuple[Track, ...] = ("fixed_samples", "fixed_energy", "open")
@@ -225,6 +230,7 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
     quick: Quick
     tasks: dict[str, ProtocolTask]
     generalization: dict[str, Generalization]
+    signature: dict[str, str] | None = None  # the fields of a KeySignature of signed_bytes(file)
 
     def task(self, name: str) -> ProtocolTask:
         """Returns the task of that name; for a view of a task, that task with the name and arguments of the view.
@@ -308,8 +314,8 @@ def protocol_task(name: str, env_id: str) -> ProtocolTask | None:
 
 
 def names() -> list[str]:
-    """Returns the protocols that there are."""
-    return sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json"))
+    """Returns the protocols that there are: those that ``A2PERF_PROTOCOLS`` names, then those of the package."""
+    return list(_files())
 
 
 def versions() -> list[str]:
@@ -321,13 +327,15 @@ def content(name: str = LATEST) -> bytes:
     """Returns a protocol's file.
 
     Raises:
-        UserError: no such protocol.
+        UserError: no such protocol, or its file cannot be read.
     """
-    if name not in names():
-        raise UserError(
-            f"{name!r} is not a protocol{did_you_mean(name, names())}", hint=f"there are: {', '.join(names())}"
-        )
-    return (_folder() / f"{name}.json").read_bytes()
+    files = _files()
+    if name not in files:
+        raise UserError(f"{name!r} is not a protocol{did_you_mean(name, files)}", hint=f"there are: {', '.join(files)}")
+    try:
+        return files[name].read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{VARIABLE}: {files[name]} cannot be read: {error.strerror}", hint="correct it") from error
 
 
 def sha256(name: str = LATEST) -> str:
@@ -339,15 +347,39 @@ def sha256(name: str = LATEST) -> str:
     return hashlib.sha256(content(name)).hexdigest()
 
 
-@functools.cache
 def load(name: str = LATEST) -> Protocol:
     """Returns a protocol.
 
     Raises:
-        UserError: no such protocol.
+        UserError: no such protocol, it is not valid, or its signature does not fit.
     """
-    return msgspec.json.decode(content(name), type=Protocol)
+    return _parsed(name, content(name))
 
 
-def _folder() -> Traversable:
-    return resources.files("a2perf.metrics") / "protocols"
+def signed_bytes(data: bytes) -> bytes:
+    """Returns what the signature of a protocol's file covers: its canonical JSON without the signature."""
+    document = {**json.loads(data), "signature": None}
+    return b"a2perf protocol 1\0" + json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+@functools.cache
+def _parsed(name: str, data: bytes) -> Protocol:
+    from a2perf.runs.packed.signing import KeySignature
+
+    try:
+        found = msgspec.json.decode(data, type=Protocol)
+        if found.signature is not None and not KeySignature(**found.signature).fits(signed_bytes(data)):
+            raise ValueError("its signature does not fit")
+    except MissingDependency:  # which checks signatures
+        return found
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"the protocol {name} is not valid: {error}", hint="get its file again") from error
+    return found
+
+
+def _files() -> dict[str, Path | Traversable]:
+    paths = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
+    named: dict[str, Path | Traversable] = {path.stem: path for path in paths}
+    folder = resources.files("a2perf.metrics") / "protocols"
+    packaged = {file.name.removesuffix(".json"): file for file in folder.iterdir() if file.name.endswith(".json")}
+    return {name: named[name] for name in sorted(named.keys() - packaged)} | dict(sorted(packaged.items()))

@@ -50,12 +50,7 @@ def audit(
     from a2perf_audit.auditing import audit as audited
     from a2perf_audit.page import text
 
-    try:
-        kwargs = json.loads(env_kwargs)
-    except ValueError:
-        kwargs = None
-    if not isinstance(kwargs, dict):
-        raise ConfigError(f"--env-kwargs is not a JSON object: {env_kwargs!r}")
+    kwargs = arguments(env_kwargs)
     audits: list[Audit] = []
     for name in (task for target in targets for task in _tasks_of(target)):
         subject = Subject(
@@ -70,6 +65,21 @@ def audit(
     found = [one.as_json() for one in audits]
     click.echo(json.dumps(found, indent=2) if as_json else "\n\n".join(map(text, audits)))
     return int(any(one.failed for one in audits))
+
+
+def arguments(given: str) -> dict[str, Any]:
+    """Returns the arguments of an environment that an option gives as JSON.
+
+    Raises:
+        ConfigError: they are not a JSON object.
+    """
+    try:
+        kwargs = json.loads(given)
+    except ValueError:
+        kwargs = None
+    if not isinstance(kwargs, dict):
+        raise ConfigError(f"--env-kwargs is not a JSON object: {given!r}")
+    return kwargs
 
 
 def _say(name: str, check: str) -> None:
