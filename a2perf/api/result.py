@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from a2perf.api.scored_group import metric_values, normalised_return
+from a2perf.api.scored_group import ScoredGroup
 from a2perf.api.views.figures import runs_figure
 from a2perf.api.views.run_tables import episode_table, groups_of, main_group, result_text, run_table, step_table
 from a2perf.api.views.table import Immutable, Table, Tabular
@@ -144,10 +144,12 @@ class Result(Immutable, Tabular):
             ConfigError: the run holds no data of this mode, or the profile is unknown.
         """
         of_profile = profile_named(profile)
-        groups = groups_of(self.run) if of_profile == "corrected" else score_modes(self.folder, self.run, of_profile)
+        groups = groups_of(self.run)
+        if of_profile != "corrected":
+            groups = list(map(ScoredGroup.of, score_modes(self.folder, self.run, of_profile)))
         for group in groups:
-            if group["mode"] == mode:
-                return metric_values(group["scores"])
+            if group.mode == mode:
+                return dict(group.scores)
         held = ", ".join(self.modes) or "no data at all"
         raise ConfigError(f"the run holds no data of the mode {mode!r}", hint=f"it holds {held}")
 
@@ -186,7 +188,7 @@ class Result(Immutable, Tabular):
     def normalised_score(self) -> float | None:
         """Mean return with 0 for the floor and 1 for an expert; None without reference scores of the task."""
         group = main_group(self.run)
-        found = None if group is None else normalised_return(group)
+        found = None if group is None else group.normalised
         return None if found is None else found.value
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -57,9 +57,8 @@ class ShownValue(MetricValue, kw_only=True, frozen=True):
     def __repr__(self) -> str:
         if self.value is None:
             return terminal_text(f"no value: {self.condition or 'not recorded'}")
-        entry = msgspec.structs.asdict(self)
         method = f" ({plain_text(self.method)})" if self.method else ""
-        return terminal_text(f"{number_text(entry)}, {self.provenance}{method}")
+        return terminal_text(f"{number_text(self)}, {self.provenance}{method}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,12 +111,24 @@ class ScoredGroup:
     @property
     def tasks(self) -> Mapping[str, Mapping[str, MetricValue]]:
         """Returns and success of each task, in generalization."""
-        return {plain_text(task): metric_values(entry) for task, entry in self.entry["tasks"].items()}
+        return {plain_text(task): _values(entry) for task, entry in self.entry["tasks"].items()}
 
     @property
     def normalised(self) -> NormalisedReturn | None:
         """Mean return with 0 for the floor and 1 for an expert; None without reference scores."""
-        return normalised_return(self.entry)
+        from a2perf.metrics import protocol
+
+        returns = self._value("returns")
+        if self.mode != "inference" or returns is None or returns.value is None:
+            return None
+        found = protocol.scored_task(self.entry["task"], self.fingerprint, self.entry["protocol"])
+        if found is None:
+            return None
+        ends = returns.interval
+        interval = (
+            None if ends is None else (float(found.task.normalise(ends[0])), float(found.task.normalise(ends[1])))
+        )
+        return NormalisedReturn(float(found.task.normalise(returns.value)), interval, found.scale)
 
     def value_of(self, metric: str) -> MetricValue | None:
         """Returns a metric that has a value; ``"normalised_score"`` is the normalised mean return. None without one."""
@@ -142,16 +153,48 @@ class ScoredGroup:
         return self._scores[registry.resolve(metric, self._scores, what=what)]
 
     def __repr__(self) -> str:
-        return terminal_text("\n".join(group_lines(self.entry)))
+        return terminal_text("\n".join(self.lines()))
+
+    def title(self) -> str:
+        """Returns algorithm, mode, task and a view other than the default on one line, control characters unchanged."""
+        entry = self.entry
+        where = "/".join(part for part in (entry["domain"], entry["task"]) if part)
+        view = f", observes {entry['view']}" if entry["view"] else ""
+        return (
+            f"{entry['algorithm']}, {MODE_NAMES.get(self.mode, self.mode)}" + (f" on {where}" if where else "") + view
+        )
+
+    def lines(self, *, every: bool = False) -> list[str]:
+        """Returns title, conditions and the main metrics that have a value, or every metric."""
+        lines = [f"{self.title()}: {counted(len(self.runs), 'run')}"]
+        lines += [wrapped(f"! {condition}") for condition in self.entry["conditions"]]
+        if every:
+            width = max(map(len, self._scores), default=0)
+            for name, value in self._scores.items():
+                text = value.condition if value.value is None else number_text(value)
+                line = f"  {name:{width}}  {text}"
+                lines.append(textwrap.fill(line, WIDTH, subsequent_indent=" " * (width + 4), drop_whitespace=True))
+            return lines
+        if (normalised := self.normalised) is not None:
+            lines.append(text_line("Score", normalised_number(normalised), normalised.scale))
+        for metric, title, remark in HEADLINES.get(self.mode, HEADLINES["train"]):
+            if (shown := self._value(metric)) is not None and shown.value is not None:
+                lines.append(text_line(title, number_text(shown), remark))
+        return lines
+
+    def _value(self, metric: str) -> MetricValue | None:
+        """Returns a metric alone: a short text of many groups does not need the others as objects."""
+        entry = self.entry["scores"].get(metric)
+        return None if entry is None else msgspec.convert(entry, ShownValue)
 
     @functools.cached_property
     def _scores(self) -> dict[str, MetricValue]:
-        return metric_values(self.entry["scores"])
+        return _values(self.entry["scores"])
 
 
-def metric_values(entries: Mapping[str, Any]) -> dict[str, MetricValue]:
-    """Returns the metrics of an entry of ``scores.json`` by name."""
-    return {name: msgspec.convert(entry, ShownValue) for name, entry in entries.items()}
+def _values(entries: Mapping[str, Any]) -> dict[str, MetricValue]:
+    found: dict[str, MetricValue] = msgspec.convert(entries, dict[str, ShownValue])
+    return found
 
 
 class NormalisedReturn(NamedTuple):
@@ -165,20 +208,22 @@ class NormalisedReturn(NamedTuple):
     scale: str
 
 
-def document_text(document: Mapping[str, Any], *, every: bool = False, further: str = "") -> str:
+def document_text(
+    document: Mapping[str, Any], groups: Sequence[ScoredGroup], *, every: bool = False, further: str = ""
+) -> str:
     """Returns the scores of all groups in ``scores.json``, the conditions of the runs and the counts, as lines.
 
     Args:
-        every: list all metrics instead of the main ones.
         further: where the conditions are that are not listed.
     """
-    titles = Counter(map(group_title, document["groups"]))
+    titles = Counter(group.title() for group in groups)
     lines: list[str] = []
-    for group in document["groups"]:
-        first, *rest = group_lines(group, every=every)
+    for group in groups:
+        first, *rest = group.lines(every=every)
         # other arguments of the environment, another version, or no environment
-        detail = group["runs"][0] if not group["task"] else group["env_kwargs"] or group["version"][:_DIGITS]
-        if titles[group_title(group)] > 1 and detail:
+        entry = group.entry
+        detail = entry["runs"][0] if not entry["task"] else entry["env_kwargs"] or entry["version"][:_DIGITS]
+        if titles[group.title()] > 1 and detail:
             first = f"{first} ({plain_text(detail)})"
         lines += [first, *rest, ""]
     found: dict[str, list[str]] = {}
@@ -192,36 +237,10 @@ def document_text(document: Mapping[str, Any], *, every: bool = False, further: 
     if len(found) > _MOST_CONDITIONS:
         lines.append(f"  {len(found) - _MOST_CONDITIONS} more in {further or 'the document'}")
     lines.append(
-        f"{counted(len(document['runs']), 'run')}, {counted(len(document['groups']), 'group')}; "
+        f"{counted(len(document['runs']), 'run')}, {counted(len(groups), 'group')}; "
         f"profile {document['profile']}, rules {document['rules']}"
     )
     return "\n".join(lines)
-
-
-def group_lines(group: Mapping[str, Any], *, every: bool = False) -> list[str]:
-    """Returns title, conditions and metrics of one group of ``scores.json``."""
-    lines = [f"{group_title(group)}: {counted(len(group['runs']), 'run')}"]
-    lines += [wrapped(f"! {condition}") for condition in group["conditions"]]
-    return [*lines, *(_all_lines(group["scores"]) if every else [text_line(*line) for line in headlines(group)])]
-
-
-def group_title(group: Mapping[str, Any]) -> str:
-    """Returns algorithm, mode and task of a group on one line, with what it observed if that is not the default."""
-    where = "/".join(part for part in (group["domain"], group["task"]) if part)
-    mode = MODE_NAMES.get(group["mode"], group["mode"])
-    view = f", observes {group['view']}" if group["view"] else ""
-    return f"{group['algorithm']}, {mode}" + (f" on {where}" if where else "") + view
-
-
-def headlines(group: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Yields title, number and remark of the main metrics of a group that have a value."""
-    normalised = normalised_return(group)
-    if normalised is not None:
-        yield "Score", normalised_number(normalised), normalised.scale
-    for metric, title, remark in HEADLINES.get(group["mode"], HEADLINES["train"]):
-        entry = group["scores"].get(metric)
-        if entry is not None and entry["value"] is not None:
-            yield title, number_text(entry), remark
 
 
 def text_line(title: str, number: str, remark: str = "") -> str:
@@ -229,25 +248,13 @@ def text_line(title: str, number: str, remark: str = "") -> str:
     return f"  {title:<11}{number:<30}{remark}".rstrip()
 
 
-def number_text(entry: Mapping[str, Any]) -> str:
+def number_text(shown: MetricValue) -> str:
     """Returns a value with its spread and unit, rounded as in reports; ≈ marks a model's estimate."""
-    number = rounded(entry["value"], entry["unit"], entry["spread"])
+    assert shown.value is not None
+    number = rounded(shown.value, shown.unit, shown.spread)
     spread = f" ± {number.spread}" if number.spread else ""
-    mark = ESTIMATED_MARK if entry["provenance"] in ("estimated", "mixed") else ""
+    mark = ESTIMATED_MARK if shown.provenance in ("estimated", "mixed") else ""
     return f"{mark}{number.value}{spread} {number.unit}".rstrip()
-
-
-def normalised_return(group: Mapping[str, Any]) -> NormalisedReturn | None:
-    """Returns the normalised mean return; None if the protocol has no reference scores of the task."""
-    from a2perf.metrics import protocol
-
-    returns = group["scores"].get("returns") or {"value": None}
-    found = protocol.scored_task(group["task"], group["fingerprint"], group["protocol"])
-    if group["mode"] != "inference" or found is None or returns["value"] is None:
-        return None
-    ends = returns["interval"]
-    interval = None if ends is None else (float(found.task.normalise(ends[0])), float(found.task.normalise(ends[1])))
-    return NormalisedReturn(float(found.task.normalise(returns["value"])), interval, found.scale)
 
 
 def normalised_number(score: NormalisedReturn) -> str:
@@ -262,13 +269,3 @@ def normalised_number(score: NormalisedReturn) -> str:
 def wrapped(text: str) -> str:
     """Returns an indented paragraph of 80 columns."""
     return textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-
-
-def _all_lines(scores: Mapping[str, Any]) -> list[str]:
-    width = max(map(len, scores), default=0)
-    lines = []
-    for name, entry in scores.items():
-        text = entry["condition"] if entry["value"] is None else number_text(entry)
-        line = f"  {name:{width}}  {text}"
-        lines.append(textwrap.fill(line, WIDTH, subsequent_indent=" " * (width + 4), drop_whitespace=True))
-    return lines

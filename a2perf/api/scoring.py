@@ -171,7 +171,7 @@ class Scores(Immutable, Tabular):
 
     def text(self, *, every: bool = False, further: str = "") -> str:
         """Returns what ``a2perf score`` prints, control characters unchanged; ``every`` as its option ``--all``."""
-        return document_text(self._document, every=every, further=further)
+        return document_text(self._document, self.groups, every=every, further=further)
 
     def table(self, *, wide: bool = False, metrics: Iterable[str] | None = None) -> Table:
         """Returns the scores as a table.

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from a2perf.api.scored_group import group_lines, normalised_return, text_line, wrapped
+from a2perf.api.scored_group import ScoredGroup, text_line, wrapped
 from a2perf.api.views.columns import Kind
 from a2perf.api.views.table import Table, shown_rows, table_text
 from a2perf.metrics import registry
 from a2perf.metrics.runs_in_mode import once_per_run
 from a2perf.metrics.scores import score_modes
+from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text, terminal_line, terminal_text
 from a2perf.report.numbers_text import Scale, counted, written
 from a2perf.runs.bundles import layout
@@ -51,14 +52,14 @@ _LISTED = ("algorithm", "task", "mode", "seed", "state", "return", "success_rate
 
 
 @once_per_run
-def groups_of(run: Run) -> list[dict[str, Any]]:
-    """Returns the groups of ``scores.json`` for a run alone, one per mode, by the corrected profile."""
-    return score_modes(run.folder, run)
+def groups_of(run: Run) -> list[ScoredGroup]:
+    """Returns the scores of a run alone, one group per mode, by the corrected profile."""
+    return list(map(ScoredGroup.of, score_modes(run.folder, run)))
 
 
-def main_group(run: Run) -> dict[str, Any] | None:
+def main_group(run: Run) -> ScoredGroup | None:
     """Returns the group of the main mode of a run."""
-    return next((group for group in groups_of(run) if group["mode"] == run.main_mode), None)
+    return next((group for group in groups_of(run) if group.mode == run.main_mode), None)
 
 
 def run_table(runs: Sequence[Run], metrics: Collection[str] | None = None) -> Table:
@@ -79,21 +80,21 @@ def run_table(runs: Sequence[Run], metrics: Collection[str] | None = None) -> Ta
     sources: list[dict[str, str | None]] = []
     for run in runs:
         group = main_group(run)
-        scores = {} if group is None else group["scores"]
-        values = {name: scores[name]["value"] if name in scores else None for name in chosen}
-        normalised = None if group is None else normalised_return(group)
+        scores: Mapping[str, MetricValue] = {} if group is None else group.scores
+        values = {name: scores[name].value if name in scores else None for name in chosen}
+        normalised = None if group is None else group.normalised
         returned = scores.get("generalization" if run.main_mode == "generalization" else "returns")
         rows.append({
             **_identity(run), **values,
             "domain": plain_text(run.identity.domain),
             "mode": run.main_mode,
             "state": run.state,
-            "return": None if returned is None else returned["value"],
+            "return": None if returned is None else returned.value,
             "normalised_score": None if normalised is None else normalised.value,
-            "energy_provenance": scores["energy_gross"]["provenance"] if "energy_gross" in scores else None,
+            "energy_provenance": scores["energy_gross"].provenance if "energy_gross" in scores else None,
             "bundle": plain_text(str(run.folder.path)),
         })  # fmt: skip
-        sources.append({name: scores[name]["provenance"] for name, value in values.items() if value is not None})
+        sources.append({name: scores[name].provenance for name, value in values.items() if value is not None})
     same = {name: {held[name] for held in sources if held.get(name)} for name in chosen}
     # power has the provenance of the energy; a component of the energy can have another
     by_row = [
@@ -260,9 +261,9 @@ def result_text(run: Run, interval: tuple[float, float] | None) -> str:
 
     lines: list[str] = []
     for group in groups_of(run):
-        block = group_lines(group)
+        block = group.lines()
         at = next((place for place, line in enumerate(block) if line.startswith(_RETURN)), None)
-        if interval is not None and at is not None and group["mode"] == run.main_mode:
+        if interval is not None and at is not None and group.mode == run.main_mode:
             block.insert(at + 1, text_line("Interval", interval_text(interval), "95 %, of the mean over episodes"))
         lines += block
     if not lines:
