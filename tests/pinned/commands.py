@@ -282,7 +282,7 @@ submit missing -o submitted
 submit entry
 submit entry -o submitted --task nonsense
 submit entry -o submitted --protocol nonsense
-competition validate missing --signed-by any
+competition verify missing
 competition run missing
 python-env
 init new_entry
