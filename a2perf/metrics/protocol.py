@@ -17,7 +17,6 @@ import json
 import os
 from dataclasses import dataclass
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -315,7 +314,7 @@ def protocol_task(name: str, env_id: str) -> ProtocolTask | None:
 
 def names() -> list[str]:
     """Returns the protocols that there are: those that ``A2PERF_PROTOCOLS`` names, then those of the package."""
-    return list(_files())
+    return [*sorted(_named()), *_packaged()]
 
 
 def versions() -> list[str]:
@@ -329,13 +328,15 @@ def content(name: str = LATEST) -> bytes:
     Raises:
         UserError: no such protocol, or its file cannot be read.
     """
-    files = _files()
-    if name not in files:
-        raise UserError(f"{name!r} is not a protocol{did_you_mean(name, files)}", hint=f"there are: {', '.join(files)}")
+    if name in _packaged():
+        return _packaged()[name]
+    if (path := _named().get(name)) is None:
+        near = did_you_mean(name, names())
+        raise UserError(f"{name!r} is not a protocol{near}", hint=f"there are: {', '.join(names())}")
     try:
-        return files[name].read_bytes()
+        return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{VARIABLE}: {files[name]} cannot be read: {error.strerror}", hint="correct it") from error
+        raise ConfigError(f"{VARIABLE}: {path} cannot be read: {error.strerror}", hint="correct it") from error
 
 
 def sha256(name: str = LATEST) -> str:
@@ -377,9 +378,12 @@ def _parsed(name: str, data: bytes) -> Protocol:
     return found
 
 
-def _files() -> dict[str, Path | Traversable]:
+def _named() -> dict[str, Path]:
     paths = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
-    named: dict[str, Path | Traversable] = {path.stem: path for path in paths}
-    folder = resources.files("a2perf.metrics") / "protocols"
-    packaged = {file.name.removesuffix(".json"): file for file in folder.iterdir() if file.name.endswith(".json")}
-    return {name: named[name] for name in sorted(named.keys() - packaged)} | dict(sorted(packaged.items()))
+    return {path.stem: path for path in paths if path.stem not in _packaged()}
+
+
+@functools.cache
+def _packaged() -> dict[str, bytes]:
+    files = (resources.files("a2perf.metrics") / "protocols").iterdir()
+    return dict(sorted((file.name[:-5], file.read_bytes()) for file in files if file.name.endswith(".json")))
