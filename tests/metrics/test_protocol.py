@@ -205,11 +205,11 @@ def test_cheap_references_come_out_again() -> None:
 def test_command_shows_a_protocol_and_its_tasks() -> None:
     shown = _a2perf("protocol", "v1")
     assert all(task.name in shown for task in protocols.load("v1").tasks.values())
-    document = json.loads(_a2perf("protocol", "v1", "--task", "ariane", "--json"))
+    document = json.loads(_a2perf("protocol", "v1", "ariane", "--json"))
     assert list(document["tasks"]) == ["ariane"]
     assert document["sha256"] == protocols.sha256("v1")
     assert document["tasks"]["ariane"]["references"]["expert"]["n"] == 5
-    detailed = _a2perf("protocol", "v1", "--task", "dog_spin")
+    detailed = _a2perf("protocol", "v1", "dog_spin")
     assert "python results/references.py dog_spin --kind expert" in detailed
 
 
