@@ -123,7 +123,11 @@ def place_by_forces(
     start_here = placement.placed[movable] == 1 if use_current_location else np.zeros(len(movable), dtype=bool)
     placement.x[movable[~start_here]] = canvas[0] / 2
     placement.y[movable[~start_here]] = canvas[1] / 2
-    edges = _Edges(placement, movable)
+    # the edges depend on which nodes move and are placed, and a placer runs many times on one state of both
+    key = (movable.tobytes(), placement.placed.tobytes())
+    if placement.edges is None or placement.edges[0] != key:
+        placement.edges = (key, _Edges(placement, movable))
+    edges = placement.edges[1]
     moves = np.zeros(placement.netlist.num_nodes, dtype=bool)
     moves[movable] = True
     standing = placement.macros[~moves[placement.macros] & (placement.placed[placement.macros] == 1)]

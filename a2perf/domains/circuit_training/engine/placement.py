@@ -116,6 +116,7 @@ class Placement:
         self._pins = pins[order].astype(np.int32)
         counts = np.bincount(netlist.owner[pins], minlength=netlist.num_nodes)
         self._pins_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self.edges: tuple[tuple[bytes, bytes], Any] | None = None  # of the last run of the force-directed placer
         self._log: list[int] = []
         self._log_start = 0  # number of changes that were dropped from the log
         self._log_valid_from = 0
