@@ -7,6 +7,7 @@ Lengths are in um; the origin is the lower left corner of the canvas.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
