@@ -1,4 +1,4 @@
-"""Whatever is done to a signed bundle, `verify` notices it; what a participant leaves in a bundle is never signed."""
+"""Whatever is done to a signed bundle, `validate` notices it; what a participant leaves in a bundle is never signed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from a2perf.cli.bundles import sign as sign_command
 from a2perf.cli.bundles import validate as validate_command
-from a2perf.cli.bundles import verify as verify_command
 from a2perf.cli.results import score as score_command
 from a2perf.runs import find_runs, read_run
 from a2perf.runs.bundles.bundle import validate, write_manifest
@@ -156,13 +155,13 @@ def test_a_damaged_signature_is_one_line_of_the_verdict(signed: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_change_fails_verify_and_validate(
+def test_each_kind_of_change_fails_validate(
     tmp_path: Path, signed: Path, key: Path, kind: str, noted
 ) -> None:
     bundle = tmp_path / "root" / "inference"
     shutil.copytree(signed, bundle, symlinks=True)
     assert any(_mutate(bundle, kind, place, b"new", 1) for place in range(5, 50))
-    status, said = run(verify_command, str(tmp_path / "root"), "--trusted-keys", str(key.parent))
+    status, said = run(validate_command, str(tmp_path / "root"), "--signed-by", str(key.parent))
     assert (status, "INVALID" in said, "SIGNED" in said) == (1, True, False)
     noted("a signed bundle is changed: content, names, modes, types, links, fifos", "verify names it")
 
@@ -229,9 +228,9 @@ def test_what_a_participant_leaves_is_never_taken_for_a_bundle(tmp_path: Path, k
     status, said = run(sign_command, str(runs), "--key", str(key))
     assert (status, said.count("signed, manifest")) == (0, 3)
     assert len(list(runs.rglob("signature.json"))) == 3
-    assert run(verify_command, str(runs), "--trusted-keys", str(key.parent))[1].count("SIGNED by organizer") == 3
+    assert run(validate_command, str(runs), "--signed-by", str(key.parent))[1].count("SIGNED by organizer") == 3
     shutil.copytree(real[1] / "artifacts" / "inference", tmp_path / "stolen", symlinks=True)
-    assert run(verify_command, str(tmp_path / "stolen"), "--trusted-keys", str(key.parent))[0] == 1
+    assert run(validate_command, str(tmp_path / "stolen"), "--signed-by", str(key.parent))[0] == 1
     noted("a forged bundle among the artifacts", "not found, scored or signed")
 
 
@@ -247,7 +246,7 @@ def test_a_broken_manifest_stops_nobody_else(tmp_path: Path, key: Path, noted) -
     assert (zoe / "signature.json").exists()
     assert (odd / "signature.json").exists()
     assert not (eve / "signature.json").exists()
-    status, said = run(verify_command, str(runs), "--trusted-keys", str(key.parent))
+    status, said = run(validate_command, str(runs), "--signed-by", str(key.parent))
     assert (status, said.count("INVALID"), said.count("SIGNED by organizer")) == (1, 2, 2)
     status, said = run(validate_command, str(runs))
     assert (status, said.count("INVALID"), said.count("SUCCESS")) == (1, 2, 2)
