@@ -24,7 +24,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 
 def describe(data: Dataset) -> dict[str, Any]:
-    """Returns the content of ``a2perf datasets inspect``.
+    """Returns the content of ``a2perf datasets list NAME``.
 
     Raises:
         UserError: the dataset is damaged.

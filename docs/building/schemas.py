@@ -91,7 +91,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return "required"
     if field.default is msgspec.UNSET:
         return "absent"
-    return code(msgspec.json.encode(field.default).decode() or "null")
+    return code(msgspec.json.encode(field.default, enc_hook=str).decode() or "null")
 
 
 def _meanings(page: str) -> dict[str, str]:
