@@ -155,9 +155,7 @@ def test_a_damaged_signature_is_one_line_of_the_verdict(signed: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_change_fails_validate(
-    tmp_path: Path, signed: Path, key: Path, kind: str, noted
-) -> None:
+def test_each_kind_of_change_fails_validate(tmp_path: Path, signed: Path, key: Path, kind: str, noted) -> None:
     bundle = tmp_path / "root" / "inference"
     shutil.copytree(signed, bundle, symlinks=True)
     assert any(_mutate(bundle, kind, place, b"new", 1) for place in range(5, 50))
