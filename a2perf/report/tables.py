@@ -210,9 +210,9 @@ def to_markdown(table: Table) -> str:
     heads = [markdown_text(column.heading()) for column in table.columns]
     rules = ["---:" if column.align == "right" else "---" for column in table.columns]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(rules)} |"]
-    for row in table.rows:
-        spanned = len(table.columns) - len(row)
-        lines.append(f"| {' | '.join(_markdown_cell(cell) for cell in row)} |{'  |' * spanned}")
+    for row, about in zip(table.rows, table.about or (_NOTHING,) * len(table.rows), strict=True):
+        text, spanned = " | ".join(map(_markdown_cell, row)), len(table.columns) - len(row)
+        lines.append(f"| {f'**{text}**' if about.get('class') == 'category' else text} |{'  |' * spanned}")
     return "\n".join(lines) + "\n"
 
 
