@@ -129,14 +129,14 @@ def competition_page(page: FrontPage) -> str:
 
 
 def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
-    rows = [*((entrant, _outcome(entrant.outcome)) for entrant in page.entrants)]
-    rows += [(reference, "Reference") for reference in page.references]
-    entrants = [entrant for entrant, _ in rows]
+    entrants = [*page.entrants, *page.references]
+    outcomes = [_outcome(entrant.outcome) for entrant in page.entrants] + ["Reference"] * len(page.references)
     titles = [submission_title(one.name, one.info) for one in entrants]
     who = [
         Text(text=title, href=one.page or None, detail="" if title == one.name else one.name, drawing=badge(one.info))
         for one, title in zip(entrants, titles, strict=True)
     ]
+    ranks = [Text() if one.rank is None else Text(text=str(one.rank)) for one in entrants]
     means = [
         Text() if one.mean is None else Text(text=number_text(one.mean), sort=one.mean, best=one.rank == 1)
         for one in entrants
@@ -147,8 +147,8 @@ def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
     ]
     entry, outcome = columns({"entry": "Entry", "outcome": "Outcome"})
     held: list[tuple[Column, Sequence[Cell]]] = [
-        (Column(key="rank", title="Rank", align="right", kind="rank"), [_rank(one.rank) for one in entrants]),
-        (entry, who), (outcome, [Text(text=text) for _, text in rows]),
+        (Column(key="rank", title="Rank", align="right", kind="rank"), ranks),
+        (entry, who), (outcome, [Text(text=text) for text in outcomes]),
         (Column(key="mean", title="Mean, secret tasks", align="right"), means),
     ]  # fmt: skip
     for task in tasks:
@@ -157,10 +157,6 @@ def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
         held.append((head, [Text(text=_cell(one, task.task)) for one in entrants]))
     held.append((Column(key="report", title="Report"), reports))
     return ranking("Standings", held, [{"class": "" if one.rank else "unranked"} for one in entrants])
-
-
-def _rank(rank: int | None) -> Text:
-    return Text() if rank is None else Text(text=str(rank))
 
 
 def number_text(value: float) -> str:

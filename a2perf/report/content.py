@@ -45,12 +45,10 @@ class Condition:
 
 def shared(conditions: Sequence[Condition]) -> dict[str, list[tuple[str, str]]]:
     """Returns each distinct remark once, in order, with everything that it is about, as (where, anchor)."""
-    places: dict[str, list[tuple[str, str]]] = {}
+    places: dict[str, dict[tuple[str, str], None]] = {}
     for condition in conditions:
-        where = places.setdefault(condition.text, [])
-        if (place := (condition.where, condition.anchor)) not in where:
-            where.append(place)
-    return places
+        places.setdefault(condition.text, {})[condition.where, condition.anchor] = None
+    return {text: list(where) for text, where in places.items()}
 
 
 @dataclasses.dataclass(frozen=True)

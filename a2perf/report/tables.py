@@ -316,7 +316,7 @@ def _is_empty(cell: Cell) -> bool:
     return first.value is None
 
 
-def _html_cell(cell: Cell) -> Markup:
+def _html_cell(cell: Cell) -> str:
     if isinstance(cell, Text):
         return _html_text(cell)
     if isinstance(cell, Quantity):
@@ -330,33 +330,34 @@ def _html_cell(cell: Cell) -> Markup:
     )
 
 
-def _html_text(cell: Text) -> Markup:
-    text = escape(html_text(cell.text))
+def _html_text(cell: Text) -> str:
+    text = '<span class="none">–</span>' if cell.text == MISSING else _escaped(cell.text)
     if cell.code:
-        text = Markup("<code>{}</code>").format(text)
+        text = f"<code>{text}</code>"
     if cell.href is not None:
-        text = Markup('<a href="{}">{}</a>').format(safe_link(cell.href), text)
+        text = f'<a href="{escape(safe_link(cell.href))}">{text}</a>'
     if cell.state is not None:
-        text = Markup('<span class="state {}"><span class="dot" aria-hidden="true"></span>{}</span>').format(
-            cell.state, text
-        )
-    elif cell.hint and not cell.mark:
-        text = Markup('<span title="{}">{}</span>').format(cell.hint, text)
-    if cell.text == MISSING:
-        text = Markup('<span class="none">–</span>')
-    mark = Markup('<abbr title="{}">{}</abbr> ').format(cell.hint, cell.mark) if cell.mark else ""
-    unit = Markup(' <i class="unit">{}</i>').format(cell.unit) if cell.unit else ""
-    text = Markup("{}{}{}").format(mark, text, unit)
+        text = f'<span class="state {escape(cell.state)}"><span class="dot" aria-hidden="true"></span>{text}</span>'
+    if cell.mark:
+        text = f'<abbr title="{escape(cell.hint)}">{escape(cell.mark)}</abbr> {text}'
+    elif cell.hint:
+        text = f'<span title="{escape(cell.hint)}">{text}</span>'
+    if cell.unit:
+        text += f' <i class="unit">{escape(cell.unit)}</i>'
     if isinstance(cell.sort, float):
-        text = Markup('<span class="number">{}</span>').format(text)
+        text = f'<span class="number">{text}</span>'
     if cell.best:
-        text += Markup('<span class="hidden"> (may be the best)</span>')
+        text += '<span class="hidden"> (may be the best)</span>'
     if cell.drawing:
-        text += Markup(" {}").format(cell.drawing)
+        text += f" {cell.drawing}"
     for opening, lines in (("<small>", cell.detail), ('<small class="reason">', cell.warning)):
         for line in lines.split("; ") if lines else ():
-            text += Markup(f"{opening}{{}}</small>").format(html_text(line))
-    return Markup('<span class="cell">{}</span>').format(text)
+            text += f"{opening}{_escaped(line)}</small>"
+    return f'<span class="cell">{text}</span>'
+
+
+def _escaped(text: str) -> str:
+    return str(escape(html_text(text)))  # a string of markup would escape what is added to it
 
 
 def _html_quantity(quantity: Quantity) -> Markup:
@@ -390,7 +391,7 @@ def _cell_text(cell: Cell) -> str:
 def _markdown_cell(cell: Cell) -> str:
     if not isinstance(cell, Text):
         return markdown_text(_cell_text(cell))
-    text = markdown_text(cell.text)
+    text = cell.text if isinstance(cell.sort, float) else markdown_text(cell.text)  # digits need no escapes
     number = f"**{text}**" if cell.best else text
-    line = " ".join(part for part in (cell.mark, number, markdown_text(cell.unit)) if part)
+    line = " ".join(part for part in (cell.mark, number, cell.unit and markdown_text(cell.unit)) if part)
     return "<br>".join((line, *(markdown_text(below) for below in (cell.detail, cell.warning) if below)))

@@ -1,4 +1,4 @@
-"""Whatever is done to a signed bundle, `validate` notices it; what a participant leaves in a bundle is never signed."""
+"""`validate` notices every change of a signed bundle; what a participant leaves in a bundle is never signed."""
 
 from __future__ import annotations
 

@@ -324,7 +324,8 @@ def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict
         figure = built.figure if isinstance(built, Drawing) else built
         FigureCanvasAgg(figure)
         for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-            axis.draw = functools.partial(_draw_axis, axis)  # type: ignore[method-assign]
+            if all(hasattr(axis, name) for name in _PRIVATE):
+                axis.draw = functools.partial(_draw_axis, axis)  # type: ignore[method-assign]
         if {*kinds} != {"svg"}:  # in the text of an SVG they are replaced below, which takes less time
             remove_control_characters(figure)
         made = {}
@@ -334,6 +335,10 @@ def _pictures(build: Callable[[], Any], kinds: Sequence[str]) -> tuple[Any, dict
             content = stream.getvalue()
             made[kind] = terminal_text(content).encode() if isinstance(content, str) else content
     return built, made
+
+
+_PRIVATE = ("_update_ticks", "_get_ticklabel_bboxes", "_update_label_position", "_update_offset_text_position")
+"""What ``_draw_axis`` needs of matplotlib and is not public; a version without it draws its own axes."""
 
 
 def _draw_axis(axis: Any, renderer: Any) -> None:
