@@ -6,85 +6,19 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from a2perf.api.views.notebook import link_html
 from a2perf.errors import ConfigError
 from a2perf.plain_text import terminal_line
 
 if TYPE_CHECKING:
     from a2perf.metrics.values import Profile
-    from a2perf.report.leaderboard import LeaderboardRecord
-    from a2perf.report.plain_data import ReportRecord
+    from a2perf.report.leaderboard.writing import WrittenLeaderboard
+    from a2perf.report.writing import WrittenReport
     from a2perf.runs.reading import AnyRuns
 
 _TITLE = "Leaderboard"
-
-
-@dataclass(frozen=True, repr=False)
-class WrittenReport:
-    """A written report. ``print`` shows its result in one sentence, a notebook also a link to the page.
-
-    Attributes:
-        page: ``index.html``, one page that works without a network.
-        record: the content of ``report.json``.
-        sentence: the result in one sentence.
-        overview: one sentence that counts what was reported.
-    """
-
-    page: Path
-    record: ReportRecord
-    sentence: str
-    overview: str
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the report: page, Markdown, LaTeX, CSV, JSON, tables and figures."""
-        return self.page.parent
-
-    def __repr__(self) -> str:
-        return f"{self.sentence}\n{self.overview}\nreport: {self.page}"
-
-    def _repr_html_(self) -> str:
-        return link_html(self.page, "report", [self.sentence, self.overview])
-
-
-@dataclass(frozen=True, repr=False)
-class WrittenLeaderboard:
-    """A written leaderboard. ``print`` shows a summary, a notebook also a link to the site.
-
-    Attributes:
-        page: ``index.html`` of the site.
-        record: the content of ``leaderboard.json``: tables, entries, scores and ranks.
-        problems: by page of a submission, why its report could not be written.
-    """
-
-    page: Path
-    record: LeaderboardRecord
-    problems: dict[str, str]
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the site."""
-        return self.page.parent
-
-    def lines(self) -> list[str]:
-        """Returns the counts of entries and ranks, invalid runs, and missing reports."""
-        entries = [row for board in self.record.boards for row in board.rows]
-        unranked = sum(row.place is None for row in entries)
-        return [
-            f"{len(entries)} entries in {len(self.record.boards)} table(s), {unranked} without a rank",
-            *(f"  invalid: {broken.run}: {broken.reason}" for broken in self.record.invalid),
-            *(f"  no report of {page}: {problem}" for page, problem in self.problems.items()),
-        ]
-
-    def __repr__(self) -> str:
-        return "\n".join([*self.lines(), f"leaderboard: {self.page}"])
-
-    def _repr_html_(self) -> str:
-        return link_html(self.page, "leaderboard", self.lines())
 
 
 def write_report(
@@ -121,8 +55,7 @@ def write_report(
     from a2perf.report.writing import write_report as write_files
     from a2perf.runs.reading import read_runs
 
-    written = write_files(read_runs(runs), Path(folder), title=title, profile=profile_named(profile))
-    return WrittenReport(written.page, written.record, written.sentence, written.overview)
+    return write_files(read_runs(runs), Path(folder), title=title, profile=profile_named(profile))
 
 
 def write_leaderboard(
@@ -180,10 +113,9 @@ def write_leaderboard(
     trust = Trust.read(
         None if trusted_keys is None else Path(trusted_keys), None if reproductions is None else Path(reproductions)
     )
-    written = write_site(
+    return write_site(
         Path(folder), Path(out), title=title, trust=trust, reports=reports, processes=processes, progress=say
     )
-    return WrittenLeaderboard(written.page, written.record, written.problems)
 
 
 def show_line(line: str) -> None:

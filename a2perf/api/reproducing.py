@@ -142,7 +142,7 @@ def reproduce(
         >>> checked.counts  # the folder of its submission was not given
         {'NOT CHECKED': 1}
     """
-    from a2perf.experiments.reproduce.reproduction import ReproduceRequest
+    from a2perf.experiments.reproduce.rebuild import ReproduceRequest
     from a2perf.experiments.reproduce.reproduction import reproduce as repeat
     from a2perf.launch.conductor import Conductor
     from a2perf.launch.interface import get_launcher

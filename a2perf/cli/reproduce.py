@@ -66,7 +66,8 @@ def reproduce(as_json: bool, fail_on: str | None, sample: str | None, **given: A
 
     Exit status: 0 done, 1 a verdict named by --fail-on, 2 usage or configuration, 3 infrastructure, 130 interrupted.
     """  # noqa: D301
-    from a2perf.experiments.reproduce.reproduction import FAIL_ON, ReproduceRequest
+    from a2perf.experiments.reproduce.rebuild import ReproduceRequest
+    from a2perf.experiments.reproduce.reproduction import FAIL_ON
     from a2perf.experiments.reproduce.reproduction import reproduce as repeat
     from a2perf.experiments.reproduce.text import as_json as verdicts_json
     from a2perf.experiments.reproduce.text import summary_table, verdict_text

@@ -56,22 +56,22 @@ def smoketest(**options: Any) -> int:
     tried = [pair for pair in pairs if not pair.excluded]
     click.echo(f"Smoke-testing {len(tried)} pairs ({len(pairs) - len(tried)} excluded) ...", err=True)
     with Conductor(get_launcher("local"), options["n_jobs"]) as conductor:
-        outcomes = try_pairs(
+        try_pairs(
             pairs, options["report"], conductor, steps=options["steps"], time_limit_s=time_limit_s,
             fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
         )  # fmt: skip
-    write_results(options["report"], outcomes)
+    write_results(options["report"], pairs)
     if options["github"]:
-        annotate(suite_of(outcomes), to_errors=options["as_json"])
+        annotate(suite_of(pairs), to_errors=options["as_json"])
     if options["as_json"]:
         click.echo((options["report"] / "smoke_test.json").read_text(encoding="utf-8"), nl=False)
     else:
         table = Table("", "environment", *PHASES)
-        for outcome in outcomes:
-            cells = [phase.result for phase in outcome.phases.values()] or [f"excluded: {outcome.pair.excluded}"]
-            table.add_row(outcome.pair.what, outcome.pair.env, *cells)
+        for pair in pairs:
+            cells = [phase.result for phase in pair.phases.values()] or [f"excluded: {pair.excluded}"]
+            table.add_row(pair.what, pair.env, *cells)
         console().print(table)
-    failed = sum(outcome.has_failed for outcome in outcomes)
+    failed = sum(pair.has_failed for pair in pairs)
     if conductor.interrupted:
         return 130
     if not failed:

@@ -48,9 +48,22 @@ OBSERVATION_SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict")
 PHASES = ("construct", "train", "record", "reload")
 
 
-@dataclass(frozen=True)
+@dataclass
+class SmokePhase:
+    """The result of a phase.
+
+    Attributes:
+        result: ``"passed"``, ``"failed"``, ``"not possible"`` or ``"not run"``.
+    """
+
+    result: str
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
 class SmokePair:
-    """One algorithm or submission in one environment.
+    """One algorithm or submission in one environment, and its results.
 
     Attributes:
         what: name of the algorithm, or of the submission's folder.
@@ -64,11 +77,17 @@ class SmokePair:
     domain: str = ""
     env_id: str = ""
     excluded: str = ""
+    phases: dict[str, SmokePhase] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """Name of the pair for files and lists."""
         return f"{self.what}-{self.env}".replace("/", "_")
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a phase failed."""
+        return any(phase.result == "failed" for phase in self.phases.values())
 
 
 def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[str]) -> list[SmokePair]:
@@ -103,7 +122,7 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
         for folder in submissions:
             reason = "" if domain else f"{env} does not belong to a domain of a2perf"
             pairs.append(SmokePair(folder.resolve().name, task or env, folder, domain, env_id, reason))
-    return pairs
+    return list({pair.key: pair for pair in pairs}.values())  # an algorithm or environment may be given twice
 
 
 def _spaces_of(env: str) -> tuple[str, str]:
@@ -123,33 +142,6 @@ def _task_of(env: str) -> tuple[str, str, str]:
     return next((found for found in known if env in found[1:]), ("", "", ""))
 
 
-@dataclass
-class SmokePhase:
-    """The result of a phase.
-
-    Attributes:
-        result: ``"passed"``, ``"failed"``, ``"not possible"`` or ``"not run"``.
-    """
-
-    result: str
-    reason: str = ""
-    seconds: float = 0.0
-
-
-@dataclass
-class PairOutcome:
-    """The result of a pair."""
-
-    pair: SmokePair
-    phases: dict[str, SmokePhase] = field(default_factory=dict)
-    log: Path | None = None
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a phase failed."""
-        return any(phase.result == "failed" for phase in self.phases.values())
-
-
 def try_pairs(
     pairs: Sequence[SmokePair],
     folder: Path,
@@ -159,8 +151,8 @@ def try_pairs(
     time_limit_s: float = 300.0,
     fail_fast: bool = False,
     say: Callable[[str], None] = print,
-) -> list[PairOutcome]:
-    """Tests every pair.
+) -> None:
+    """Tests every pair and fills in its phases.
 
     Args:
         folder: output folder; each pair gets a folder in it for models, videos and the log.
@@ -168,35 +160,33 @@ def try_pairs(
         fail_fast: start nothing more after the first failure.
     """
     folder = folder.absolute()
-    outcomes = {pair.key: PairOutcome(pair, log=folder / pair.key / "output.log") for pair in pairs}
+    by_key = {pair.key: pair for pair in pairs}
     specs = [spec for pair in pairs if not pair.excluded for spec in run_specs(pair, folder, steps, time_limit_s)]
-    remaining = {key: sum(spec.data["pair"] == key for spec in specs) for key in outcomes}
+    remaining = {key: sum(spec.data["pair"] == key for spec in specs) for key in by_key}
     failed = False
 
     def on_event(event: RunEvent) -> None:
         nonlocal failed
         if event.entry is None or event.entry.state not in (State.FINISHED, State.FAILED):
             return
-        key = str(event.entry.data["pair"])
-        outcome = outcomes[key]
-        _take(outcome, event, folder / key)
-        remaining[key] -= 1
-        if not remaining[key]:
-            failed |= outcome.has_failed
-            phases = outcome.phases.items()
+        pair = by_key[str(event.entry.data["pair"])]
+        _take(pair, event, folder / pair.key)
+        remaining[pair.key] -= 1
+        if not remaining[pair.key]:
+            failed |= pair.has_failed
+            phases = pair.phases.items()
             parts = [
                 f"{name} {phase.result}" + (f" ({phase.reason})" if phase.reason else "") for name, phase in phases
             ]
-            say(f"  {outcome.pair.what} on {outcome.pair.env}: {', '.join(parts)}")
+            say(f"  {pair.what} on {pair.env}: {', '.join(parts)}")
 
     with tempfile.TemporaryDirectory(prefix="a2perf-smoke-") as temporary:
         queue_file = Path(temporary) / QUEUE_FILE
         # no retries: the test must report every failure
         conductor.run(specs, queue_file, max_retries=0, on_event=on_event, stop=lambda: fail_fast and failed)
-    for outcome in outcomes.values():
-        if not outcome.pair.excluded:
-            outcome.phases = {name: outcome.phases.get(name, SmokePhase("not run")) for name in PHASES}
-    return list(outcomes.values())
+    for pair in pairs:
+        if not pair.excluded:
+            pair.phases = {name: pair.phases.get(name, SmokePhase("not run")) for name in PHASES}
 
 
 def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) -> list[RunSpec]:
@@ -234,29 +224,29 @@ def run_specs(pair: SmokePair, folder: Path, steps: int, time_limit_s: float) ->
     return specs
 
 
-def _take(outcome: PairOutcome, event: RunEvent, place: Path) -> None:
+def _take(pair: SmokePair, event: RunEvent, place: Path) -> None:
     """Adds the result of a command of a pair."""
     entry = event.entry
     assert entry is not None
     expected = [str(name) for name in entry.data["phases"]]
-    if outcome.pair.submission is None:
+    if pair.submission is None:
         path = place / PHASES_FILE
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         for line in lines:
             record = json.loads(line)
-            outcome.phases[record["phase"]] = SmokePhase(record["result"], record.get("reason", ""), record["seconds"])
-        missing = [name for name in expected if name not in outcome.phases]
-        if entry.state is State.FAILED and not outcome.has_failed and missing:
-            outcome.phases[missing[0]] = SmokePhase("failed", f"{entry.reason}; {_tail(place)}", event.wall_s)
+            pair.phases[record["phase"]] = SmokePhase(record["result"], record.get("reason", ""), record["seconds"])
+        missing = [name for name in expected if name not in pair.phases]
+        if entry.state is State.FAILED and not pair.has_failed and missing:
+            pair.phases[missing[0]] = SmokePhase("failed", f"{entry.reason}; {_tail(place)}", event.wall_s)
         return
     if entry.state is State.FINISHED:
         has_video = any((place / "run").rglob("*.mp4"))
         for name in expected:
             possible = name != "record" or has_video
             reason = "" if possible else "the environment drew no video"
-            outcome.phases[name] = SmokePhase("passed" if possible else "not possible", reason, event.wall_s)
+            pair.phases[name] = SmokePhase("passed" if possible else "not possible", reason, event.wall_s)
     elif entry.kind != "prerequisite":
-        outcome.phases[expected[0]] = SmokePhase(
+        pair.phases[expected[0]] = SmokePhase(
             "failed", _failure(place) or f"{entry.reason}; {_tail(place)}", event.wall_s
         )
 
@@ -273,29 +263,29 @@ def _tail(place: Path) -> str:
     return " | ".join(tail(place / "output.log").splitlines()[-_TAIL_LINES:])[-400:] or "no output"
 
 
-def write_results(folder: Path, outcomes: Sequence[PairOutcome]) -> None:
+def write_results(folder: Path, pairs: Sequence[SmokePair]) -> None:
     """Writes the results for other programs: ``smoke_test.json`` and JUnit XML."""
     rows = [
         {
-            "what": outcome.pair.what,
-            "env": outcome.pair.env,
-            "excluded": outcome.pair.excluded,
-            "phases": {name: asdict(phase) for name, phase in outcome.phases.items()},
+            "what": pair.what,
+            "env": pair.env,
+            "excluded": pair.excluded,
+            "phases": {name: asdict(phase) for name, phase in pair.phases.items()},
         }
-        for outcome in outcomes
+        for pair in pairs
     ]
     write_json(folder / "smoke_test.json", {"schema": SCHEMA, "a2perf_version": __version__, "pairs": rows})
-    write_atomic(folder / "junit.xml", junit_document(suite_of(outcomes)))
+    write_atomic(folder / "junit.xml", junit_document(suite_of(pairs)))
 
 
-def suite_of(outcomes: Sequence[PairOutcome]) -> VerdictSuite:
+def suite_of(pairs: Sequence[SmokePair]) -> VerdictSuite:
     """Returns one test case per phase and pair; excluded and impossible ones are marked as skipped."""
     cases = []
-    for outcome in outcomes:
-        what, env, excluded = outcome.pair.what, outcome.pair.env, outcome.pair.excluded
-        if excluded:
-            cases.append(VerdictCase(env, "skipped", "excluded", excluded, group=what))
-        for name, phase in outcome.phases.items():
+    for pair in pairs:
+        what, env = pair.what, pair.env
+        if pair.excluded:
+            cases.append(VerdictCase(env, "skipped", "excluded", pair.excluded, group=what))
+        for name, phase in pair.phases.items():
             result = _OUTCOMES.get(phase.result, "skipped")
             reason = phase.reason or (phase.result if result == "skipped" else "")
             cases.append(VerdictCase(f"{env}: {name}", result, phase.result, reason, group=what, seconds=phase.seconds))

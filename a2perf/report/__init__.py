@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from a2perf.report.own_sections import ReportSection, register_section, unregister_section
-    from a2perf.report.writing import ReportFiles, write_report
+    from a2perf.report.writing import WrittenReport, write_report
 
 _HOMES = {
-    "ReportFiles": "writing",
+    "WrittenReport": "writing",
     "ReportSection": "own_sections",
     "register_section": "own_sections",
     "unregister_section": "own_sections",
     "write_report": "writing",
 }
 
-__all__ = ["ReportFiles", "ReportSection", "register_section", "unregister_section", "write_report"]
+__all__ = ["ReportSection", "WrittenReport", "register_section", "unregister_section", "write_report"]
 
 
 def __getattr__(name: str) -> Any:

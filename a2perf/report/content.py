@@ -6,6 +6,7 @@ The page, Markdown and LaTeX render the ``Report`` that is made here.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from a2perf.report.across_tasks import AcrossTasks, across_tasks
 from a2perf.report.figures.drawing import Chart
 from a2perf.report.figures.setting_charts import charts_of_setting
 from a2perf.report.numbers_text import counted
-from a2perf.report.own_sections import AddedSection, added_sections
+from a2perf.report.own_sections import ReportSection, added_sections
 from a2perf.report.run_sections import RootSection, RunSection, root_section, run_table
 from a2perf.report.score_tables import MODE_WORDS, ScoreTable, score_table
 from a2perf.report.summary import FirstScreen, summary_of
@@ -76,7 +77,7 @@ class Report:
     profile: Profile
     settings: list[SettingSection]
     across: list[AcrossTasks]
-    added: list[AddedSection]
+    added: list[ReportSection]
     run_table: Table
     sources: Table
     conditions: list[Condition]
@@ -92,7 +93,7 @@ class Report:
         """Returns every chart in order."""
         compared = [chart for setting in self.settings for chart in setting.charts]
         compared += [across.chart for across in self.across if across.chart is not None]
-        compared += [chart for added in self.added for chart in added.section.charts]
+        compared += [chart for added in self.added for chart in added.charts]
         return [*compared, *(chart for run in self.runs() for chart in run.charts)]
 
 
@@ -102,26 +103,28 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
     Args:
         runs: ordered by root.
     """
-    names = _Names()
+    new_name = functools.partial(_new_name, set())
     results = results_by_task(runs, profile)
     labels = labels_of(results)
     settings: list[SettingSection] = []
     conditions: list[Condition] = []
     for setting in results:
-        anchor = names.new(setting.name)
+        anchor = new_name(setting.name)
         table = score_table(setting, anchor, profile, labels, headlines=True)
         every_metric = score_table(setting, f"{anchor}-all", profile, labels)
-        charts = charts_of_setting(setting, labels, names.new)
+        charts = charts_of_setting(setting, labels, new_name)
         settings.append(SettingSection(anchor, setting, table, every_metric, charts))
         conditions += conditions_of_setting(anchor, setting.title, setting.groups, labels, table)
     own_charts = len(runs) <= MAX_RUNS_WITH_CHARTS
     by_root: dict[str, list[Run]] = {}
     for run in runs:
         by_root.setdefault(run.root, []).append(run)
-    roots = [root_section(label, held, names.new, profile, own_charts) for label, held in by_root.items()]
+    roots = [root_section(label, held, new_name, profile, own_charts) for label, held in by_root.items()]
     sections = [section for root in roots for section in root.runs]
     anchors = {section.run.key: section.anchor for section in sections}
-    own, problems = added_sections(results, names.new)
+    own, problems = added_sections(results, new_name)
+    conditions += conditions_of_runs(sections)
+    conditions += [Condition(f"report section {name}", "", plain_text(reason)) for name, reason in problems.items()]
     algorithms = sorted({run.algorithm for run in runs if run.state != "unreadable"} - {""})
     made_title = ", ".join(title_of(labels, name) for name in algorithms) or "a2perf report"
     if len(algorithms) > 3:
@@ -132,35 +135,25 @@ def make_report(runs: Sequence[Run], title: str | None = None, profile: Profile 
         summary=summary_of(results, [part.anchor for part in settings], labels, runs, anchors),
         profile=profile,
         settings=settings,
-        across=across_tasks(results, labels, names.new),
+        across=across_tasks(results, labels, new_name),
         added=own,
         run_table=run_table(sections),
         sources=provenance.sources_table(results, labels, anchors),
-        conditions=[
-            *conditions,
-            *conditions_of_runs(sections),
-            *(Condition(f"report section {name}", "", plain_text(reason)) for name, reason in problems.items()),
-        ],
+        conditions=conditions,
         roots=roots,
         own_charts=own_charts,
     )
 
 
-class _Names:
-    """Makes unique names that are safe in files and anchors."""
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
-
-    def new(self, *words: str) -> str:
-        """Returns a new name made of the words."""
-        base = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:80].strip("-") or "run"
-        name, count = base, 1
-        while name in self._given:
-            count += 1
-            name = f"{base}-{count}"
-        self._given.add(name)
-        return name
+def _new_name(given: set[str], *words: str) -> str:
+    """Returns a name made of words that is new and safe in files and anchors."""
+    base = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:80].strip("-") or "run"
+    name, count = base, 1
+    while name in given:
+        count += 1
+        name = f"{base}-{count}"
+    given.add(name)
+    return name
 
 
 def _overview(runs: Sequence[Run]) -> str:

@@ -32,9 +32,9 @@ def to_markdown_report(report: Report) -> str:
         parts += [f"## {markdown_text(across.domain_title)}: all tasks", to_markdown(across.table)]
         parts += [_figure(across.chart)] if across.chart is not None else []
     for added in report.added:
-        parts += [f"## {markdown_text(added.section.title)}", markdown_text(added.section.text)]
-        parts += [to_markdown(table) for table in added.section.tables]
-        parts += [_figure(chart) for chart in added.section.charts]
+        parts += [f"## {markdown_text(added.title)}", markdown_text(added.text)]
+        parts += [to_markdown(table) for table in added.tables]
+        parts += [_figure(chart) for chart in added.charts]
     parts += ["## Runs", to_markdown(report.run_table)]
     parts.append("≈: estimated by a model; all other numbers were measured or recorded. ±: standard deviation.")
     parts.append("## Conditions")

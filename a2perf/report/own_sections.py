@@ -31,23 +31,17 @@ class ReportSection:
 
     Attributes:
         charts: in order, drawn with ``drawing.single`` or ``drawing.interactive``; they are renamed to unique names.
+        anchor: filled in by the report.
     """
 
     title: str
     text: str = ""
     tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
+    anchor: str = ""
 
 
 SectionFunction: TypeAlias = Callable[[Sequence[TaskResults]], ReportSection | list[ReportSection] | None]
-
-
-@dataclasses.dataclass(frozen=True)
-class AddedSection:
-    """A section in its place on the page."""
-
-    anchor: str
-    section: ReportSection
 
 
 _registered: dict[str, SectionFunction] = {}
@@ -65,7 +59,7 @@ def unregister_section(name: str) -> None:
 
 def added_sections(
     results: Sequence[TaskResults], new_name: Callable[..., str]
-) -> tuple[list[AddedSection], dict[str, str]]:
+) -> tuple[list[ReportSection], dict[str, str]]:
     """Calls every section."""
     installed, wrong = _installed()
     problems = dict(wrong)
@@ -82,7 +76,7 @@ def added_sections(
             continue
         for section in sections:
             charts = tuple(_renamed(chart, new_name(name, chart.name)) for chart in section.charts)
-            found.append(AddedSection(new_name("section", name), dataclasses.replace(section, charts=charts)))
+            found.append(dataclasses.replace(section, charts=charts, anchor=new_name("section", name)))
     return found, problems
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ from a2perf.report.content import make_report
 from a2perf.report.figures.drawing import only_in_pages
 from a2perf.report.latex import latex_document, to_latex
 from a2perf.report.markdown import FIGURES, to_markdown_report
+from a2perf.report.notebook import link_html
 from a2perf.report.page import to_page
 from a2perf.report.plain_data import ReportRecord, report_record, tables_csv
 from a2perf.runs.run import Run
@@ -23,19 +24,37 @@ from a2perf.storage import write_atomic, write_json
 TABLES = "tables"
 
 
-@dataclasses.dataclass(frozen=True)
-class ReportFiles:
-    """The files of a report."""
+@dataclass(frozen=True, repr=False)
+class WrittenReport:
+    """A written report. ``print`` shows its result in one sentence, a notebook also a link to the page.
+
+    Attributes:
+        page: ``index.html``, one page that works without a network.
+        record: the content of ``report.json``.
+        sentence: the result in one sentence.
+        overview: one sentence that counts what was reported.
+    """
 
     page: Path
     record: ReportRecord
-    overview: str
     sentence: str
+    overview: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the report: page, Markdown, LaTeX, CSV, JSON, tables and figures."""
+        return self.page.parent
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n{self.overview}\nreport: {self.page}"
+
+    def _repr_html_(self) -> str:
+        return link_html(self.page, "report", [self.sentence, self.overview])
 
 
 def write_report(
     runs: Sequence[Run], out: Path, *, title: str | None = None, profile: Profile = "corrected"
-) -> ReportFiles:
+) -> WrittenReport:
     """Writes a report of recorded runs.
 
     Args:
@@ -62,7 +81,7 @@ def write_report(
         write_atomic(out / "index.html", to_page(report))
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror}", hint="choose another folder with -o") from error
-    return ReportFiles(out / "index.html", record, report.overview, report.summary.sentence)
+    return WrittenReport(out / "index.html", record, report.summary.sentence, report.overview)
 
 
 def write_page(runs: Sequence[Run], out: Path, title: str) -> None:

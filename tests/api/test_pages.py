@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import a2perf
-from a2perf.api.pages import WrittenReport
 from a2perf.cli import main
 from a2perf.errors import ConfigError, UserError
+from a2perf.report.writing import WrittenReport
 from tests.shipped_runs import SHIPPED, unpacked
 
 SMALL = SHIPPED / "small"

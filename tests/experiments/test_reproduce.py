@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.experiments.reproduce.rebuild import RebuildOptions, rebuild
-from a2perf.experiments.reproduce.reproduction import FAIL_ON, ReproduceRequest, Reproductions, reproduce
+from a2perf.experiments.reproduce.rebuild import ReproduceRequest, rebuild
+from a2perf.experiments.reproduce.reproduction import FAIL_ON, Reproductions, reproduce
 from a2perf.experiments.reproduce.selection import find_bundles
 from a2perf.launch import Conductor
 from a2perf.launch.interface import get_launcher
@@ -118,7 +118,7 @@ def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(rec
     write_agent(tmp_path / "changed" / "agent", 0.3)
     moved = folder / "runs" / "seed_0" / "inference"
     (bundle,), _ = find_bundles([folder / "runs"])
-    rebuilt, _ = rebuild(bundle, tmp_path / "work", RebuildOptions(submissions=(tmp_path / "changed",)))
+    rebuilt, _ = rebuild(bundle, tmp_path / "work", ReproduceRequest(paths=(), submissions=(tmp_path / "changed",)))
     assert rebuilt is not None
     assert rebuilt.submission == recorded / "agent"  # the recorded path still leads to the code with the hash
     (recorded / "agent").rename(recorded / "away")

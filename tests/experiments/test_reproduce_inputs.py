@@ -14,7 +14,7 @@ from a2perf.cli import main
 from a2perf.errors import ConfigError
 from a2perf.experiments.reproduce.claims import QUANTITIES, Claim, parse_claim
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
-from a2perf.experiments.reproduce.rebuild import RebuildOptions, fresh_seeds, rebuild
+from a2perf.experiments.reproduce.rebuild import ReproduceRequest, fresh_seeds, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles, sample
 from a2perf.report.leaderboard.entries import Trust, find_entries
 from a2perf.runs.bundles.layout import CONFIG
@@ -153,7 +153,7 @@ def test_a_strangers_bundle_cannot_configure_the_evaluator(
     )
     (bundle / CONFIG).write_text("Submission.sandbox = 'none'\nSubmission.num_inference_episodes = 2\n")
     (found,), _ = find_bundles([tmp_path])
-    rebuilt, missing = rebuild(found, tmp_path / "work", RebuildOptions())
+    rebuilt, missing = rebuild(found, tmp_path / "work", ReproduceRequest(paths=()))
     assert rebuilt is None
     assert any(message in text for text in missing)
 
@@ -161,7 +161,7 @@ def test_a_strangers_bundle_cannot_configure_the_evaluator(
 def test_a_vanished_environment_and_submission_are_named(tmp_path: Path) -> None:
     made_bundles.write_inference(tmp_path / "R", 3, env_id="QuadrupedLocomotion-DogPace-v7")
     (found,), _ = find_bundles([tmp_path])
-    _, missing = rebuild(found, tmp_path / "work", RebuildOptions())
+    _, missing = rebuild(found, tmp_path / "work", ReproduceRequest(paths=()))
     assert any("QuadrupedLocomotion-DogPace-v7" in text for text in missing)
     assert any("give its folder: --submission DIR" in text for text in missing)
 
@@ -206,15 +206,15 @@ def test_a_verdict_beside_its_bundle_is_a_mark_on_leaderboard_and_report(tmp_pat
     text = "reproduced 2026-11-20 on another host"
     assert run.reproduction is not None
     assert (run.reproduction.text, run.reproduction.signature) == (text, "unsigned")
-    (entry,) = find_entries(tmp_path / "runs", Trust()).entries
+    ((entry,), _, _) = find_entries(tmp_path / "runs", Trust())
     assert [line.reproduction.text for line in entry.lines if line.reproduction is not None] == [text]
-    (foreign,) = find_entries(tmp_path / "other", Trust()).entries
+    ((foreign,), _, _) = find_entries(tmp_path / "other", Trust())
     assert [line.reproduction for line in foreign.lines] == [None]
     # a folder of verdicts counts for packed bundles too, and a refuted one is not hidden by an older one
     refuted = Reproduction(**{**msgspec.structs.asdict(verdict), "verdict": "REFUTED", "finished_at": "2026-11-21"})
     write_reproduction(tmp_path / "verdicts" / "x.reproduction.json", refuted)
     trust = Trust.read(None, tmp_path / "verdicts")
-    (entry,) = find_entries(tmp_path / "runs", trust).entries
+    ((entry,), _, _) = find_entries(tmp_path / "runs", trust)
     assert entry.lines[0].reproduction is not None
     assert entry.lines[0].reproduction.text == "not reproduced 2026-11-21 on another host"
     page = a2perf.write_report([a2perf.read_run(bundle)], tmp_path / "report").page.read_text(encoding="utf-8")

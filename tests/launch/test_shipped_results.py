@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from a2perf import compare, read_runs
-from a2perf.experiments.reproduce.rebuild import RebuildOptions, rebuild
+from a2perf.experiments.reproduce.rebuild import ReproduceRequest, rebuild
 from a2perf.experiments.reproduce.selection import find_bundles
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.scores import score_runs
@@ -155,7 +155,7 @@ def test_a_record_that_can_be_repeated_names_the_present_files_of_its_submission
 def changed_files(packed: Path, examples: Path, folder: Path) -> list[str]:
     """Returns why a record cannot be repeated with the present files; nothing if no files could repeat it."""
     bundles, _ = find_bundles([packed])
-    options = RebuildOptions(submissions=(examples,))
+    options = ReproduceRequest(paths=(), submissions=(examples,))
     if rebuild(bundles[0], folder, replace(options, allow_changed=True))[1]:
         return []  # it is shipped without the artifacts that an evaluation needs
     missing: list[str] = rebuild(bundles[0], folder, options)[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from a2perf.metrics import protocol
-from a2perf.report import ReportFiles, write_report
+from a2perf.report import WrittenReport, write_report
 from a2perf.runs import read_runs
 from tests.metrics import event_bytes as made
 from tests.metrics import made_bundles
@@ -17,7 +17,7 @@ from tests.report.recorded_runs import RunMaker, identity
 RETURN = made_bundles.RETURN
 
 
-def _conditions(report: ReportFiles) -> list[str]:
+def _conditions(report: WrittenReport) -> list[str]:
     """Returns the items of the page's list of conditions, as words."""
     text = report.page.read_text()
     part = text.partition('id="conditions-heading"')[2].partition("</ul>")[0]
@@ -93,7 +93,7 @@ DAMAGES = (
 )  # fmt: skip
 
 
-def _numbers(report: ReportFiles, names: set[str]) -> dict[tuple[str, str], float | None]:
+def _numbers(report: WrittenReport, names: set[str]) -> dict[tuple[str, str], float | None]:
     runs = [run for run in report.record.runs if run.run.split("/")[-2] in names]
     return {(run.run, measure.key): measure.quantity.value for run in runs for measure in run.measures}
 

@@ -17,9 +17,9 @@ import numpy as np
 from markupsafe import Markup
 
 from a2perf.api.views.columns import Kind, Stored, equal, store
-from a2perf.api.views.notebook import view
 from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
 from a2perf.plain_text import plain_text, terminal_line
+from a2perf.report.notebook import view
 from a2perf.report.numbers_text import Scale, counted, normalised_text, row_scale, written
 
 if TYPE_CHECKING:

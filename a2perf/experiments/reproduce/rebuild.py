@@ -2,11 +2,12 @@
 
 A bundle may come from another person. Its gin file is therefore read as data, and only settings that describe the
 evaluation are taken over. How the submission is confined, which interpreter and files it gets and what it may reach
-are decided by the caller's options, never by the bundle.
+are decided by the caller's request, never by the bundle.
 """
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from a2perf.domains.registry import find_environment, get_domain, stored_fingerp
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash, recorded_bindings
 from a2perf.experiments.protocol_plan import trains
+from a2perf.experiments.reproduce.claims import Claim, default_claims, parse_claim
 from a2perf.experiments.reproduce.selection import manifest_of, trained_of
 from a2perf.launch.run_spec import Resources, RunSpec
 from a2perf.records import Manifest, TrainResults
@@ -61,22 +63,71 @@ _FRESH_STREAM = 1000
 """First stream of the seeds of fresh episodes; those of generalization tasks are below."""
 
 
-@dataclass(frozen=True)
-class RebuildOptions:
-    """How recorded runs are rebuilt.
+@dataclass(frozen=True, kw_only=True)
+class ReproduceRequest:
+    """The request of `a2perf reproduce`; the fields are the options of the command.
 
     Attributes:
+        paths: bundles, folders that hold some, or packed files.
         submissions: folders that are submissions or hold some; the recorded path is tried too.
         allow_changed: accept a submission of ``submissions`` with the same name and other files.
         trust_bundle: accept arguments of an environment that no registered task has; they can name files of the host.
+        entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
+        max_reruns: repetitions of one bundle after which its claims stay open.
+        output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
+            bundles that lie in a folder.
     """
 
+    paths: Sequence[Path]
     submissions: Sequence[Path] = ()
     allow_changed: bool = False
     trust_bundle: bool = False
     train: bool = False
     options: RunOptions = field(default_factory=RunOptions)
     resources: Resources = field(default_factory=Resources)
+    claims: Sequence[str] = ()
+    entry: str | None = None
+    sample_size: str | None = None
+    sample_seed: int = 0
+    max_reruns: int = 10
+    output: Path | None = None
+    key: Path | None = None
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks the options.
+
+        Raises:
+            ConfigError: a claim is not valid or given twice, or an option has an impossible value.
+        """
+        texts = [claim.text for claim in self.parsed_claims]
+        if repeated := [text for text in dict.fromkeys(texts) if texts.count(text) > 1]:
+            raise ConfigError(f"the claim {repeated[0]!r} is given twice", hint="give each claim once")
+        if self.allow_changed and not self.submissions:
+            raise ConfigError(
+                "--allow-changed needs --submission DIR", hint="name the folder with the code that may run"
+            )
+
+    @functools.cached_property
+    def parsed_claims(self) -> list[Claim]:
+        """The claims that were given."""
+        return [parse_claim(text) for text in self.claims]
+
+    def claims_of(self, recorded: Run) -> list[Claim]:
+        """Returns the claims to check of a bundle."""
+        return self.parsed_claims or default_claims(recorded)
+
+    def trains(self, bundle: Run) -> bool:
+        """Returns whether the training run of a bundle is repeated too."""
+        return self.train and trained_of(bundle) is not None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the repetitions."""
+        if self.output is not None:
+            return self.output.absolute()
+        first = self.paths[0].absolute()
+        return first.with_name(f"{first.name.removesuffix('.zip')}-reproduced")
 
 
 @dataclass(frozen=True)
@@ -92,7 +143,7 @@ class RebuiltRun:
     submission: Path
     work: Path
     notes: tuple[str, ...]
-    options: RebuildOptions
+    request: ReproduceRequest
 
     def specs(self, number: int) -> list[RunSpec]:
         """Returns one repetition: the training run, if it is repeated, and the evaluation.
@@ -103,7 +154,7 @@ class RebuiltRun:
         root = self.work / f"run_{number}"
         found: list[RunSpec] = []
         trained = trained_of(self.recorded)
-        if self.options.train and trained is not None:
+        if self.request.train and trained is not None:
             found.append(self._spec(trained, number, root, None))
         elif trained is not None and not (root / "train" / layout.ARTIFACTS).exists():
             copy_artifacts(files_of(trained.folder.path), root / "train" / layout.ARTIFACTS)
@@ -113,7 +164,7 @@ class RebuiltRun:
     def _spec(self, recorded: Run, number: int, root: Path, after: str | None) -> RunSpec:
         manifest = manifest_of(recorded)
         place = self.work / "record" / f"run_{number}" / manifest.mode
-        lines = [f"{name} = {to_gin(value)}" for name, value in _settings(recorded, self.options).items()]
+        lines = [f"{name} = {to_gin(value)}" for name, value in _settings(recorded, self.request).items()]
         # The evaluator reads the seeds from a manifest in a folder, and the bundle may be in a packed file.
         write_atomic(place / layout.MANIFEST, files_of(recorded.folder.path).read(layout.MANIFEST, MAX_MANIFEST_BYTES))
         seeds = self._episode_seeds(manifest, number)
@@ -122,9 +173,9 @@ class RebuiltRun:
             lines.append(f"Submission.evaluation_seeds_file = {str(place / 'episode_seeds.txt')!r}")
         gin_file = place / "run.gin"
         write_atomic(gin_file, "\n".join(["import a2perf.submission.submission_util", *lines, ""]))
-        root_seed, options = manifest.root_seed, self.options.options.with_(seeds_from=str(place))
+        root_seed, options = manifest.root_seed, self.request.options.with_(seeds_from=str(place))
         if number > 0:  # fresh seeds of everything random, the same on every host
-            root_seed, options = root_seed + _SEED_STEP * number, self.options.options.with_(public_seeds=True)
+            root_seed, options = root_seed + _SEED_STEP * number, self.request.options.with_(public_seeds=True)
         identity = [
             manifest_sha256(recorded.folder.path),
             identify_submission(self.submission).sha256,
@@ -138,13 +189,13 @@ class RebuiltRun:
             submission=self.submission,
             gin_file=gin_file,
             flags=["--seed", str(root_seed), *options.words()],
-            digest=identity_hash([*identity, self.options.train, number]),
+            digest=identity_hash([*identity, self.request.train, number]),
             data={
                 "submission": manifest.submission.name, "task": manifest.task, "seed": root_seed,
                 "mode": manifest.mode, "repetition": number,
             },
             domain=manifest.domain,
-            resources=self.options.resources,
+            resources=self.request.resources,
             readable=[place],
             after=after,
         )  # fmt: skip
@@ -162,7 +213,7 @@ class RebuiltRun:
         return None if derived else recorded
 
 
-def rebuild(recorded: Run, work: Path, options: RebuildOptions) -> tuple[RebuiltRun | None, list[str]]:
+def rebuild(recorded: Run, work: Path, request: ReproduceRequest) -> tuple[RebuiltRun | None, list[str]]:
     """Rebuilds a recorded evaluation.
 
     Returns:
@@ -171,27 +222,27 @@ def rebuild(recorded: Run, work: Path, options: RebuildOptions) -> tuple[Rebuilt
     missing: list[str] = []
     notes: list[str] = []
     manifest = manifest_of(recorded)
-    submission = find_submission(manifest, options, missing)
-    missing += _environment_problems(manifest, trusted=options.trust_bundle)
+    submission = find_submission(manifest, request, missing)
+    missing += _environment_problems(manifest, trusted=request.trust_bundle)
     try:
         given = _recorded_settings(manifest, _bindings(recorded))
         for name, why in _OF_THE_HOST.items():
-            if given.get(name) and options.options.get(name) is None:
+            if given.get(name) and request.options.get(name) is None:
                 (missing if name in _BLOCKING else notes).append(why)
-        _settings(recorded, options)
+        _settings(recorded, request)
     except UserError as error:
         missing.append(f"its configuration cannot be read: {error.message}")
     if submission is not None:
-        missing += _training_problems(recorded, submission, options)
+        missing += _training_problems(recorded, submission, request)
     if missing or submission is None:
         return None, missing
-    return RebuiltRun(recorded, submission, work.absolute(), tuple(notes), options), []
+    return RebuiltRun(recorded, submission, work.absolute(), tuple(notes), request), []
 
 
-def find_submission(manifest: Manifest, options: RebuildOptions, missing: list[str]) -> Path | None:
+def find_submission(manifest: Manifest, request: ReproduceRequest, missing: list[str]) -> Path | None:
     """Returns the folder with the recorded submission; None, with the reason in ``missing``, if it was not found."""
     recorded = manifest.submission
-    given = [folder for place in options.submissions for folder in _submissions_in(place)]
+    given = [folder for place in request.submissions for folder in _submissions_in(place)]
     changed: list[Path] = []
     for folder in [*given, Path(recorded.path)]:
         if not (folder.is_dir() and is_submission(folder)):
@@ -206,7 +257,7 @@ def find_submission(manifest: Manifest, options: RebuildOptions, missing: list[s
         # A path from a bundle never selects code that the bundle does not name by its hash.
         if folder in given and found.name == recorded.name:
             changed.append(folder)
-    if changed and options.allow_changed:
+    if changed and request.allow_changed:
         return changed[0].resolve()
     what = f"the submission {recorded.name} with the hash {recorded.sha256[:12]}"
     if changed and recorded.scheme != SCHEME:
@@ -214,7 +265,7 @@ def find_submission(manifest: Manifest, options: RebuildOptions, missing: list[s
     elif changed:
         why = f"the files of {changed[0]} are different"
     else:
-        why = f"it is not in {', '.join(map(str, [*options.submissions, recorded.path]))}"
+        why = f"it is not in {', '.join(map(str, [*request.submissions, recorded.path]))}"
     hint = "repeat with the changed one: --allow-changed" if changed else "give its folder: --submission DIR"
     missing.append(f"{what}: {why} ({hint})")
     return None
@@ -280,7 +331,7 @@ def _recorded_settings(manifest: Manifest, bindings: Mapping[str, Any]) -> dict[
     return found
 
 
-def _settings(recorded: Run, options: RebuildOptions) -> dict[str, Any]:
+def _settings(recorded: Run, request: ReproduceRequest) -> dict[str, Any]:
     """Returns the bindings of the repetition."""
     manifest, given = manifest_of(recorded), _bindings(recorded)
     settings = _recorded_settings(manifest, given)
@@ -299,7 +350,7 @@ def _settings(recorded: Run, options: RebuildOptions) -> dict[str, Any]:
     if manifest.env_id is not None:
         environment = {"create_domain.env_name": manifest.env_id}
         environment |= {f"create_domain.{name}": value for name, value in manifest.env_kwargs.items()}
-    elif not options.trust_bundle:
+    elif not request.trust_bundle:
         environment = {}
     return {**found, **environment}
 
@@ -324,12 +375,12 @@ def _environment_problems(manifest: Manifest, *, trusted: bool) -> list[str]:
     return []
 
 
-def _training_problems(recorded: Run, submission: Path, options: RebuildOptions) -> list[str]:
+def _training_problems(recorded: Run, submission: Path, request: ReproduceRequest) -> list[str]:
     """Returns why the policy of the recorded training run is not available."""
     trained = trained_of(recorded)
     if trained is None:
         return [] if not trains(submission) else ["the bundle of its training run"]
-    if options.train:
+    if request.train:
         return []
     files = files_of(trained.folder.path)
     try:

@@ -7,7 +7,6 @@ repetitions are used up. An interrupted call resumes with the bundles of its rep
 from __future__ import annotations
 
 import datetime
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +15,11 @@ import msgspec
 
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
-from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.reproduce.claims import Claim, default_claims, parse_claim
+from a2perf.errors import UserError
 from a2perf.experiments.reproduce.comparison import changed_conditions, compare_episodes, offline_checks, same_host
 from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
-from a2perf.experiments.reproduce.rebuild import RebuildOptions, RebuiltRun, current_fingerprint, rebuild
-from a2perf.experiments.reproduce.selection import find_bundles, forged, manifest_of, of_entry, sample, trained_of
+from a2perf.experiments.reproduce.rebuild import RebuiltRun, ReproduceRequest, current_fingerprint, rebuild
+from a2perf.experiments.reproduce.selection import find_bundles, forged, manifest_of, of_entry, sample
 from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.metrics.trackers.host import describe_host
@@ -42,7 +40,6 @@ from a2perf.runs.run import BUNDLE, Run, RunFolder
 from a2perf.submission.evaluator.process.own_code import package_sha256
 from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
-DEFAULT_SUFFIX = "-reproduced"
 RERUNS = ".reruns"
 """Folder of the repetitions in the output folder; hidden, so reports and leaderboards do not count them."""
 
@@ -53,64 +50,6 @@ FAIL_ON: dict[str, tuple[Outcome, ...]] = {
     "unchecked": ("REFUTED", "REFUSED", "INCONCLUSIVE", "NOT CHECKED"),
 }
 """The verdicts that fail, by value of ``--fail-on``."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceRequest(RebuildOptions):
-    """The request of `a2perf reproduce`; the fields are the options of the command.
-
-    Attributes:
-        paths: bundles, folders that hold some, or packed files.
-        entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
-        max_reruns: repetitions of one bundle after which its claims stay open.
-        output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
-            bundles that lie in a folder.
-    """
-
-    paths: Sequence[Path]
-    claims: Sequence[str] = ()
-    entry: str | None = None
-    sample_size: str | None = None
-    sample_seed: int = 0
-    max_reruns: int = 10
-    output: Path | None = None
-    key: Path | None = None
-    force: bool = False
-
-    def __post_init__(self) -> None:
-        """Checks the options.
-
-        Raises:
-            ConfigError: a claim is not valid or given twice, or an option has an impossible value.
-        """
-        texts = [claim.text for claim in self.parsed_claims]
-        if repeated := [text for text in dict.fromkeys(texts) if texts.count(text) > 1]:
-            raise ConfigError(f"the claim {repeated[0]!r} is given twice", hint="give each claim once")
-        if self.allow_changed and not self.submissions:
-            raise ConfigError(
-                "--allow-changed needs --submission DIR", hint="name the folder with the code that may run"
-            )
-
-    @functools.cached_property
-    def parsed_claims(self) -> list[Claim]:
-        """The claims that were given."""
-        return [parse_claim(text) for text in self.claims]
-
-    def claims_of(self, recorded: Run) -> list[Claim]:
-        """Returns the claims to check of a bundle."""
-        return self.parsed_claims or default_claims(recorded)
-
-    def trains(self, bundle: Run) -> bool:
-        """Returns whether the training run of a bundle is repeated too."""
-        return self.train and trained_of(bundle) is not None
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the repetitions."""
-        if self.output is not None:
-            return self.output.absolute()
-        first = self.paths[0].absolute()
-        return first.with_name(f"{first.name.removesuffix('.zip')}{DEFAULT_SUFFIX}")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -24,6 +24,8 @@ _PLOT_IN = 2.7
 _ROW_IN = 0.42
 _TICK_IN = 0.6
 FEWEST_JOINED = 5
+Level: TypeAlias = tuple[str, float, int | None]
+"""Name and value of a horizontal line, and the place that gives its colour; None for grey."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,18 +48,9 @@ class Lines:
     high: Values | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class ReferenceLine:
-    """A dotted horizontal line with a name at its right end."""
-
-    name: str
-    value: float
-    place: int | None = None
-
-
 def lines(
     algorithms: Sequence[Lines], *, x_name: str, y_name: str, x_unit: str = "", y_unit: str = "", log: bool = False,
-    from_zero: bool = False, levels: Sequence[ReferenceLine] = (), stepped: bool = False,
+    from_zero: bool = False, levels: Sequence[Level] = (), stepped: bool = False,
     into: SubFigure | None = None,
 ) -> Drawing:  # fmt: skip
     """Draws lines over an axis: a bold mean with its band, and thin lines of single runs.
@@ -66,6 +59,7 @@ def lines(
 
     Args:
         x_unit: added to the label; times in ``"s"`` are scaled.
+        levels: dotted horizontal lines with their names at the right end.
         into: a part of a figure, ``lines_height`` inches high; by default a new figure.
     """
     figure, axes, legend_in = _plot(algorithms, into)
@@ -224,18 +218,18 @@ def profiles(algorithms: Sequence[Lines], *, x_name: str) -> Drawing:
     return drawing
 
 
-def _draw_levels(axes: Axes, levels: Sequence[ReferenceLine]) -> None:
+def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
     """Draws dotted lines with names at the right end, above the line; crowded names move up."""
-    ordered = sorted(levels, key=lambda level: level.value)
-    colours = [INK["muted"] if level.place is None else INK[colour_of(level.place)] for level in ordered]
-    for level, colour in zip(ordered, colours, strict=True):
-        axes.axhline(level.value, color=colour, linestyle=(0, (1, 2)), linewidth=1.2)
+    ordered = sorted(levels, key=lambda level: level[1])
+    colours = [INK["muted"] if place is None else INK[colour_of(place)] for _, _, place in ordered]
+    for (_, value, _), colour in zip(ordered, colours, strict=True):
+        axes.axhline(value, color=colour, linestyle=(0, (1, 2)), linewidth=1.2)
     low, high = axes.get_ylim()
     height = -np.inf
-    for level, colour in zip(ordered, colours, strict=True):
-        height = max(level.value, height + 0.065 * (high - low))
+    for (name, value, _), colour in zip(ordered, colours, strict=True):
+        height = max(value, height + 0.065 * (high - low))
         axes.annotate(
-            shortened(level.name), (1.0, height), (-2, 2), xycoords=("axes fraction", "data"),
+            shortened(name), (1.0, height), (-2, 2), xycoords=("axes fraction", "data"),
             textcoords="offset points", ha="right", va="bottom", fontsize=8, color=colour, annotation_clip=False,
         )  # fmt: skip
 

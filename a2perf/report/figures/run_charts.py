@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
@@ -16,24 +15,15 @@ from a2perf.report.run_numbers import episode_values, reward_terms
 from a2perf.report.tables import Quantity, quantity_text
 from a2perf.runs.run import Run
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _SHORTEST_RUN_S = 0.5
-_Plan = tuple[str, str, str, str, Callable[[], "Figure"]]
 
 
 def charts_of(anchor: str, run: Run) -> list[Chart]:
     """Draws the charts of one run for which it has data."""
-    found = []
-    for plan in (_returns(run), _rewards(run), _system(run)):
-        if plan is not None:
-            kind, title, caption, description, build = plan
-            found.append(single(f"{anchor}-{kind}", title, caption, description, build))
-    return found
+    return [*_returns(anchor, run), *_rewards(anchor, run), *_system(anchor, run)]
 
 
-def _returns(run: Run) -> _Plan | None:
+def _returns(anchor: str, run: Run) -> Iterator[Chart]:
     returns = {
         plain_text(task): episode_values(episodes, "episode_return")
         for task, episodes in run.episodes.items()
@@ -41,53 +31,52 @@ def _returns(run: Run) -> _Plan | None:
     }
     if len(returns) == 1:
         (values,) = returns.values()
-        return (
-            "returns",
+        yield single(
+            f"{anchor}-returns",
             "Return of each episode",
             "Episodes in the order played. Line: mean; band: one standard deviation on either side."
             + charts.THINNED * charts.is_thinned([values]),
             f"{values.size} episodes, mean {_mean(values)}, from {_plain(values.min())} to {_plain(values.max())}.",
             partial(charts.episode_returns, values),
         )
-    if not returns:
-        return None
-    return (
-        "returns",
-        "Return of each episode by task",
-        "Each dot is an episode; the bar marks the mean." + charts.THINNED * charts.is_thinned(returns.values(), 400),
-        "; ".join(f"{task}: mean {_mean(values)} over {values.size}" for task, values in returns.items()) + ".",
-        lambda: dots([(task, 0, [values]) for task, values in returns.items()]).figure,
-    )
+    elif returns:
+        thinned = charts.THINNED * charts.is_thinned(returns.values(), 400)
+        yield single(
+            f"{anchor}-returns",
+            "Return of each episode by task",
+            f"Each dot is an episode; the bar marks the mean.{thinned}",
+            "; ".join(f"{task}: mean {_mean(values)} over {values.size}" for task, values in returns.items()) + ".",
+            lambda: dots([(task, 0, [values]) for task, values in returns.items()]).figure,
+        )
 
 
-def _rewards(run: Run) -> _Plan | None:
+def _rewards(anchor: str, run: Run) -> Iterator[Chart]:
     if len(run.episodes) != 1:
-        return None
+        return
     (episodes,) = run.episodes.values()
     terms = {plain_text(name): values for name, values in reward_terms(episodes).items()}
-    if not terms:
-        return None
-    return (
-        "rewards",
-        "Reward terms",
-        "Mean reward per step. Dark line: one standard deviation over episodes on either side.",
-        "; ".join(f"{name} {_mean(values)}" for name, values in terms.items()) + ".",
-        partial(charts.reward_terms, terms),
-    )
+    if terms:
+        yield single(
+            f"{anchor}-rewards",
+            "Reward terms",
+            "Mean reward per step. Dark line: one standard deviation over episodes on either side.",
+            "; ".join(f"{name} {_mean(values)}" for name, values in terms.items()) + ".",
+            partial(charts.reward_terms, terms),
+        )
 
 
-def _system(run: Run) -> _Plan | None:
+def _system(anchor: str, run: Run) -> Iterator[Chart]:
     seconds = run.details.clock()
     if run.details.trace is None or seconds is None or seconds[-1] - seconds[0] < _SHORTEST_RUN_S:
-        return None
+        return
     energy = run.tracking.energy
     known = energy.quality not in ("", "none") and energy.method
     # "cpu=rapl;gpu=none;ram=model" is written as "CPU by rapl, RAM by model"
     parts = [part.partition("=") for part in plain_text(energy.method).split(";")]
     methods = ", ".join(f"{name.upper()} by {by}" if by else name for name, _, by in parts if by != "none")
     how = f"Power: {energy.quality}, {methods}. " if known else ""
-    return (
-        "system",
+    yield single(
+        f"{anchor}-system",
         "Power, memory and CPU by phase",
         f"{how}Memory and CPU: the participant's process tree.",
         f"{seconds.size} samples over {quantity_text(Quantity(value=float(seconds[-1] - seconds[0]), unit='s'))}.",

@@ -16,7 +16,7 @@ from a2perf.plain_text import plain_text
 from a2perf.report.across_tasks import profile_lines
 from a2perf.report.figures import compared_charts as compared
 from a2perf.report.figures.charts import THINNED, is_thinned, reliable
-from a2perf.report.figures.compared_charts import Lines, ReferenceLine
+from a2perf.report.figures.compared_charts import Level, Lines
 from a2perf.report.figures.drawing import Chart, Drawing, interactive
 from a2perf.report.learning import Axis, learned
 from a2perf.report.numbers_text import rounded, row_scale
@@ -65,7 +65,7 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
         levels = _levels(setting, labels, groups)
         build = partial(compared.lines, drawn, x_name=name, y_name="training return", x_unit=unit, levels=levels)
         builds: dict[str, Callable[[], Drawing]] = {"linear": build}
-        if _worth_a_log(drawn) and all(level.value > 0 for level in levels):
+        if _worth_a_log(drawn) and all(value > 0 for _, value, _ in levels):
             builds["log"] = partial(build, log=True)
         last = [float(np.mean([y[-1] for _, _, y in of.runs]) if of.mean is None else of.mean[-1]) for of in drawn]
         ends = [f"{lines.name}: {_plain(value)} at the end" for lines, value in zip(drawn, last, strict=True)]
@@ -85,18 +85,18 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
         )
 
 
-def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence[SeedGroup]) -> list[ReferenceLine]:
+def _levels(setting: TaskResults, labels: Mapping[str, Label], trained: Sequence[SeedGroup]) -> list[Level]:
     """Returns the reference lines of a learning curve: evaluated returns of what was trained, floor and expert."""
-    found = []
+    found: list[Level] = []
     if (scored := scored_task(setting)) is not None:
         scale = scored.task.scale()
-        found += [ReferenceLine(scored.task.floor, scale.floor), ReferenceLine("expert", scale.expert)]
+        found += [(scored.task.floor, scale.floor, None), ("expert", scale.expert, None)]
     for group in trained:
         evaluated = setting.of(group.algorithm, "inference")
         returns = None if evaluated is None else evaluated.scores.get("returns")
         if returns is not None and returns.value is not None and np.isfinite(returns.value):
             label = labels[group.algorithm]
-            found.append(ReferenceLine(f"{label.title}, evaluated", returns.value, label.place))
+            found.append((f"{label.title}, evaluated", returns.value, label.place))
     return found
 
 
@@ -188,14 +188,8 @@ def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new
         if not drawn:
             continue
         title = f"{what} over time, {MODE_WORDS[mode]}"
-        build = partial(
-            compared.lines,
-            drawn,
-            x_name="time since the start of the run",
-            y_name=what.lower(),
-            x_unit="s",
-            y_unit=unit,
-        )
+        x_name, y_name = "time since the start of the run", what.lower()
+        build = partial(compared.lines, drawn, x_name=x_name, y_name=y_name, x_unit="s", y_unit=unit)
         builds: dict[str, Callable[[], Drawing]] = {"linear": partial(build, from_zero=True)}
         if _worth_a_log(drawn):
             builds["log"] = partial(build, log=True)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from a2perf.report.leaderboard.entries import Signature, Trust
 from a2perf.report.leaderboard.ranking import Board, Ranked
-from a2perf.report.leaderboard.scoring import Entry, References, Score, TaskReference
-from a2perf.report.leaderboard.writing import LeaderboardFiles, LeaderboardRecord, write_leaderboard
+from a2perf.report.leaderboard.scoring import Entry, References, Score
+from a2perf.report.leaderboard.writing import LeaderboardRecord, WrittenLeaderboard, write_leaderboard
 
 __all__ = [
     "Board",
     "Entry",
-    "LeaderboardFiles",
     "LeaderboardRecord",
     "Ranked",
     "References",
     "Score",
     "Signature",
-    "TaskReference",
     "Trust",
+    "WrittenLeaderboard",
     "write_leaderboard",
 ]

@@ -6,8 +6,10 @@ Only manifests are read here, with the terms of the runs: ``a2perf submit`` leav
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -118,30 +120,6 @@ class Terms:
     against: tuple[str, ...] = ()
 
 
-@dataclass
-class TermsReader:
-    """Finds the terms of runs at or below a folder; each record is read once."""
-
-    top: Path
-    _known: dict[Path, ProtocolRecord | None] = field(default_factory=dict)
-
-    def of(self, run: Path) -> tuple[Terms, list[str]]:
-        """Returns the terms of a run and the reasons against it.
-
-        The nearest record above the run counts, where it lists the run; none above the given folder does.
-        """
-        top = self.top.absolute()
-        for folder in list(run.absolute().parents)[:_DEPTH]:
-            if folder not in self._known:
-                self._known[folder] = read_submitted(folder)
-            record = self._known[folder]
-            if record is not None:
-                return _terms(record, run, folder)
-            if folder == top:
-                break
-        return Terms(), []
-
-
 class RunLine(Record, kw_only=True):
     """One run of an entry.
 
@@ -248,17 +226,11 @@ class EntryRuns:
     recording: RecordingFacts = field(default_factory=RecordingFacts)
 
 
-@dataclass(frozen=True)
-class Found:
-    """Content of a folder; ``others`` are recorded runs without a manifest, which no leaderboard can list."""
-
-    entries: list[EntryRuns]
-    broken: list[Broken]
-    others: list[str]
-
-
-def find_entries(folder: Path, trust: Trust) -> Found:
+def find_entries(folder: Path, trust: Trust) -> tuple[list[EntryRuns], list[Broken], list[str]]:
     """Reads the manifest of every bundle at or below a folder, and checks its hashes and its signature.
+
+    Returns:
+        The entries, the invalid bundles, and the recorded runs without a manifest, which no leaderboard can list.
 
     Raises:
         UserError: the folder does not exist, or nothing recorded lies in it.
@@ -266,7 +238,7 @@ def find_entries(folder: Path, trust: Trust) -> Found:
     entries: dict[EntryKey, EntryRuns] = {}
     broken: list[Broken] = []
     others: list[str] = []
-    terms = TermsReader(folder)
+    record_in = functools.cache(read_submitted)
     for run in find_runs([folder]):
         label = plain(run.label)
         if run.layout != BUNDLE or run.path.name not in MODES:
@@ -274,7 +246,7 @@ def find_entries(folder: Path, trust: Trust) -> Found:
             continue
         try:
             manifest = _manifest(run.path)
-            made_under, against = terms.of(run.path)
+            made_under, against = _terms(run.path, folder, record_in)
             seeds = seed_key(identity_of(run, manifest), run)
             key = EntryKey(
                 plain(seeds.algorithm, _LONGEST_NAME) or "(no name)", plain(seeds.version, 64),
@@ -296,7 +268,7 @@ def find_entries(folder: Path, trust: Trust) -> Found:
             entry.info = info_of(run, manifest.submission.info, manifest.submission.name, manifest.models)[0]
         if manifest.mode == "inference":
             entry.env_kwargs.add(seeds.env_kwargs or "{}")
-    return Found(list(entries.values()), broken, others)
+    return list(entries.values()), broken, others
 
 
 def _host(host: dict[str, Any]) -> str:
@@ -353,9 +325,18 @@ def _signature(path: Path, trust: Trust) -> Signature:
     return Signature(state=found.state, detail=plain(found.detail, 120))
 
 
-def _terms(record: ProtocolRecord, run: Path, folder: Path) -> tuple[Terms, list[str]]:
-    listed = record.entry_of(run.absolute(), folder)
-    if listed is None:
+def _terms(run: Path, top: Path, record_in: Callable[[Path], ProtocolRecord | None]) -> tuple[Terms, list[str]]:
+    """Returns the terms of a run and the reasons against it.
+
+    The nearest record above the run counts, where it lists the run; none above the folder ``top`` does.
+    """
+    record, folder = None, run
+    for folder in list(run.absolute().parents)[:_DEPTH]:
+        record = record_in(folder)
+        if record is not None or folder == top.absolute():
+            break
+    listed = None if record is None else record.entry_of(run.absolute(), folder)
+    if record is None or listed is None:
         return Terms(), []
     name = plain(record.protocol, 40)
     if record.protocol not in protocol.names() or protocol.sha256(record.protocol) != record.protocol_sha256:

@@ -139,14 +139,7 @@ def task_page(
         domain=domain_title(page.domain) if page.domain else "Unknown domain",
         summary=f"{summary[0].upper()}{summary[1:]}." if summary else "",
         boards=[
-            _board(
-                number,
-                board,
-                [c for c in columns if c.main and _has(board, c)],
-                views.get(number, ()),
-                several=len(boards) > 1,
-                title=page.title,
-            )
+            _board(number, board, columns, views.get(number, ()), several=len(boards) > 1, title=page.title)
             for number, board in enumerate(boards)
         ],
         more=[(title, members) for title, members in by_category if members],
@@ -262,9 +255,10 @@ def _score_head(title: str, over: str = "") -> Column:
 
 
 def _board(
-    number: int, board: Board, main: Sequence[BoardColumn], views: Sequence[ParetoView], *, several: bool, title: str
+    number: int, board: Board, known: Sequence[BoardColumn], views: Sequence[ParetoView], *, several: bool, title: str
 ) -> dict[str, Any]:
     anchor, entries = board_anchor(board), [row.entry for row in board.rows]
+    main = [column for column in known if column.main and _has(board, column)]
     best, scales, ends = leaders_of(board.rows), scales_of(board, main), scale_of([entry.score for entry in entries])
     is_signed = any(signature_text(entry) != "unsigned" for entry in entries)
     columns: list[tuple[Column, Iterable[Cell]]] = [

@@ -7,17 +7,16 @@ Precipice"). Runs are read one entry at a time and dropped as soon as it is scor
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 import numpy as np
 
-from a2perf.metrics import protocol, registry
+from a2perf.metrics import registry
 from a2perf.metrics.bootstrap import bootstrap
 from a2perf.metrics.definition import provenance_over_runs
-from a2perf.metrics.protocol import ReferenceScale
+from a2perf.metrics.protocol import ScoredTask, scored_task
 from a2perf.metrics.runs_in_mode import scored_runs
 from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record, SubmissionInfo
@@ -33,38 +32,15 @@ _LARGEST = 1e100  # beyond, sums over runs overflow
 _ALWAYS = ("energy_to_threshold", "time_to_threshold")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskReference(ReferenceScale):
-    """Reference scores and settings of a task in a protocol.
-
-    Attributes:
-        threshold: return from which the task counts as learned.
-    """
-
-    protocol: str
-    threshold: float | None = None
-    seeds: int | None = None
-
-
 Contestant: TypeAlias = tuple[str, str, str]
 """Name of a submission, hash of its files, and what it observed: a submission may enter a task in several views."""
-References: TypeAlias = Callable[[EntryKey], TaskReference | None]
+References: TypeAlias = Callable[[EntryKey], ScoredTask | None]
 """Looks up the references of an entry's task; None for a task or an environment that the protocol does not know."""
 
 
-def stored_references(key: EntryKey) -> TaskReference | None:
+def stored_references(key: EntryKey) -> ScoredTask | None:
     """Returns the references of the entry's task in its protocol, or in the newest one for runs under no protocol."""
-    found = protocol.scored_task(key.task, key.fingerprint, key.terms.protocol)
-    if found is None:
-        return None
-    scale = found.task.scale()
-    return TaskReference(
-        protocol=found.protocol,
-        floor=scale.floor,
-        expert=scale.expert,
-        threshold=found.task.threshold_return(),
-        seeds=len(found.task.training_seeds),
-    )
+    return scored_task(key.task, key.fingerprint, key.terms.protocol)
 
 
 class Score(Record, kw_only=True):
@@ -130,7 +106,7 @@ class Entry(Record, kw_only=True):
         return self.scores.get(mode, {}).get(metric)
 
 
-def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
+def score_entry(entry: EntryRuns, reference: ScoredTask | None) -> Entry:
     """Reads an entry's runs and scores those that finished and are unchanged."""
     notes: list[str] = []
     scores: dict[str, dict[str, MetricValue]] = {}
@@ -142,7 +118,7 @@ def score_entry(entry: EntryRuns, reference: TaskReference | None) -> Entry:
         if any(run.manifest is not None and run.manifest.models for run in runs):
             with_models.append(mode)
         if runs:
-            threshold = None if reference is None else reference.threshold
+            threshold = None if reference is None else reference.task.threshold_return()
             found = registry.score(scored_runs(runs, mode, threshold=threshold))
             scores[mode] = {
                 name: value
@@ -177,13 +153,13 @@ def read_member(folder: RunFolder, line: RunLine) -> Run | None:
     return run
 
 
-def _score(scores: dict[str, dict[str, MetricValue]], reference: TaskReference | None) -> Score:
+def _score(scores: dict[str, dict[str, MetricValue]], reference: ScoredTask | None) -> Score:
     returns = scores.get("inference", {}).get("returns")
     if returns is None:
         return Score(condition="no episode of a finished evaluation", normalised=reference is not None)
     per_run = np.array([value for value in returns.per_run if value is not None], np.float64)
     if reference is not None:
-        per_run = reference.normalise(per_run)
+        per_run = reference.task.normalise(per_run)
     if not (np.abs(per_run) < _LARGEST).all():
         return Score(condition="a run's return is not a finite number", normalised=reference is not None)
     estimate = bootstrap(per_run, repetitions=REPETITIONS, method="small")
@@ -193,7 +169,7 @@ def _score(scores: dict[str, dict[str, MetricValue]], reference: TaskReference |
     )  # fmt: skip
 
 
-def _reasons(entry: EntryRuns, score: Score, reference: TaskReference | None) -> list[str]:
+def _reasons(entry: EntryRuns, score: Score, reference: ScoredTask | None) -> list[str]:
     """Returns why an entry has no rank.
 
     One failed or changed run is enough: otherwise a participant could drop bad runs.
@@ -215,8 +191,9 @@ def _reasons(entry: EntryRuns, score: Score, reference: TaskReference | None) ->
     seeds = [line.seed for line in entry.lines if line.mode == "inference"]
     if len(set(seeds)) < len(seeds):
         reasons.append("two evaluations share a seed")
-    if not reasons and entry.key.terms.protocol and reference is not None and reference.seeds is not None:
-        missing = reference.seeds - len(set(seeds))
+    if not reasons and entry.key.terms.protocol and reference is not None:
+        asked = len(reference.task.training_seeds)
+        missing = asked - len(set(seeds))
         if missing > 0:
-            reasons.append(f"{missing} of the protocol's {reference.seeds} seeds missing")
+            reasons.append(f"{missing} of the protocol's {asked} seeds missing")
     return reasons

@@ -189,20 +189,9 @@ def _table(boards: Sequence[Board], whole: Overall | None, note: str) -> DomainT
             score, best = of_domain.entry.score, leading[next(iter(single))]
         info = next((row.entry.info for row in by_task.values() if row.entry.info.title), SubmissionInfo())
         rank = "" if of_domain is None else rank_range(of_domain)
-        rows.append(
-            DomainRow(
-                name=key[0],
-                version=key[1],
-                view=key[2],
-                info=info,
-                rank=rank,
-                score=score,
-                leads=key in best,
-                reason="" if rank else _reason(by_task, single),
-                by_task=by_task,
-                leads_on=frozenset(task for task in by_task if key in leading[task]),
-            )
-        )
+        reason = "" if rank else _reason(by_task, single)
+        leads_on = frozenset(task for task in by_task if key in leading[task])
+        rows.append(DomainRow(*key, info, rank, score, key in best, reason, by_task, leads_on))
 
     def order(row: DomainRow) -> tuple[object, ...]:
         known = [found.entry.score.value for found in row.by_task.values() if found.entry.score.value is not None]

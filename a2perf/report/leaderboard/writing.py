@@ -6,11 +6,11 @@ one at a time; only their scores stay in memory.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,13 +21,7 @@ from a2perf.domains import task_title
 from a2perf.errors import UserError
 from a2perf.records import SCHEMA, Record
 from a2perf.report.leaderboard.columns import columns_of
-from a2perf.report.leaderboard.entries import (
-    Broken,
-    EntryRuns,
-    Found,
-    Trust,
-    find_entries,
-)
+from a2perf.report.leaderboard.entries import Broken, EntryRuns, Trust, find_entries
 from a2perf.report.leaderboard.pages import empty_page, protocol_page, reproduction_text, signature_text, task_page
 from a2perf.report.leaderboard.pareto import pareto_views, static_svg
 from a2perf.report.leaderboard.ranking import Board, Overall, Ranked, boards_of, overall_of
@@ -35,6 +29,7 @@ from a2perf.report.leaderboard.scoring import Entry, References, score_entry, st
 from a2perf.report.leaderboard.site_map import TASKS, ProtocolPage, protocol_pages, rank_range
 from a2perf.report.leaderboard.submission_pages import submission_page
 from a2perf.report.names import plain, slug, submission_title
+from a2perf.report.notebook import link_html
 from a2perf.report.tables import csv_text, exact
 from a2perf.storage import write_atomic, write_json
 from a2perf.worker_pool import worker_pool
@@ -67,13 +62,40 @@ class LeaderboardRecord(Record, kw_only=True):
     others: list[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class LeaderboardFiles:
-    """A written site."""
+@dataclass(frozen=True, repr=False)
+class WrittenLeaderboard:
+    """A written leaderboard. ``print`` shows a summary, a notebook also a link to the site.
+
+    Attributes:
+        page: ``index.html`` of the site.
+        record: the content of ``leaderboard.json``: tables, entries, scores and ranks.
+        problems: by page of a submission, why its report could not be written.
+    """
 
     page: Path
     record: LeaderboardRecord
     problems: dict[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the site."""
+        return self.page.parent
+
+    def lines(self) -> list[str]:
+        """Returns the counts of entries and ranks, invalid runs, and missing reports."""
+        entries = [row for board in self.record.boards for row in board.rows]
+        unranked = sum(row.place is None for row in entries)
+        return [
+            f"{len(entries)} entries in {len(self.record.boards)} table(s), {unranked} without a rank",
+            *(f"  invalid: {broken.run}: {broken.reason}" for broken in self.record.invalid),
+            *(f"  no report of {page}: {problem}" for page, problem in self.problems.items()),
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), f"leaderboard: {self.page}"])
+
+    def _repr_html_(self) -> str:
+        return link_html(self.page, "leaderboard", self.lines())
 
 
 def write_leaderboard(
@@ -87,7 +109,7 @@ def write_leaderboard(
     processes: int = 1,
     home: str = "",
     progress: Progress = lambda line: None,
-) -> LeaderboardFiles:
+) -> WrittenLeaderboard:
     """Reads every bundle at or below a folder and writes the site.
 
     Args:
@@ -102,32 +124,31 @@ def write_leaderboard(
         UserError: there is nothing recorded in ``folder``, or ``out`` cannot be written or holds something else.
     """
     _check_target(out)
-    found = find_entries(folder, trust or Trust())
-    progress(f"found {len(found.entries)} entries, {sum(len(entry.folders) for entry in found.entries)} runs")
-    looked_up = [references(entry.key) for entry in found.entries]
+    found, broken, others = find_entries(folder, trust or Trust())
+    progress(f"found {len(found)} entries, {sum(len(entry.folders) for entry in found)} runs")
+    looked_up = [references(entry.key) for entry in found]
     entries: list[Entry] = []
     fewest = _TASKS_WORTH_A_PROCESS * processes
-    for entry in _mapped(processes, fewest, score_entry, found.entries, looked_up, chunksize=4):
+    for entry in _mapped(processes, fewest, score_entry, found, looked_up, chunksize=4):
         entries.append(entry)
         name = f"{submission_title(entry.name, entry.info)}, {task_title(entry.domain, entry.task)}"
-        progress(f"scored {len(entries)} of {len(found.entries)}: {name}")
+        progress(f"scored {len(entries)} of {len(found)}: {name}")
     boards = boards_of(entries)
     record = LeaderboardRecord(
         a2perf_version=__version__, title=title, rules=max((board.rules for board in boards), default=0),
-        overall=overall_of(boards), boards=boards, invalid=found.broken,
-        others=found.others,
+        overall=overall_of(boards), boards=boards, invalid=broken, others=others,
     )  # fmt: skip
     try:
         (out / SUBMISSIONS).mkdir(parents=True, exist_ok=True)
         problems = _write_reports(found, out, processes, progress) if reports else {}
-        pages = {slug(entry.key.name, entry.key.version) for entry in found.entries} if reports else set()
+        pages = {slug(entry.key.name, entry.key.version) for entry in found} if reports else set()
         reported = pages - set(problems)
         _write_pages(record, out, reported=reported, problems=problems, home=home)
         write_json(out / RECORD_FILE, msgspec.to_builtins(record))
         write_atomic(out / CSV_FILE, leaderboard_csv(boards))
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error.strerror}", hint="choose another folder with -o") from error
-    return LeaderboardFiles(out / "index.html", record, problems)
+    return WrittenLeaderboard(out / "index.html", record, problems)
 
 
 def leaderboard_csv(boards: Sequence[Board]) -> str:
@@ -188,10 +209,10 @@ def _mapped(
         yield from executor.map(function, *given, chunksize=chunksize)
 
 
-def _write_reports(found: Found, out: Path, processes: int, progress: Progress) -> dict[str, str]:
+def _write_reports(found: Sequence[EntryRuns], out: Path, processes: int, progress: Progress) -> dict[str, str]:
     """Writes the report of each submission; returns by page why one could not be written."""
     members: dict[str, list[EntryRuns]] = {}
-    for entry in found.entries:
+    for entry in found:
         members.setdefault(slug(entry.key.name, entry.key.version), []).append(entry)
     write = functools.partial(_write_report, out)
     problems: list[str] = []

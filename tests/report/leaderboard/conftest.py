@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.report.leaderboard import LeaderboardFiles, write_leaderboard
+from a2perf.report.leaderboard import WrittenLeaderboard, write_leaderboard
 from tests.report.leaderboard.made_entries import Field, references
 
 HOSTILE = '"><script>document.title="owned"</script>'
@@ -19,7 +19,7 @@ def field(tmp_path: Path) -> Field:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> LeaderboardFiles:
+def built(tmp_path_factory: pytest.TempPathFactory) -> WrittenLeaderboard:
     """A site with two tasks, four entrants, one of them hostile, a failed run and a damaged bundle."""
     top = tmp_path_factory.mktemp("leaderboard")
     field = Field(top / "runs")

@@ -5,29 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from a2perf.metrics.protocol import ScoredTask, load
 from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunState, SubmissionIdentity
-from a2perf.report.leaderboard import References, TaskReference
-from a2perf.report.leaderboard.entries import EntryKey
+from a2perf.report.leaderboard import References
 from a2perf.storage import read_record, write_record
 from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, seal, write_inference, write_train
 
-REFERENCE = TaskReference(protocol="v1", floor=0.0, expert=20.0, threshold=4.0)
 TIMED_CURVE = [f"{100 * point},{point * 0.1},{point * 0.5}" for point in range(100)]
 
 
-def references(key: EntryKey) -> TaskReference | None:
-    """Stored scores of one task, as a protocol would have them."""
-    return REFERENCE if key.task == "trot" else None
-
-
 def references_of(**experts: float) -> References:
-    """Stored scores of tasks with these scores of their experts; the floor of each is 0."""
+    """Stored scores of tasks with these scores of their experts; the floor of each is 0, the threshold 0.2."""
+    known, found = load("v1").tasks["dog_trot"], {}
+    for name, expert in experts.items():
+        means = {"random": 0.0, "expert": expert}
+        made = {kind: msgspec.structs.replace(known.references[kind], mean=mean) for kind, mean in means.items()}
+        found[name] = ScoredTask("v1", msgspec.structs.replace(known, references=made, thresholds=[0.2]))
+    return lambda key: found.get(key.task)
 
-    def look_up(key: EntryKey) -> TaskReference | None:
-        expert = experts.get(key.task)
-        return None if expert is None else TaskReference(protocol="v1", floor=0.0, expert=expert)
 
-    return look_up
+references = references_of(trot=20.0)
 
 
 def identity(name: str) -> SubmissionIdentity:

@@ -8,14 +8,14 @@ import pytest
 
 from a2perf.experiments.competition.standings import TaskStanding
 from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
-from a2perf.report.leaderboard import LeaderboardFiles
+from a2perf.report.leaderboard import WrittenLeaderboard
 from tests.accessibility import problems
 from tests.report.browser import Browser
 
 pytestmark = pytest.mark.group("chromium")
 
 
-def test_pages_of_the_leaderboard_are_accessible(browser: Browser, built: LeaderboardFiles) -> None:
+def test_pages_of_the_leaderboard_are_accessible(browser: Browser, built: WrittenLeaderboard) -> None:
     site = built.page.parent
     pages = [built.page, next(site.glob("tasks/trot-*.html")), next(site.glob("submissions/crasher-*/index.html"))]
     assert [problem for page in pages for problem in problems(browser, page)] == []

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from a2perf.report.leaderboard import LeaderboardFiles
+from a2perf.report.leaderboard import WrittenLeaderboard
 from tests.report.browser import Browser
 
 pytestmark = pytest.mark.group("chromium")
 
 
-def _task_page(built: LeaderboardFiles, task: str) -> Path:
+def _task_page(built: WrittenLeaderboard, task: str) -> Path:
     (found,) = built.page.parent.glob(f"tasks/{task}-*.html")
     return found
 
 
 @pytest.fixture
-def page(browser: Browser, built: LeaderboardFiles) -> Iterator[Any]:
+def page(browser: Browser, built: WrittenLeaderboard) -> Iterator[Any]:
     """The page of the task "trot", fresh and 1280 px wide; no test may leave a message on the console."""
     browser.open(_task_page(built, "trot"))
     yield browser.driver
@@ -125,7 +125,7 @@ def test_a_view_can_be_shared_by_its_address(page: Any) -> None:
     assert page.find_element("id", "status").text == "2 of 5 rows shown."
 
 
-def test_the_first_page_has_one_ranked_table_with_links_to_the_tasks(page: Any, built: LeaderboardFiles) -> None:
+def test_the_first_page_has_one_ranked_table_with_links_to_the_tasks(page: Any, built: WrittenLeaderboard) -> None:
     page.get(built.page.as_uri())
     tables = page.find_elements("css selector", "section.board")
     assert [table.get_attribute("data-domain") for table in tables] == ["quadruped_locomotion"] * 2
@@ -157,7 +157,7 @@ def test_the_pareto_view_is_reached_and_read_by_keyboard(page: Any) -> None:
     assert page.find_element("css selector", "h1").text in names[0]
 
 
-def test_without_scripts_the_page_has_everything_but_sorting(browser: Browser, built: LeaderboardFiles) -> None:
+def test_without_scripts_the_page_has_everything_but_sorting(browser: Browser, built: WrittenLeaderboard) -> None:
     browser.open(_task_page(built, "trot"), script=False)
     page = browser.driver
     assert not page.find_element("id", "tools").is_displayed()

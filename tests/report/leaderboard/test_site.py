@@ -15,7 +15,7 @@ import pytest
 from a2perf.cli import main
 from a2perf.errors import UserError
 from a2perf.plain_text import csv_cell
-from a2perf.report.leaderboard import LeaderboardFiles, write_leaderboard
+from a2perf.report.leaderboard import WrittenLeaderboard, write_leaderboard
 from a2perf.report.names import plain, slug
 from tests.report.leaderboard.conftest import HOSTILE
 from tests.report.leaderboard.made_entries import Field, references
@@ -42,7 +42,7 @@ def _parsed(page: Path) -> _Links:
     return parser
 
 
-def test_every_link_leads_to_a_file_of_the_site_and_every_anchor_exists(built: LeaderboardFiles) -> None:
+def test_every_link_leads_to_a_file_of_the_site_and_every_anchor_exists(built: WrittenLeaderboard) -> None:
     site = built.page.parent
     pages = [built.page, *site.glob("tasks/*.html"), *site.glob("submissions/*/index.html")]
     assert len(pages) == 8
@@ -91,7 +91,7 @@ def test_several_processes_give_the_same_bytes(field: Field, tmp_path: Path) -> 
     ).read_bytes()
 
 
-def test_page_json_and_csv_hold_the_same_numbers(built: LeaderboardFiles) -> None:
+def test_page_json_and_csv_hold_the_same_numbers(built: WrittenLeaderboard) -> None:
     site = built.page.parent
     document = json.loads((site / "leaderboard.json").read_text())
     rows = list(csv.DictReader((site / "leaderboard.csv").open(newline="")))
@@ -105,7 +105,7 @@ def test_page_json_and_csv_hold_the_same_numbers(built: LeaderboardFiles) -> Non
     assert f"{entries[-1]['entry']['score']['value']:.3f}" in page
 
 
-def test_words_of_strangers_stay_words(built: LeaderboardFiles) -> None:
+def test_words_of_strangers_stay_words(built: WrittenLeaderboard) -> None:
     site = built.page.parent
     for page in (built.page, *site.glob("tasks/*.html"), *site.glob("submissions/*/index.html")):
         text = page.read_text()

@@ -17,7 +17,7 @@ from a2perf.experiments import smoke_test
 from a2perf.experiments.junit import VerdictCase, VerdictSuite, junit_document, write_junit
 from a2perf.experiments.performance_test import run_test as performance_test
 from a2perf.experiments.performance_test.condition import PerformanceVerdict
-from a2perf.experiments.smoke_test import PairOutcome, SmokePair, SmokePhase
+from a2perf.experiments.smoke_test import SmokePair, SmokePhase
 from a2perf.report.github import annotations_of, append_to_summary, suite_markdown
 from a2perf.rlops.compare.comparison import compare_panels
 from a2perf.rlops.compare.request import Group, Request
@@ -155,8 +155,8 @@ def test_performance_and_smoke_tests_annotate_their_failures(
     )  # fmt: skip
     annotate(performance_test.suite_of(cast("Any", [outcome])))
     pairs = [
-        PairOutcome(SmokePair("ppo", "CartPole-v1"), {"train": SmokePhase("failed", "NaN", 1.0)}),
-        PairOutcome(SmokePair("sac", "CartPole-v1", excluded="needs continuous actions")),
+        SmokePair("ppo", "CartPole-v1", phases={"train": SmokePhase("failed", "NaN", 1.0)}),
+        SmokePair("sac", "CartPole-v1", excluded="needs continuous actions"),
     ]
     annotate(smoke_test.suite_of(pairs), to_errors=True)
     said = capsys.readouterr()
