@@ -66,6 +66,7 @@ def reproduce(as_json: bool, fail_on: str | None, sample: str | None, **given: A
 
     Exit status: 0 done, 1 a verdict named by --fail-on, 2 usage or configuration, 3 infrastructure, 130 interrupted.
     """  # noqa: D301
+    from a2perf.cli.experiment import plain_console
     from a2perf.experiments.reproduce.rebuild import ReproduceRequest
     from a2perf.experiments.reproduce.reproduction import FAIL_ON
     from a2perf.experiments.reproduce.reproduction import reproduce as repeat
@@ -91,8 +92,6 @@ def reproduce(as_json: bool, fail_on: str | None, sample: str | None, **given: A
     if as_json:
         click.echo(json.dumps(verdicts_json(result), indent=2))
     else:
-        from a2perf.cli.experiment import plain_console
-
         plain_console().print(summary_table(result))
         if result.replaced:
             click.echo(
