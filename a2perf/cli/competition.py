@@ -72,6 +72,8 @@ def competition() -> None:
               help="With a profile: a further public task from your own data; repeatable.")  # fmt: skip
 @click.option("--references/--no-references", default=True, show_default=True,
               help="With a profile: compute what its reference entries reach.")  # fmt: skip
+@click.option("--audit", type=click.Path(dir_okay=False, exists=True, path_type=Path), metavar="FILE",
+              help="What `a2perf audit TASK --json` printed of the public task; sealed with the terms.")  # fmt: skip
 @click.option("--task", "public_task", metavar="NAME", help="The public task. Default: the first of the domain.")
 @click.option("--held-out", type=int, default=3, show_default=True, help="Number of secret tasks to generate.")
 @click.option("--name", metavar="TEXT", help="Name of the competition. Default: the name of DIR.")
@@ -80,8 +82,8 @@ def competition() -> None:
 @click.option("--train/--no-train", default=True, show_default=True, help="Run train() of each entry first.")
 def init(
     folder: Path, domain: str | None, profile: str | None, assigned: tuple[str, ...],
-    designs: tuple[str, ...], references: bool, public_task: str | None, name: str | None, seeds: tuple[int, ...],
-    **rest: Any,
+    designs: tuple[str, ...], references: bool, audit: Path | None, public_task: str | None, name: str | None,
+    seeds: tuple[int, ...], **rest: Any,
 ) -> int:  # fmt: skip
     """Generate the secret tasks and seeds, and print the hash to publish first.
 
@@ -89,6 +91,7 @@ def init(
     """
     name = name or folder.resolve().name
     terms, settings = _assignments(assigned)
+    audited = None if audit is None else audit.read_bytes()
     if profile is not None:
         for option, used in (("--domain", domain), ("--task", public_task)):
             if used is not None:
@@ -98,7 +101,7 @@ def init(
             given["seeds"] = list(seeds)
         made = competitions.create_from_profile(
             folder, competition_profile(profile), name, terms=given, settings=settings, designs=designs,
-            references=references, progress=_progress,
+            references=references, audit=audited, progress=_progress,
         )  # fmt: skip
     else:
         if domain is None:
@@ -114,6 +117,7 @@ def init(
                 name=name, domain=known.name, public_task=public_task or known.tasks[0].name,
                 seeds=list(seeds or (0, 1, 2)), **rest, **terms,
             ),
+            audit=audited,
         )  # fmt: skip
     click.echo(f"public:     {made.public}  (hand it out)")
     click.echo(f"private:    {made.private}  (keep it secret: {made.terms.held_out} tasks, salt)")

@@ -18,10 +18,12 @@ from a2perf.domains.competition_profile import CompetitionProfile
 from a2perf.domains.registry import HeldOutTask, get_domain, load_attribute
 from a2perf.errors import ConfigError
 from a2perf.experiments.competition.records import (
+    AUDIT,
     COMMITMENT,
     EVALUATOR,
     SECRET,
     TERMS,
+    AuditTerms,
     Commitment,
     Competition,
     CompetitionTerms,
@@ -50,12 +52,15 @@ _GENERATOR_SEEDS = 2**62
 HeldOutGenerator = Callable[[int, int], Sequence[HeldOutTask]]
 
 
-def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | None = None) -> Competition:
+def create(
+    folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | None = None, audit: bytes | None = None
+) -> Competition:
     """Creates a competition in an empty or new folder.
 
     Args:
         terms: the public terms; ``founded_at`` is filled in.
         held_out: generates the secret tasks from their number and a seed; the domain's generator by default.
+        audit: what ``a2perf audit --json`` printed for the public task.
 
     Raises:
         ConfigError: the folder is in use, or the terms are wrong.
@@ -68,6 +73,10 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     if held_out is None and terms.held_out:
         raise ConfigError(f"{domain.name} has no generator of held-out tasks", hint="use --held-out 0")
     _check(terms)
+    if audit is not None:
+        terms.audit = AuditTerms.of(audit)
+        if not any(name.startswith(f"{terms.public_task}: ") for name in terms.audit.verdicts):
+            raise ConfigError(f"the audit is not of {terms.public_task}", hint="give one of the public task")
     terms.founded_at = now()
     generator_seed = secrets.randbelow(_GENERATOR_SEEDS)
     generated = held_out(terms.held_out, generator_seed) if held_out else []
@@ -88,6 +97,8 @@ def create(folder: Path, terms: CompetitionTerms, held_out: HeldOutGenerator | N
     for name, text in gin_texts(terms).items():
         write_atomic(public / name, text)
     write_tasks(public, terms.further_tasks)
+    if audit is not None:
+        write_atomic(public / AUDIT, audit)
     commitment = commitment_of(terms, secret, evaluator, gin_files(public))
     # written last: a folder without this file is not a competition
     write_record(public / COMMITMENT, Commitment(commitment=commitment, founded_at=terms.founded_at))
@@ -126,7 +137,8 @@ class References(Record, kw_only=True):
 
 def create_from_profile(
     folder: Path, profile: CompetitionProfile, name: str, *, terms: Mapping[str, Any], settings: Mapping[str, str],
-    designs: Sequence[str] = (), references: bool = True, progress: Callable[[str], None] = lambda line: None,
+    designs: Sequence[str] = (), references: bool = True, audit: bytes | None = None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> Competition:  # fmt: skip
     """Creates a competition of a profile in an empty or new folder.
 
@@ -136,6 +148,7 @@ def create_from_profile(
         settings: settings of the profile, as text.
         designs: sources of further public designs.
         references: compute the results of the reference entries.
+        audit: as in ``create``.
 
     Raises:
         ConfigError: the folder is in use, or a term, a setting or a design is wrong.
@@ -156,7 +169,7 @@ def create_from_profile(
         if repeated := sorted({one for one in names if names.count(one) > 1}):
             raise ConfigError(f"two tasks are named {repeated[0]}", hint="rename the folder or file of the design")
         agreed.profile = ProfileTerms(name=profile.name, settings=profile.arguments(settled), tasks=tasks)
-        made = create(folder, agreed, lambda count, seed: profile.held_out(count, seed, settled))
+        made = create(folder, agreed, lambda count, seed: profile.held_out(count, seed, settled), audit)
         if any(Path(work).iterdir()):
             shutil.copytree(work, home)
     create_submission(made.public / TEMPLATE, profile.template)

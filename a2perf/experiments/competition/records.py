@@ -24,10 +24,11 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.records import Record
 from a2perf.runs.bundles.files import files_of, names_at
 from a2perf.storage import read_record
+from a2perf.stranger_files import printable
 from a2perf.submission.evaluator.process.own_code import installed_packages, package_sha256, python_version
 
 TERMS, COMMITMENT, SECRET, REVEALED = "terms.json", "commitment.json", "secret.json", "revealed.json"
-EVALUATOR, ENTRANTS, SEED_SECRET = "evaluator.json", "entrants.json", "seed_secret"
+EVALUATOR, ENTRANTS, SEED_SECRET, AUDIT = "evaluator.json", "entrants.json", "seed_secret", "audit.json"
 SEALED_SEEDS_METHOD = (
     "sha256 of the canonical JSON (sorted keys, no spaces, UTF-8) of {evaluator: evaluator.json, "
     "gin: {name: sha256 of each gin file}, secret: secret.json, terms: terms.json}"
@@ -39,6 +40,7 @@ METHOD = SEALED_SEEDS_METHOD + (
 )
 
 _MAX_GIN_BYTES = 1 << 20
+_MAX_AUDIT_BYTES = 16 << 20
 
 
 class _Task(Record, kw_only=True):
@@ -82,6 +84,28 @@ class ProfileTerms(Record, kw_only=True):
     tasks: list[PublicTask] = msgspec.field(default_factory=list)
 
 
+class AuditTerms(Record, kw_only=True):
+    """``public/audit.json``: its SHA-256, and the verdict of each check, such as ``dog_pace: same_seed``."""
+
+    sha256: str
+    verdicts: dict[str, str]
+
+    @classmethod
+    def of(cls, content: bytes) -> Self:
+        """Reads what ``a2perf audit --json`` prints.
+
+        Raises:
+            ConfigError: the content is something else.
+        """
+        try:
+            every = [(one["subject"], check) for one in msgspec.json.decode(content) for check in one["findings"]]
+            found = {f"{subject}: {check['check']}": check["verdict"] for subject, check in every}
+            return msgspec.convert({"sha256": hashlib.sha256(content).hexdigest(), "verdicts": found}, cls)
+        except (msgspec.DecodeError, LookupError, TypeError) as error:
+            hint = "write it with `a2perf audit TASK --json`"
+            raise ConfigError(f"{AUDIT} cannot be read: {printable(str(error))}", hint=hint) from error
+
+
 class CompetitionTerms(Record, kw_only=True):
     """``public/terms.json``: the terms, published before the first entry.
 
@@ -95,6 +119,7 @@ class CompetitionTerms(Record, kw_only=True):
         founded_at: time, ISO 8601 in UTC.
         profile: the part that comes from a competition profile. It is left out of the file, and so of the commitment,
             if there is none, as in files of earlier versions.
+        audit: the audit of the public task, left out in the same way.
     """
 
     schema: int = 1
@@ -113,6 +138,7 @@ class CompetitionTerms(Record, kw_only=True):
     sandbox: str = "bubblewrap"
     founded_at: str = ""
     profile: ProfileTerms | msgspec.UnsetType = msgspec.UNSET
+    audit: AuditTerms | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def further_tasks(self) -> list[PublicTask]:
@@ -276,6 +302,12 @@ def commitment_of(terms: CompetitionTerms, secret: Secret, evaluator: Evaluator,
     return canonical_sha256({"evaluator": evaluator, "gin": hashes, "secret": secret, "terms": terms})
 
 
+def has_sealed_audit(terms: CompetitionTerms, folder: Path) -> bool:
+    """Returns whether the audit in a folder is the one of the terms, which may have none."""
+    found = terms.audit
+    return not isinstance(found, AuditTerms) or found == AuditTerms.of(files_of(folder).read(AUDIT, _MAX_AUDIT_BYTES))
+
+
 def gin_files(folder: Path) -> dict[str, bytes]:
     """Returns the content of every gin file in a folder, by name."""
     return {name: files_of(folder).read(name, _MAX_GIN_BYTES) for name in names_at(folder) if name.endswith(".gin")}
@@ -301,9 +333,10 @@ def load(folder: Path) -> Competition:
         )
     secret = read_record(private / SECRET, Secret)
     evaluator = read_record(public / EVALUATOR, Evaluator)
-    if commitment_of(terms, secret, evaluator, gin_files(public)) != commitment.commitment:
+    sealed = commitment_of(terms, secret, evaluator, gin_files(public)) == commitment.commitment
+    if not (sealed and has_sealed_audit(terms, public)):
         raise UserError(
-            f"terms, gin files, code or secrets in {folder} are not those of the published commitment "
+            f"terms, audit, gin files, code or secrets in {folder} are not those of the published commitment "
             f"{commitment.commitment[:16]}...",
             hint="restore them; new terms need a new competition",
         )

@@ -20,12 +20,14 @@ from a2perf.errors import UserError
 from a2perf.experiments.competition.creation import write_tasks
 from a2perf.experiments.competition.entrants import Entrant, EntrantList, close, read_entrants
 from a2perf.experiments.competition.records import (
+    AUDIT,
     COMMITMENT,
     ENTRANTS,
     EVALUATOR,
     REVEALED,
     SECRET,
     TERMS,
+    AuditTerms,
     Commitment,
     Competition,
     CompetitionTerms,
@@ -33,6 +35,7 @@ from a2perf.experiments.competition.records import (
     Secret,
     commitment_of,
     gin_files,
+    has_sealed_audit,
     task_file,
 )
 from a2perf.experiments.competition.required_runs import RequiredRun, required_runs
@@ -95,7 +98,7 @@ def reveal(
     write_record(folder / EVALUATOR, competition.evaluator)
     write_record(folder / SECRET, competition.secret)
     write_record(folder / ENTRANTS, listed)
-    for path in competition.public.glob("*.gin"):
+    for path in [*competition.public.glob("*.gin"), *competition.public.glob(AUDIT)]:
         write_atomic(folder / path.name, path.read_bytes())
     write_tasks(folder, competition.secret.tasks)
     if listed.rounds:
@@ -171,6 +174,8 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
         problems.append(f"{files} give {found}, but {COMMITMENT} says {printable(stated.commitment)}")
     if commitment is not None and found != commitment:
         problems.append(f"{files} give {found}, but {printable(commitment)} was published first")
+    if not has_sealed_audit(terms, folder):
+        problems.append(f"{AUDIT} is not the audit of {TERMS}")
     listed = _read(folder, ENTRANTS, EntrantList)
     if entrants is not None and listed.sha256 != entrants:
         problems.append(f"{ENTRANTS} has the hash {printable(listed.sha256)}, but {printable(entrants)} was published")
@@ -198,6 +203,9 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
             who = ", ".join(entrant.place for entrant in one.entrants)
             weaker = ", and guarantees of it may be missing" if one.allow_weaker else ""
             checked.notes.append(f"{who} ran at the level {one.sandbox}, the terms say {terms.sandbox}{weaker}")
+    verdicts = terms.audit.verdicts if isinstance(terms.audit, AuditTerms) else {"unknown, no sealed audit": "fails"}
+    failed = ", ".join(name for name, verdict in verdicts.items() if verdict == "fails")
+    checked.notes.append(f"failed checks of the environment: {printable(failed) or 'none'}")
     if not terms.train:
         checked.notes.append("no training run: the weights are files of the entrants' folders, listed by hash")
     if secret.sealed_seeds():
@@ -368,7 +376,7 @@ def _unexpected(folder: Path, above: str, known: Mapping[str, Any] | set[str]) -
 
 def _others(folder: Path, secret: Secret) -> Iterator[str]:
     """Yields everything in the published folder except its known files."""
-    known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, *gin_files(folder)}
+    known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, AUDIT, *gin_files(folder)}
     known |= {*secret.sealed_seeds(), *(f"tasks/{task.name}.json" for task in secret.tasks)}
     try:
         for entry in (found.status for found in files_of(folder).entries()):
