@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import stat
 import tempfile
@@ -21,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from a2perf.errors import UserError
 from a2perf.fault_point import fault_point
 from a2perf.plain_text import terminal_text
+from a2perf.system import files as os
 
 if TYPE_CHECKING:
     from a2perf.records import Record

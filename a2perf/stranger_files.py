@@ -8,7 +8,6 @@ their bytes, and ``printable`` makes them safe to print. Standard library only.
 
 from __future__ import annotations
 
-import os
 import stat
 import time
 from collections.abc import Callable, Container, Iterator
@@ -18,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 
 from a2perf.errors import UserError
+from a2perf.system import files as os
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CHUNK_BYTES = 1024 * 1024

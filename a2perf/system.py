@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import signal
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
+from a2perf.errors import UserError
+
+try:
+    import fcntl as fcntl
+    import resource as resource
+except ImportError:  # Windows, where nothing starts that uses them
+    fcntl = resource = None  # type: ignore[assignment]
+
+_JUNCTION = 0xA0000003  # stat.IO_REPARSE_TAG_MOUNT_POINT
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 LINUX = os.path.exists("/proc/self/stat")
@@ -21,9 +33,32 @@ MESSAGES = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
 """The kind of a pair of sockets that keeps the ends of messages."""
 
 
+POSIX = hasattr(os, "fork")
+"""Whether the host is Linux, macOS or another POSIX system; without one, runs are read and none is started."""
+
+
+def require_posix(what: str = "runs") -> None:
+    """Refuses what needs a POSIX system.
+
+    Raises:
+        UserError: this system is not POSIX.
+    """
+    if not POSIX:
+        raise UserError(f"{what} need Linux or macOS", hint="use WSL 2 on Windows; recorded runs are read everywhere")
+
+
 def usable_processors() -> int:
     """Returns how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Returns the memory of this machine."""
+    if POSIX:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    import psutil
+
+    return int(psutil.virtual_memory().total)
 
 
 def own_cpu_seconds(pid: int) -> float | None:
@@ -117,3 +152,84 @@ def reserve(descriptor: int, size: int) -> None:
         os.posix_fallocate(descriptor, 0, size)
     elif (missing := size - os.fstat(descriptor).st_size) > 0:
         os.pwrite(descriptor, bytes(missing), size - missing)
+
+
+class _FilesByPath:
+    """Stands for ``os`` where folders have no descriptors: a descriptor of a folder stands for its path.
+
+    A link is looked for before its path is used, so a program that runs at the same time could put one in between: only
+    recorded files are read in this way.
+    """
+
+    O_CLOEXEC = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
+    O_NONBLOCK = O_NOCTTY = 0
+    O_DIRECTORY, O_NOFOLLOW = 1 << 28, 1 << 29
+
+    def __init__(self) -> None:
+        self._folders: dict[int, str] = {}
+        self._reading = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def _place(self, path: Any, dir_fd: int | None) -> Any:
+        if dir_fd is None:
+            return path
+        # one name, so neither a part of another path nor a stream of a file
+        if not {"/", "\\", ":"}.isdisjoint(path):
+            raise OSError(errno.EINVAL, "is not the name of a file", path)
+        return os.path.join(self._folders[dir_fd], path)
+
+    def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        place = self._place(path, dir_fd)
+        if flags & self.O_NOFOLLOW and os.path.lexists(place):
+            kind = self.stat(place, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(kind):
+                raise OSError(errno.ELOOP, "is a link", path)
+            if flags & self.O_DIRECTORY and not stat.S_ISDIR(kind):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        if not os.path.isdir(place):
+            return os.open(place, flags & ~(self.O_DIRECTORY | self.O_NOFOLLOW), mode)
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+        self._folders[descriptor] = os.path.abspath(place)
+        return descriptor
+
+    def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        found = os.stat(self._place(path, dir_fd), follow_symlinks=follow_symlinks)
+        # a junction leads elsewhere as a link does, but has the mode of a folder
+        if not follow_symlinks and getattr(found, "st_reparse_tag", 0) == _JUNCTION:
+            raise OSError(errno.ELOOP, "is a junction, which is not followed", path)
+        return found
+
+    def readlink(self, path: Any, *, dir_fd: int | None = None) -> str:
+        return str(os.readlink(self._place(path, dir_fd)))
+
+    def scandir(self, path: Any) -> Any:
+        return os.scandir(self._folders[path] if isinstance(path, int) else path)
+
+    def dup(self, descriptor: int) -> int:
+        copy = os.dup(descriptor)
+        if descriptor in self._folders:
+            self._folders[copy] = self._folders[descriptor]
+        return copy
+
+    def close(self, descriptor: int) -> None:
+        self._folders.pop(descriptor, None)
+        os.close(descriptor)
+
+    def pread(self, descriptor: int, size: int, offset: int) -> bytes:
+        with self._reading:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return os.read(descriptor, size)
+
+    def preadv(self, descriptor: int, buffers: list[Any], offset: int) -> int:
+        data = self.pread(descriptor, len(buffers[0]), offset)
+        buffers[0][: len(data)] = data
+        return len(data)
+
+
+if TYPE_CHECKING:
+    files = os
+else:
+    files = os if POSIX else _FilesByPath()
+"""``os`` itself, or what stands for it where files are opened by path."""

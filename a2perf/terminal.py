@@ -28,7 +28,11 @@ class GuardedStream:
         """Writes text; returns its length."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self.below.write(terminal_text(text))
+        shown = terminal_text(text)
+        try:
+            self.below.write(shown)
+        except UnicodeEncodeError:  # a code page without the character, as of a pipe on Windows
+            self.below.write(shown.encode(self.below.encoding, "replace").decode(self.below.encoding))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

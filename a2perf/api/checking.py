@@ -22,6 +22,7 @@ from a2perf.api.environments import TaskInfo, find_task
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.submission.options import parse_participant_args
 from a2perf.submission.run_options import OPTIONS
+from a2perf.system import require_posix
 
 if TYPE_CHECKING:
     from a2perf.submission.checking.records import CheckFinding, CheckReply, CheckRequest
@@ -112,6 +113,7 @@ def check(
     """
     from a2perf.submission.checking.records import CheckRequest
 
+    require_posix()
     folder = Path(submission)
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder", hint="give the folder that holds train.py and inference.py")

@@ -22,7 +22,7 @@ from a2perf.errors import AssetUnavailable, install_hint
 from a2perf.sandbox import get_sandbox, hint_of, limits, seccomp, strongest_level, task_clock, why_unavailable
 from a2perf.sandbox import levels as sandbox_levels
 from a2perf.sandbox import problems as sandbox_problems
-from a2perf.system import LINUX
+from a2perf.system import LINUX, POSIX
 
 _PROBE_TIMEOUT_S = 10.0
 _ENGINE_TIMEOUT_S = 2
@@ -83,8 +83,8 @@ def output_of(command: list[str]) -> str | None:
 def support_matrix() -> tuple[Support, ...]:
     """Returns the rows of the evaluator and of every domain."""
     return (
-        *with_wheels("evaluator"),
-        Support("Windows", "any", EVERY, "evaluator", "not", "the participant process needs Linux or macOS: use WSL"),
+        *with_wheels("evaluator")[:-1],
+        Support("Windows", "any", EVERY, "evaluator", "not", "runs need Linux or macOS: use WSL 2"),
         *(row for domain in domains().values() for row in domain.support),
     )
 
@@ -140,15 +140,13 @@ def namespaces() -> Iterator[Finding]:
     detail = f"refuses {len(seccomp.REFUSED)} calls" if known else f"none for {platform.machine()}"
     purpose = "refusing tracing, mounts, namespaces, keys and kernel programs to submissions"
     yield Finding(_ISOLATION, "system-call filter", known, detail, purpose)
-    landlock = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1) if LINUX else -1
+    landlock = ctypes.CDLL(None).syscall(_LANDLOCK_CREATE_RULESET, None, 0, 1)
     detail = f"version {landlock} of its interface (not used)" if landlock > 0 else "not in this kernel (not used)"
     yield Finding(_ISOLATION, "Landlock", landlock > 0, detail)
 
 
 def groups() -> Iterator[Finding]:
     """Control groups: their version, and the limits that they enforce here."""
-    if not _MOUNTS.exists():
-        return
     where = limits.place()
     held = sorted(where.enforces)
     mounted = sorted({line.partition(" - ")[2].split()[0] for line in _MOUNTS.read_text().splitlines()})
@@ -161,8 +159,6 @@ def groups() -> Iterator[Finding]:
 
 def accounts() -> Iterator[Finding]:
     """Limits on a whole process tree, and how its processor time is counted."""
-    if not LINUX:
-        return
     where = limits.place()
     bounded = "memory_bytes" in where.enforces
     detail = "the kernel limits single processes only; a limit on the tree is refused"
@@ -187,13 +183,30 @@ def accounts() -> Iterator[Finding]:
 
 def _no_user_namespaces() -> str | None:
     """Returns why user namespaces are not available, or None; tries to create one."""
-    if not LINUX:
-        return "Linux only"
     if not os.path.exists("/proc/self/ns/user"):
         return "not in this kernel"
     if version_of(("unshare",)) is None:
         return "unknown: the program unshare is missing"
     return None if output_of(["unshare", "--user", "true"]) is not None else "refused by the kernel"
+
+
+def _weaker() -> Iterator[Finding]:
+    rows: tuple[tuple[str, str], ...] = ()
+    if not POSIX:
+        rows = (
+            ("runs", "they need Linux or macOS; recorded runs are read, scored and compared here"),
+            ("files of others", "a link is looked for by path before a file is opened, which another program can race"),
+        )
+    elif not LINUX:
+        rows = (
+            ("memory of a whole tree", "sampled, the sum of resident sets"),
+            ("end of a whole tree", "a process that leaves its parent and every process group of the tree survives"),
+            ("processor time of a whole tree", "sampled by psutil; energy comes from the power model"),
+            ("processors of a run", "cpus of the launcher is refused"),
+            ("end of a launcher", "if it is killed, its running evaluators are not ended"),
+        )
+    for name, detail in rows:
+        yield Finding(_ISOLATION, name, False, f"weaker than on Linux: {detail}", hint=None if POSIX else "use WSL 2")
 
 
 def _domains() -> Iterator[Finding]:
@@ -303,5 +316,6 @@ def _docker() -> tuple[bool, str]:
 
 
 _PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
-    _domains, _programs, levels, namespaces, groups, accounts, engines, python_tools, _measurement,
+    _domains, _programs, *((levels,) if POSIX else ()), *((namespaces, groups, accounts) if LINUX else ()), _weaker,
+    *((engines, python_tools) if POSIX else ()), _measurement,
 )  # fmt: skip

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 TESTED, NEWER = ((3, 11),), ((3, 12), (3, 13))
 EVERY = (*TESTED, *NEWER)
-WHEELS = "all packages have wheels"
 
 
 @dataclass(frozen=True)
@@ -41,16 +40,17 @@ class Program:
     purpose: str
 
 
-def tested_here(part: str) -> Support:
-    """Returns the row of the host on which the suite runs."""
-    return Support("Linux", "x86_64", TESTED, part, "tested", "the suite runs here")
+def with_wheels(part: str, note: str = "all packages have wheels") -> tuple[Support, ...]:
+    """Returns the rows of a part if all its packages have wheels for Linux, macOS and Windows.
 
-
-def with_wheels(part: str) -> tuple[Support, ...]:
-    """Returns the rows of a part if all its packages have wheels for Linux and macOS."""
+    Args:
+        note: what differs from the host on which the whole suite runs.
+    """
+    simulated = f"{note}; tested by simulation"
     return (
-        tested_here(part),
-        Support("Linux", "x86_64", NEWER, part, "expected", WHEELS),
-        Support("Linux", "aarch64", EVERY, part, "expected", WHEELS),
-        Support("Darwin", "any", EVERY, part, "expected", f"{WHEELS}; tested by simulation"),
+        Support("Linux", "x86_64", TESTED, part, "tested", "the suite runs here"),
+        Support("Linux", "x86_64", NEWER, part, "tested", note),
+        Support("Linux", "aarch64", EVERY, part, "expected", note),
+        Support("Darwin", "any", EVERY, part, "expected", simulated),
+        Support("Windows", "any", EVERY, part, "expected", simulated),
     )

@@ -9,7 +9,6 @@ and its runs with it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import json
 import os
@@ -24,7 +23,7 @@ from typing import Any
 
 from a2perf.launch import die_with_parent
 from a2perf.launch.run_spec import EVALUATOR
-from a2perf.system import end_with_parent
+from a2perf.system import end_with_parent, fcntl
 
 _MOST_BYTES = 200_000
 """Size of the largest request: command line and environment of a run."""

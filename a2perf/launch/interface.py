@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Protocol, runtime_checkable
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.launch.run_spec import RunCommand
 from a2perf.plugins import load_plugin
+from a2perf.system import require_posix
 
 _LAUNCHERS = {
     "local": "a2perf.launch.local:LocalLauncher",
@@ -152,6 +153,7 @@ def get_launcher(name: str, **options: Any) -> Launcher:
         ConfigError: the name or an option is unknown, or the package of the launcher is broken.
         MissingDependency: a package or program of the launcher is not installed.
     """
+    require_posix()
     make = _factory(name)
     _check_options(name, make, options)
     made = make(**options)

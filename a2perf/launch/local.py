@@ -25,7 +25,7 @@ from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.submission.evaluator.process.failure_diagnosis import oom_kills, signal_name
-from a2perf.system import LINUX, usable_processors, wait_for_end
+from a2perf.system import LINUX, require_posix, usable_processors, wait_for_end
 
 _Started = tuple[int, int, Callable[[], int]]
 """A process id, on Linux a pidfd (elsewhere -1), and a function that waits for the end and returns the status as
@@ -72,6 +72,7 @@ class LocalLauncher:
     shares_host = True
 
     def __init__(self) -> None:
+        require_posix()
         self._jobs: list[LocalJob] = []
         self._cpus: list[int] | None = None
         self._gpus = GpuPool()

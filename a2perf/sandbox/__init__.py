@@ -7,10 +7,6 @@ own through the entry point ``a2perf.sandboxes``, see ``interface``.
 
 import os
 
-from a2perf.sandbox import bubblewrap, container
-from a2perf.sandbox.bubblewrap import BubblewrapSandbox
-from a2perf.sandbox.container import DockerSandbox
-from a2perf.sandbox.guard.folders import MOST_DEPTH
 from a2perf.sandbox.interface import (
     DEFAULT_ARTIFACT_ENTRIES,
     DEFAULT_OUTPUT_BYTES,
@@ -34,7 +30,14 @@ from a2perf.sandbox.interface import (
     strongest_level,
     why_unavailable,
 )
-from a2perf.sandbox.process import ProcessSandbox
+from a2perf.system import POSIX
+
+if POSIX:
+    from a2perf.sandbox import bubblewrap, container
+    from a2perf.sandbox.bubblewrap import BubblewrapSandbox
+    from a2perf.sandbox.container import DockerSandbox
+    from a2perf.sandbox.guard.folders import MOST_DEPTH
+    from a2perf.sandbox.process import ProcessSandbox
 
 __all__ = [
     "DEFAULT_ARTIFACT_ENTRIES",
@@ -65,19 +68,22 @@ __all__ = [
 ]
 
 
-def _needs_posix() -> str | None:
-    return None if hasattr(os, "fork") else "it needs Linux or macOS (fork)"
-
-
-register_sandbox("none", Level(lambda: ProcessSandbox(confined=False), _needs_posix))
-register_sandbox("process", Level(lambda: ProcessSandbox(confined=True), _needs_posix))
-register_sandbox("bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.HINT, hides_files=True))
-register_sandbox(
-    "docker",
-    Level(
-        DockerSandbox,
-        lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")),
-        container.hint,
-        hides_files=True,
-    ),
-)
+if POSIX:
+    register_sandbox("none", Level(lambda: ProcessSandbox(confined=False)))
+    register_sandbox("process", Level(lambda: ProcessSandbox(confined=True)))
+    register_sandbox(
+        "bubblewrap", Level(BubblewrapSandbox, bubblewrap.why_unavailable, bubblewrap.HINT, hides_files=True)
+    )
+    register_sandbox(
+        "docker",
+        Level(
+            DockerSandbox,
+            lambda: container.why_unavailable(os.environ.get("DOCKER_HOST")),
+            container.hint,
+            hides_files=True,
+        ),
+    )
+else:
+    MOST_DEPTH = 0
+    for _name in (*LADDER, "docker"):
+        register_sandbox(_name, Level(lambda: get_sandbox(STRONGEST), lambda: "it needs Linux or macOS"))

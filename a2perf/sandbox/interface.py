@@ -16,6 +16,7 @@ from typing import Protocol
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.plugins import RejectedPlugin, load_plugins
+from a2perf.system import require_posix
 
 GROUP = "a2perf.sandboxes"
 """The entry point group of levels: its name is the level's name, its value names a ``Level``."""
@@ -263,6 +264,7 @@ def get_sandbox(level: str) -> Sandbox:
     Raises:
         UserError: the level is unknown, or this host cannot offer it.
     """
+    require_posix()
     if level == STRONGEST:
         level = strongest_level()
     reason = why_unavailable(level)
@@ -302,7 +304,8 @@ def strongest_level(at_most: str = "bubblewrap") -> str:
     for name in reversed(LADDER[: LADDER.index(at_most) + 1]):
         if why_unavailable(name) is None:
             return name
-    raise UserError("this host cannot confine a process", hint="run a2perf on Linux or macOS")
+    require_posix()
+    raise UserError("this host cannot confine a process")
 
 
 def choose_sandbox(asked: str, limits: Limits, *, allow_weaker: bool = False) -> tuple[Sandbox, list[str]]:

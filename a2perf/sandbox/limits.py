@@ -19,7 +19,7 @@ from pathlib import Path
 from a2perf.runs.bundles.process_identity import left_behind, mark
 from a2perf.sandbox import orphans
 from a2perf.sandbox.interface import Limits
-from a2perf.system import LINUX
+from a2perf.system import LINUX, memory_bytes
 
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 PERIOD_US = 100_000
@@ -87,7 +87,7 @@ def participants_bytes() -> int:
 @cache
 def _host_bytes() -> int:
     """Returns the memory of this host, or of the control group that this process runs in, if that is less."""
-    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    found = [memory_bytes()]
     if not LINUX:
         return found[0]
     own = _own_groups(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())

@@ -10,7 +10,7 @@ import functools
 import sys
 
 from a2perf.assets import Asset, SourceArchiveMember
-from a2perf.domains.host_support import EVERY, NEWER, Support, tested_here
+from a2perf.domains.host_support import with_wheels
 from a2perf.domains.registry import Domain, Environment, Perturbation, Task
 from a2perf.errors import install_hint
 
@@ -146,13 +146,7 @@ DOMAIN = Domain(
     generalization_tasks=tuple(f"dog_{gait}" for gait in _GAITS),
     assets=tuple(ASSETS.values()),
     held_out="a2perf.domains.quadruped_locomotion.motion.gaits:held_out_tasks",
-    support=(
-        tested_here("quadruped_locomotion"),
-        Support("Linux", "x86_64", NEWER, "quadruped_locomotion", "tested", _NO_WHEEL),
-        Support("Linux", "aarch64", EVERY, "quadruped_locomotion", "expected", _NO_WHEEL),
-        Support("Darwin", "any", EVERY, "quadruped_locomotion", "expected", _NO_WHEEL),
-        Support("Windows", "any", EVERY, "quadruped_locomotion", "not", "use WSL"),
-    ),
+    support=with_wheels("quadruped_locomotion", _NO_WHEEL),
     demonstration="a2perf.domains.quadruped_locomotion.demonstration:demonstration_runs",
     data_commands={"clips": "a2perf.domains.quadruped_locomotion.commands:clips"},
     perturbations=_PERTURBATIONS,

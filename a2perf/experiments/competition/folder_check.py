@@ -7,7 +7,6 @@ files, deep trees and hostile requirements can only end this process.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -18,13 +17,14 @@ import msgspec
 from a2perf.errors import UserError
 from a2perf.records import Record
 from a2perf.stranger_files import printable
+from a2perf.system import resource
 
 MEMORY_BYTES = 4 << 30
 WALL_S = 120.0
 TRIES = 3
 """Attempts to read a folder. One killed reader may be an accident; after three the folder is the cause."""
 
-_KILLS = (-signal.SIGKILL, -signal.SIGTERM)
+_KILLS = (-getattr(signal, "SIGKILL", 0), -signal.SIGTERM)
 _MOST_WORDS = 2000
 
 

@@ -7,7 +7,6 @@ file, even if the script was killed.
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ import msgspec
 
 from a2perf.experiments.script_wrapper.places import EVALUATION, ROLES, TRAINING, Place
 from a2perf.stranger_files import StrangerFileError, read_regular_file
+from a2perf.system import fcntl
 
 JOURNAL = "episodes.jsonl"
 REPORTED = "reported"

@@ -21,7 +21,7 @@ import msgspec
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.tick import BASELINES, BEFORE, DURING, MIN_BASELINE_S, Tick, Tracker
 from a2perf.runs.tracking_record import HostConditions
-from a2perf.system import usable_processors
+from a2perf.system import memory_bytes, usable_processors
 
 CONTAINER_VARIABLE = "A2PERF_CONTAINER"
 """Set by a launcher of containers: JSON of what encloses the run."""
@@ -93,7 +93,7 @@ def describe_host() -> HostDescription:
         cpu_count=os.cpu_count() or 1,
         cpu_usable=usable_processors(),
         cpu_physical=len(cores) or None,
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=memory_bytes(),
         virtualization=", ".join(hints),
         gpus=[
             _field(_text(path), "Model") or path.parent.name

@@ -7,13 +7,16 @@ Every reader of a process returns ``None`` when the process is gone or may not b
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-CLOCK_TICKS_PER_S: int = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
+from a2perf.system import POSIX
+
+CLOCK_TICKS_PER_S: int = os.sysconf("SC_CLK_TCK") if POSIX else 100
+PAGE_BYTES: int = mmap.PAGESIZE
 
 
 @dataclass(frozen=True, slots=True)

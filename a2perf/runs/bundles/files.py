@@ -330,4 +330,5 @@ def _status(path: str, kind: Kind, found: os.stat_result, target: str) -> FileSt
     size = found.st_size if kind is Kind.FILE else 0
     stamp = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     # st_blocks counts units of 512 bytes, whatever the block size of the file system.
-    return FileStatus(path, kind, stat.S_IMODE(found.st_mode), size, found.st_blocks * 512, target, stamp)
+    stored = found.st_blocks * 512 if hasattr(found, "st_blocks") else size
+    return FileStatus(path, kind, stat.S_IMODE(found.st_mode), size, stored, target, stamp)

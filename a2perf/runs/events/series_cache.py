@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import struct
 import tempfile
 import time
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from a2perf import assets
 from a2perf.runs.bundles.files import BundleFiles, FileStatus
+from a2perf.system import files as os
 
 Columns = NDArray[np.float64]
 Problem = tuple[int, str]
@@ -206,7 +206,7 @@ def _load(target: Path) -> CachedLog | None:
         with target.open("rb", buffering=0) as stream:
             status = os.fstat(stream.fileno())
             if time.time() - status.st_mtime > _DAY_S:
-                os.utime(stream.fileno())  # _sweep deletes by modification time: mark as used
+                os.utime(target)  # _sweep deletes by modification time: mark as used
             data = os.pread(stream.fileno(), _FIRST_READ, 0)
             magic, length, size, checksum = _HEAD.unpack_from(data)
             base = _HEAD.size + length

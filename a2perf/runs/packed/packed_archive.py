@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bisect
 import io
-import os
 import stat
 import threading
 import zipfile
@@ -20,6 +19,7 @@ from typing import IO, BinaryIO
 from a2perf.errors import UserError
 from a2perf.runs.packed.packed_format import BEGINNING_BYTES, SUFFIX, Member, Refused, checked_members, is_marked, order
 from a2perf.stranger_files import BoundExceeded, Kind, NotRegular, Unreadable, printable
+from a2perf.system import files as os
 
 _IN_MEMORY_BYTES = 8 << 20  # files up to this size are inflated once, because readers of arrays seek in them
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
@@ -147,7 +147,7 @@ def packed_place(path: Path) -> tuple[Path, str] | None:
     Returns:
         The packed file and the name inside of it, ``""`` for the packed file itself; None for any other path.
     """
-    if SUFFIX not in (text := os.fspath(path)):
+    if SUFFIX not in (text := path.as_posix()):
         return None
     at = text.find(SUFFIX)
     while at >= 0:

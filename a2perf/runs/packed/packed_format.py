@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import stat
 import struct
 import unicodedata
@@ -19,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import IO, NamedTuple
 
 from a2perf.stranger_files import Kind, printable
+from a2perf.system import files as os
 
 SUFFIX = ".zip"
 FORMAT = 1

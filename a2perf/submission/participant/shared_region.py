@@ -8,7 +8,6 @@ array.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import mmap
 import os
@@ -54,6 +53,8 @@ class SharedRegion:
             self.memory = mmap.mmap(self.descriptor, CAPACITY_BYTES)
             if not seals:
                 return
+            import fcntl  # not on every system
+
             fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
             # Before Linux 5.1 this seal does not exist. A participant can then corrupt its own observations, and the
             # hashes of them.

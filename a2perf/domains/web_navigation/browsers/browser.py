@@ -29,6 +29,7 @@ from typing import Any
 from a2perf.domains.web_navigation.browsers.backend import BackendLost
 from a2perf.domains.web_navigation.browsers.browser_programs import find_programs, sandbox_is_refused
 from a2perf.errors import InfrastructureError
+from a2perf.system import POSIX
 
 START_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 60
@@ -364,5 +365,6 @@ def _close_all() -> None:
         browser.close()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if POSIX:
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_close_all)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from a2perf.domains.web_navigation import CHROMEDRIVER, CHROMIUM
 from a2perf.errors import MissingDependency, install_hint
+from a2perf.system import require_posix
 
 
 class BrowserPrograms(NamedTuple):
@@ -46,6 +47,7 @@ def sandbox_is_refused() -> bool:
     """Whether Chromium cannot have its own sandbox: root's is refused by Chromium, and a process under a filter of
     system calls (a confined participant, a container) is refused the namespaces that it is made of.
     """
+    require_posix("pages in Chromium")
     if os.geteuid() == 0:
         return True
     with contextlib.suppress(OSError):

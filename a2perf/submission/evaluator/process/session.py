@@ -7,7 +7,6 @@ Measurements from before the failure are kept.
 from __future__ import annotations
 
 import errno
-import resource
 import signal
 import sys
 import traceback
@@ -27,6 +26,7 @@ from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.folder_content import note_changes
 from a2perf.submission.run_services import ServedRun, ServiceSession, open_services
 from a2perf.submission.settings import Confinement, Episodes
+from a2perf.system import resource
 
 INTERRUPTED = 130
 FILES, FILES_PER_EPISODE = 256, 16

@@ -8,7 +8,6 @@ deletes it holds an exclusive lock. The kernel releases the locks of a process t
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -35,6 +34,7 @@ from a2perf.submission.evaluator.python_env.installer import Installer, Sources
 from a2perf.submission.evaluator.python_env.interpreter import Interpreter
 from a2perf.submission.evaluator.python_env.own_wheel import base_requirements, content_hash, write_wheel
 from a2perf.submission.evaluator.python_env.requirements import Requirements
+from a2perf.system import fcntl
 
 _BUILDING = ".building-"
 _KEY_LENGTH = 20

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from a2perf.submission.participant.signatures import ROLES, ContractError, Role
+from a2perf.system import resource
 
 MEMORY_BYTES = 2**30
 """Address space for parsing one file."""
@@ -28,7 +28,7 @@ WALL_S = 300.0
 TRIES = 3
 """Number of starts if the process is killed from outside; its own limits end it with other signals."""
 
-_KILLS = (-signal.SIGKILL, -signal.SIGTERM)
+_KILLS = (-getattr(signal, "SIGKILL", 0), -signal.SIGTERM)
 _MOST_FINDINGS_BYTES = 2**20
 _SHOWN = 200
 _START = (
