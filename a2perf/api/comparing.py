@@ -14,7 +14,6 @@ from a2perf.metrics import registry
 from a2perf.rlops.compare.comparison import REPETITIONS, compare_panels
 from a2perf.rlops.compare.recorded_panels import choose_mode, is_curve, metric_named, panels_of
 from a2perf.rlops.compare.recorded_runs import (
-    NamedRuns,
     named_after_content,
     other_groups,
     runs_named,
@@ -152,14 +151,14 @@ def compare(
 
 
 def _compare_recorded(
-    settings: Request, chosen: Sequence[NamedRuns], names: Sequence[str], mode: str | None,
+    settings: Request, chosen: Sequence[Group], names: Sequence[str], mode: str | None,
     tasks: Sequence[str] | None, scales: dict[str, ReferenceScale], repetitions: int,
 ) -> Comparison:  # fmt: skip
     metrics = [metric_named(name) for name in names or [EPISODE_RETURN]]
     chosen_mode, left_out = choose_mode({group.name: group.runs for group in chosen}, mode)
     request = replace(
         settings,
-        groups=tuple(Group(one.name, RunQuery(experiment=one.name, text=one.text)) for one in chosen),
+        groups=tuple(Group(one.name, RunQuery(experiment=one.name, text=str(one.query))) for one in chosen),
         axis="global_step" if any(is_curve(one, chosen_mode) for one in metrics) else "episode",
         lower_is_better=settings.lower_is_better | {one.name for one in metrics if one.direction == "min"},
         only_shared=True,
@@ -196,7 +195,7 @@ def compare_stored(
     for at in (request.baseline, *request.candidates):
         group = request.groups[at]
         query = replace(group.query, states=())
-        chosen.append(NamedRuns(group.name, str(group.query), tuple(run for run in runs if query.matches(run.record))))
+        chosen.append(replace(group, runs=tuple(run for run in runs if query.matches(run.record))))
     settings, tasks = replace(request, baseline=0), request.env_ids
     return _compare_recorded(settings, chosen, request.metrics, None, tasks, dict(references or {}), repetitions)
 
@@ -216,7 +215,7 @@ def _given_runs(given: Any) -> list[_Item]:
 
 def _chosen_groups(
     items: Sequence[_Item], baseline: Any, candidate: Any, tasks: Sequence[str] | None = None
-) -> list[NamedRuns]:
+) -> list[Group]:
     """Returns the groups, the baseline first.
 
     Without a candidate these are all other groups that have one of the tasks, or share one with the baseline.
@@ -246,14 +245,14 @@ def _chosen_groups(
     return unique_names([first, *others])
 
 
-def _tasks(group: NamedRuns) -> set[str]:
+def _tasks(group: Group) -> set[str]:
     found: set[str] = set()
     for one in group.runs:
         found |= {one.identity.task} if one.identity.task else set().union(*one.returns.values()) or {""}
     return found
 
 
-def _group(items: Sequence[_Item], given: Any, role: str) -> NamedRuns:
+def _group(items: Sequence[_Item], given: Any, role: str) -> Group:
     if isinstance(given, str):
         return runs_named([run for _, run in items], given)
     if callable(given):

@@ -107,8 +107,9 @@ def plan(algorithms: Sequence[str], submissions: Sequence[Path], envs: Sequence[
         if not folder.is_dir():
             raise UserError(f"the submission {folder} is not a folder", hint="check --submissions")
     pairs = []
+    known = [(domain.name, task.name, task.env_id) for domain in domains().values() for task in domain.tasks]
     for env in envs:
-        domain, task, env_id = _task_of(env)
+        domain, task, env_id = next((found for found in known if env in found[1:]), ("", "", ""))
         action, observation = ("", "")
         if algorithms:
             action, observation = _spaces_of(env)
@@ -134,12 +135,6 @@ def _spaces_of(env: str) -> tuple[str, str]:
         return type(made.action_space).__name__, type(made.observation_space).__name__
     finally:
         made.close()
-
-
-def _task_of(env: str) -> tuple[str, str, str]:
-    """Returns domain, task and id for a task's name or an environment's id; ``""`` for unknown ones."""
-    known = ((domain.name, task.name, task.env_id) for domain in domains().values() for task in domain.tasks)
-    return next((found for found in known if env in found[1:]), ("", "", ""))
 
 
 def try_pairs(

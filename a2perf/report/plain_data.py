@@ -132,9 +132,16 @@ def report_record(report: Report) -> ReportRecord:
 def tables_csv(report: Report) -> str:
     """Returns every number of a report as CSV, one per row."""
     rows = [row for section in report.settings for row in _score_rows(section)]
-    for run in report.runs():
-        common = _identity(run)
-        rows += [{**common, **_measure_cells(measure)} for measure in run.measures] or [common]
+    for section in report.runs():
+        run, manifest, identity = section.run, section.run.manifest, section.run.identity
+        common: dict[str, Any] = {
+            "level": "run", "run": run.root, "mode": run.mode, "state": section.state, "submission": identity.algorithm,
+            "domain": identity.domain, "task": identity.task, "env_fingerprint": identity.fingerprint,
+            "seed": "" if identity.seed is None else identity.seed,
+        }  # fmt: skip
+        if manifest is not None:
+            common["env_id"] = manifest.env_id or ""
+        rows += [{**common, **_measure_cells(measure)} for measure in section.measures] or [common]
     return csv_text(CSV_COLUMNS, rows)
 
 
@@ -207,18 +214,6 @@ def _reported_run(section: RunSection) -> ReportedRun:
         for name in ("domain", "task", "env_id", "env_fingerprint", "root_seed", "exit_code", "exit_reason", "failure"):
             setattr(reported, name, getattr(manifest, name))
     return reported
-
-
-def _identity(section: RunSection) -> dict[str, Any]:
-    run, manifest, identity = section.run, section.run.manifest, section.run.identity
-    cells: dict[str, Any] = {
-        "level": "run", "run": run.root, "mode": run.mode, "state": section.state, "submission": identity.algorithm,
-        "domain": identity.domain, "task": identity.task, "env_fingerprint": identity.fingerprint,
-        "seed": "" if identity.seed is None else identity.seed,
-    }  # fmt: skip
-    if manifest is not None:
-        cells["env_id"] = manifest.env_id or ""
-    return cells
 
 
 def _measure_cells(measure: Measure) -> dict[str, Any]:

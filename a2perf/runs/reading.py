@@ -169,23 +169,13 @@ def read_details(run: Run) -> RunDetails:
             conditions.append(f"{layout.TASKS}/{task}/{layout.OUTCOME_FILE} could not be read: {words}")
     return RunDetails(
         trace=trace if trace is not None and trace.rows else None,
-        train=_train(reader),
+        train=reader.record(layout.TRAIN, TrainResults),  # a broken one is a condition of the run already
         task_failures=failures,
         media=_media(run, reader, (".png", ".mp4")),
         final_states=_media(run, reader, ("",), without=(".png", ".mp4")),
         log_tail=_log_tail(reader),
         conditions=tuple(conditions),
     )
-
-
-def _train(reader: BundleReader) -> TrainResults | None:
-    """Returns the record of a training run; None for a broken one, which is already a condition of the run."""
-    if not reader.listed(layout.TRAIN):
-        return None
-    try:
-        return reader.read_record(layout.TRAIN, TrainResults)
-    except (UserError, OSError, ValueError):
-        return None
 
 
 def _media(

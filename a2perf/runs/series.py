@@ -283,10 +283,8 @@ class SeriesReader:
         step = next((name for name in STEP_COLUMNS if name in names), None)
         if step is not None:
             return [name for name in names if name != step]
-        return [name for name in RETURN_TAGS if name in names] if self._needs_no_steps(kind) else []
-
-    def _needs_no_steps(self, kind: LogKind) -> bool:
-        return kind is LogKind.PROGRESS or self._logs.is_chosen
+        needs_no_steps = kind is LogKind.PROGRESS or self._logs.is_chosen
+        return [name for name in RETURN_TAGS if name in names] if needs_no_steps else []
 
     def _table_series(self, kind: LogKind, status: FileStatus, log: CachedLog, name: str) -> Series | None:
         values = self._columns(kind, status, log, name)[0]

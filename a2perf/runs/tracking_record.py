@@ -375,7 +375,12 @@ def summed(reports: Sequence[TrackingReport]) -> TrackingReport | None:
     _sum_energy(total.energy, energies, "; tasks side by side share machine-wide counters" if machine_wide else "")
     for part in COMPONENTS:
         _sum_energy(getattr(total.energy, part), [getattr(energy, part) for energy in energies], "")
-    _sum_emissions(total.emissions, [report.emissions for report in reports])
+    emissions = [report.emissions for report in reports]
+    for name in msgspec.structs.asdict(total.emissions):
+        first = getattr(emissions[0], name)
+        if all(getattr(other, name) == first for other in emissions):
+            setattr(total.emissions, name, first)
+    _put(total.emissions, "kg_co2eq", emissions, sum)
     return total
 
 
@@ -395,14 +400,6 @@ def _sum_energy(total: TrackedEnergy | ComponentEnergy, energies: Energies, rema
         _put(total, name, known, sum)
     total.gross_uncertainty = combined_uncertainty([energy.gross_uncertainty for energy in known], same_instrument=True)
     total.net_uncertainty = combined_uncertainty([energy.net_uncertainty for energy in known], same_instrument=True)
-
-
-def _sum_emissions(total: Emissions, tasks: Sequence[Emissions]) -> None:
-    for name in msgspec.structs.asdict(total):
-        first = getattr(tasks[0], name)
-        if all(getattr(other, name) == first for other in tasks):
-            setattr(total, name, first)
-    _put(total, "kg_co2eq", tasks, sum)
 
 
 def _put(

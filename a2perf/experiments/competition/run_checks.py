@@ -121,13 +121,9 @@ def _fields(manifest: Manifest, run: RequiredRun, entrant: Entrant, promise: Pro
     ]
     if manifest.submission.changed:
         found.append("the submission's files changed while it ran")
-    return found + _command(manifest, run)
-
-
-def _command(manifest: Manifest, run: RequiredRun) -> list[str]:
     words = [word for word in manifest.command if word.startswith("--")]
     extra = sorted({word.partition("=")[0] for word in words} - _FLAGS)
-    found = [f"it was started with {_shown(word)}, which the competition does not use" for word in extra]
+    found += [f"it was started with {_shown(word)}, which the competition does not use" for word in extra]
     if words.count("--seed") > 1 or words.count("--sandbox") > 1:
         found.append("a flag of its command is repeated")
     return found

@@ -267,18 +267,16 @@ def _matrix(test: PerformanceTest, store: Path) -> BenchmarkMatrix:
             store, test.submission, test.gin_configs, [test.env], test.seeds,
             flags=test.flags, tag=tag, experiment=test.study_name,
         )  # fmt: skip
-    command = test.command or shlex.join([sys.executable, "-m", RUNNER, "--training", str(_training_file(test, store))])
+    command = test.command
+    if command is None:
+        content = asdict(test.training) if test.training is not None else {}
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:12]
+        # the hash is part of the name and so of the command: another budget is another run
+        path = store.absolute() / _PLANS / f"{test.study_name}-{digest}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, content)
+        command = shlex.join([sys.executable, "-m", RUNNER, "--training", str(path)])
     return command_matrix(store, command, [test.env], test.seeds, tag=tag, experiment=test.study_name)
-
-
-def _training_file(test: PerformanceTest, store: Path) -> Path:
-    """Writes the configuration of the runner; the file name contains its hash, so another budget is another run."""
-    content = asdict(test.training) if test.training is not None else {}
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:12]
-    path = store.absolute() / _PLANS / f"{test.study_name}-{digest}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, content)
-    return path
 
 
 def _message(test: PerformanceTest, verdict: PerformanceVerdict, met: int, missing: str) -> str:

@@ -96,8 +96,11 @@ def changed_conditions(
     recorded: Manifest, repeated: Manifest, submission_sha256: str, fingerprint: str
 ) -> list[ChangedCondition]:
     """Returns what differs between the record and a repetition, the most important first."""
+    submission = recorded.submission.sha256[:12]
+    if recorded.submission.scheme != SCHEME:  # it covers other files, and cannot be compared
+        submission += " (hash of an older version)"
     pairs: list[tuple[str, Any, Any]] = [
-        ("submission", _submission_hash(recorded), submission_sha256[:12]),
+        ("submission", submission, submission_sha256[:12]),
         ("environment fingerprint", (recorded.env_fingerprint or "")[:12], fingerprint[:12]),
         ("a2perf", recorded.a2perf_version, repeated.a2perf_version),
         ("a2perf code", recorded.a2perf_sha256[:12], repeated.a2perf_sha256[:12]),
@@ -171,7 +174,8 @@ def _difference(
     for name, value in found[0].items():
         values[name] = None
         other = found[1].get(name)
-        if not _same(value, other):
+        both_nan = isinstance(value, float) and isinstance(other, float) and math.isnan(value) and math.isnan(other)
+        if value != other and not both_nan:
             return at_step or FirstDifference(
                 task=task, episode=before.index, array=name, recorded=_text(value), repeated=_text(other)
             )
@@ -247,20 +251,8 @@ def _named_values(episode: Episode, known: set[str]) -> dict[str, Any]:
     return found | informative
 
 
-def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, float) and isinstance(right, float):
-        return left == right or (math.isnan(left) and math.isnan(right))
-    return bool(left == right)
-
-
 def _value(episode: Episode, quantity: str) -> float:
     return episode.episode_return if quantity == "return" else float(bool(episode.success))
-
-
-def _submission_hash(manifest: Manifest) -> str:
-    """Returns the hash of the submission; those of older versions cover other files and cannot be compared."""
-    digest = manifest.submission.sha256[:12]
-    return digest if manifest.submission.scheme == SCHEME else f"{digest} (hash of an older version)"
 
 
 def _gib(value: Any) -> str:

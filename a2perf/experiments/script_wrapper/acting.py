@@ -62,16 +62,13 @@ def find_acting(names: dict[str, Any]) -> Acting:
         for method in _METHODS:
             found = getattr(holder, method, None)
             if holder is not None and callable(found):
-                return Acting(f"{name}.{method}", _deterministic(found), found, (name, method) == ("model", "predict"))
+                takes = "deterministic" in parameters_of(found)
+                choose: Act = functools.partial(found, deterministic=True) if takes else found
+                return Acting(f"{name}.{method}", choose, found, (name, method) == ("model", "predict"))
     for name in ("agent", "policy", "model"):
         if callable(names.get(name)) and not isinstance(names[name], type):
             return Acting(name, names[name], names[name], name == "model")
     raise NotFound(f"no acting function ({_LOOKED_FOR})")
-
-
-def _deterministic(function: Callable[..., Any]) -> Act:
-    takes = "deterministic" in parameters_of(function)
-    return functools.partial(function, deterministic=True) if takes else function
 
 
 def play(env: Any, acting: Acting, seed: int | None, on_frame: Callable[[Any], None] | None = None) -> float:

@@ -67,8 +67,10 @@ class Loggers:
         def listening(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._inside, "log", False) or not self._values.training:  # a subclass calls its base class
                 return log(*args, **kwargs)
-            with contextlib.suppress(Exception):
-                self._record(log, args, kwargs)
+            with contextlib.suppress(Exception):  # a call other than ``logger.log(key, value)`` is ignored
+                given = inspect.signature(log).bind(*args, **kwargs).arguments
+                logger, key, value = (given[name] for name in list(inspect.signature(log).parameters)[:3])
+                self._values.log(str(key), value, _step_of(logger))
             self._inside.log = True
             try:
                 return log(*args, **kwargs)
@@ -76,12 +78,6 @@ class Loggers:
                 self._inside.log = False
 
         return listening
-
-    def _record(self, log: Any, args: Any, kwargs: Any) -> None:
-        """Records a call ``logger.log(key, value)``, with positional or keyword arguments; ignores other calls."""
-        given = inspect.signature(log).bind(*args, **kwargs).arguments
-        logger, key, value = (given[name] for name in list(inspect.signature(log).parameters)[:3])
-        self._values.log(str(key), value, _step_of(logger))
 
     def _counting(self, statistics: Any) -> Any:
         @functools.wraps(statistics)

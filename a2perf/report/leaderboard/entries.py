@@ -85,16 +85,24 @@ class Trust:
         return cls({signing.key_id(raw): name for name, raw in keys}, verdicts)
 
     def signature(self, bundle: Path) -> Signature:
-        """Checks the signature of a bundle that has a ``signature.json``."""
+        """Checks the signature of a bundle; one that makes the check itself fail is invalid."""
+        if files_of(bundle).status(SIGNATURE) is None:
+            return Signature(state="unsigned")
+        state: SignatureState = "invalid"
         try:
             verdict = signing.verify(bundle, None)
         except MissingDependency as error:
-            return Signature(state="not checked", detail=error.message)
-        if verdict.problems or verdict.key_id is None:
-            return Signature(state="invalid", detail=(verdict.problems or ["no key"])[0])
-        if verdict.key_id in self.names:
-            return Signature(state="signed", detail=self.names[verdict.key_id])
-        return Signature(state="unknown key", detail=verdict.key_id)
+            state, detail = "not checked", error.message
+        except UserError as error:
+            detail = error.message
+        except _UNCHECKED as error:
+            detail = f"{type(error).__name__}: {error}"
+        else:
+            detail = verdict.problems[0] if verdict.problems else verdict.key_id or "no key"
+            if not verdict.problems and verdict.key_id is not None:
+                state = "signed" if verdict.key_id in self.names else "unknown key"
+                detail = self.names.get(verdict.key_id, verdict.key_id)
+        return Signature(state=state, detail=plain(detail, 120))
 
     def reproduction(self, bundle: Path) -> ReproductionMark | None:
         """Returns the verdict of repeating the run of a bundle, if one counts."""
@@ -298,7 +306,7 @@ def _line(run: RunFolder, label: str, manifest: Manifest, trust: Trust, against:
         run=label, mode=manifest.mode, seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
         failure="" if failed is None else plain(f"{failed.kind.value} in {failed.where}: {failed.message}"),
-        signature=_signature(run.path, trust),
+        signature=trust.signature(run.path),
     )  # fmt: skip
     problems = list(against)
     checked = manifest.state in (RunState.FINISHED, RunState.FAILED)  # else no hashes yet
@@ -311,18 +319,6 @@ def _line(run: RunFolder, label: str, manifest: Manifest, trust: Trust, against:
         line.changed = [plain(problem) for problem in problems]
     line.conditions += [plain(f"{link}: symbolic link, not followed") for link in run.links]
     return line
-
-
-def _signature(path: Path, trust: Trust) -> Signature:
-    if files_of(path).status(SIGNATURE) is None:
-        return Signature(state="unsigned")
-    try:
-        found = trust.signature(path)
-    except UserError as error:
-        found = Signature(state="invalid", detail=error.message)
-    except _UNCHECKED as error:
-        found = Signature(state="invalid", detail=f"{type(error).__name__}: {error}")
-    return Signature(state=found.state, detail=plain(found.detail, 120))
 
 
 def _terms(run: Path, top: Path, record_in: Callable[[Path], ProtocolRecord | None]) -> tuple[Terms, list[str]]:

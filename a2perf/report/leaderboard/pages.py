@@ -261,9 +261,11 @@ def _board(
     main = [column for column in known if column.main and _has(board, column)]
     best, scales, ends = leaders_of(board.rows), scales_of(board, main), scale_of([entry.score for entry in entries])
     is_signed = any(signature_text(entry) != "unsigned" for entry in entries)
+    reasons = ["; ".join(plain(reason, 160) for reason in entry.not_ranked[:2]) for entry in entries]
+    who = [who_cell(e.name, e.version, e.info, "../", reason) for e, reason in zip(entries, reasons, strict=True)]
     columns: list[tuple[Column, Iterable[Cell]]] = [
         (_RANK, [Text(text=rank_range(row) or MISSING) for row in board.rows]),
-        (_SUBMISSION, [who_cell(one.name, one.version, one.info, "../", _reasons(one)) for one in entries]),
+        (_SUBMISSION, who),
         (_VIEW, [_view_cell(board.domain, entry.view) for entry in entries]),
         (_score_head("Score"), [score_cell(one.score, ends, best=one.contestant in best) for one in entries]),
     ]
@@ -285,10 +287,6 @@ def _board(
         "terms": _terms(board),
         "views": [{"view": view, "svg": view.svg(f"{anchor}-{index}", "../")} for index, view in enumerate(views)],
     }  # fmt: skip
-
-
-def _reasons(entry: Entry) -> str:
-    return "; ".join(plain(reason, 160) for reason in entry.not_ranked[:2])
 
 
 def _seeds_cell(entry: Entry) -> Text:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from a2perf.errors import UserError, did_you_mean, names_text
+from a2perf.rlops.compare.request import Group
+from a2perf.rlops.filters import RunQuery
 from a2perf.rlops.tags import TagJournal
 from a2perf.runs.bundles.run_record import TAGS_FILE, StoredRun
 from a2perf.runs.run import BUNDLE, Run
@@ -32,15 +34,6 @@ def version_of(run: Run) -> str:
     return run.record.version or run.identity.version[:_HASH_DIGITS] or "unknown version"
 
 
-@dataclass(frozen=True)
-class NamedRuns:
-    """Runs that a name stands for."""
-
-    name: str
-    text: str
-    runs: tuple[Run, ...]
-
-
 def with_records(runs: Sequence[Run]) -> list[Run]:
     """Gives runs their records; the record of a run without a bundle holds what is known."""
     labels = Counter(run.folder.label for run in runs)
@@ -52,8 +45,8 @@ def with_records(runs: Sequence[Run]) -> list[Run]:
     return list(runs)
 
 
-def runs_named(runs: Sequence[Run], name: str) -> NamedRuns:
-    """Returns the runs that a name stands for: a submission, a version (or its first digits), or a tag.
+def runs_named(runs: Sequence[Run], name: str) -> Group:
+    """Returns the group of runs that a name stands for: a submission, a version (or its first digits), or a tag.
 
     Raises:
         UserError: nothing has this name, or several things have it.
@@ -76,17 +69,17 @@ def runs_named(runs: Sequence[Run], name: str) -> NamedRuns:
             f"no run is of the submission, version or tag {name!r}{near}", hint=f"names that exist: {listed}"
         )
     kind, found = next(iter(meanings.items()))
-    return NamedRuns(name, f"{kind} {name}", tuple(found))
+    return Group(name, RunQuery(text=f"{kind} {name}"), tuple(found))
 
 
-def named_after_content(runs: Sequence[Run], otherwise: str) -> NamedRuns:
+def named_after_content(runs: Sequence[Run], otherwise: str) -> Group:
     """Returns runs that were given one by one, under the name of their submission if they have only one."""
     algorithms = {one.algorithm for one in runs}
     name = algorithms.pop() if len(algorithms) == 1 else otherwise
-    return NamedRuns(name or otherwise, f"{len(runs)} runs", tuple(runs))
+    return Group(name or otherwise, RunQuery(text=f"{len(runs)} runs"), tuple(runs))
 
 
-def other_groups(runs: Sequence[Run], baseline: NamedRuns) -> list[NamedRuns]:
+def other_groups(runs: Sequence[Run], baseline: Group) -> list[Group]:
     """Returns the groups that a baseline is compared with if no candidate is named.
 
     Beside a submission these are the other submissions. Beside anything else they are the other versions of its
@@ -99,7 +92,7 @@ def other_groups(runs: Sequence[Run], baseline: NamedRuns) -> list[NamedRuns]:
     rest = [one for one in runs if id(one) not in taken]
     ours = {one.algorithm for one in baseline.runs}
     versions = [one for one in rest if one.algorithm in ours]
-    if baseline.text.startswith("submission ") or not versions:
+    if baseline.query.text.startswith("submission ") or not versions:
         found = _split(rest, lambda one: one.algorithm, "submission")
     else:
         found = _split(versions, version_of, "version")
@@ -111,9 +104,9 @@ def other_groups(runs: Sequence[Run], baseline: NamedRuns) -> list[NamedRuns]:
     return found
 
 
-def unique_names(groups: Sequence[NamedRuns]) -> list[NamedRuns]:
+def unique_names(groups: Sequence[Group]) -> list[Group]:
     """Returns groups with names that differ: groups of one name get their version, or a number."""
-    found: list[NamedRuns] = []
+    found: list[Group] = []
     counts = Counter(group.name for group in groups)
     for group in groups:
         name = group.name
@@ -149,11 +142,11 @@ def _by_prefix(runs: Sequence[Run], name: str) -> list[Run]:
     return found
 
 
-def _split(runs: Sequence[Run], key: Callable[[Run], str], kind: str) -> list[NamedRuns]:
+def _split(runs: Sequence[Run], key: Callable[[Run], str], kind: str) -> list[Group]:
     found: dict[str, list[Run]] = {}
     for one in runs:
         found.setdefault(key(one), []).append(one)
-    return [NamedRuns(name, f"{kind} {name}", tuple(found[name])) for name in sorted(found)]
+    return [Group(name, RunQuery(text=f"{kind} {name}"), tuple(found[name])) for name in sorted(found)]
 
 
 def _record(run: Run, label: str) -> StoredRun:

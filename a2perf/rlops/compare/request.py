@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from a2perf.errors import UserError, did_you_mean
 from a2perf.rlops.compare.verdict import CONFIDENCE, Tolerance
 from a2perf.rlops.filters import RunQuery, parse_tag_expression
+from a2perf.runs.run import Run
 
 ACCEPTED = "latest"
 """The tag of the accepted version, by convention."""
@@ -20,10 +21,15 @@ LAST = 100
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that are set against those of other groups."""
+    """Runs that are set against those of other groups.
+
+    Attributes:
+        runs: runs that were selected one by one; a store selects those of the query.
+    """
 
     name: str
     query: RunQuery
+    runs: tuple[Run, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

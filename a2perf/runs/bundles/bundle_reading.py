@@ -219,7 +219,7 @@ class BundleReader:
 
     def record(self, name: str, kind: type[R]) -> R | None:
         """Returns a record; None if it is missing or damaged, with a condition."""
-        return self.tolerant(name, lambda name: self.read_record(name, kind))
+        return self.tolerant(name, lambda name: parse_record(self.files.read(name, MAX_RECORD_BYTES), kind, name))
 
     def tracking(self, name: str) -> TrackingReport | None:
         """Returns a tracking report; None if it is missing, empty or damaged, with a condition."""
@@ -230,14 +230,6 @@ class BundleReader:
         report = read_tracking(content, problems)
         self.conditions += [f"{name}: {words}; left out" for words in problems[:_MAX_CHANGES]]
         return report
-
-    def read_record(self, name: str, kind: type[R]) -> R:
-        """Returns a record.
-
-        Raises:
-            UserError: it cannot be read, or is not a valid record.
-        """
-        return parse_record(self.files.read(name, MAX_RECORD_BYTES), kind, name)
 
     def json_object(self, name: str) -> dict[str, Any]:
         """Returns the content of a JSON file.
@@ -258,18 +250,21 @@ def identity_of(folder: RunFolder, manifest: Manifest | None) -> RunIdentity:
     mode = "" if is_program else folder.path.name  # the bundle of a program holds its training and its test
     if manifest is None:
         return RunIdentity(algorithm=folder.label, mode=mode, state="unreadable")
-    ranked = ranked_task(manifest)
+    task, env_kwargs, view = ranked_task(manifest)
+    algorithm = manifest.submission.name
+    if manifest.models:  # with other language models it is another algorithm
+        algorithm = f"{algorithm} ({', '.join(manifest.models)})"
     identity = RunIdentity(
         domain=manifest.domain,
-        task=ranked.task,
-        algorithm=_algorithm(manifest),
+        task=task,
+        algorithm=algorithm,
         version=manifest.submission.sha256,
         fingerprint=manifest.env_fingerprint or "",
         mode=mode,
         seed=manifest.root_seed,
         state="unfinished" if manifest.state is RunState.RUNNING else manifest.state.value,
-        env_kwargs=ranked.env_kwargs,
-        view=ranked.view,
+        env_kwargs=env_kwargs,
+        view=view,
     )
     return _program_identity(folder, manifest, identity) if is_program else identity
 
@@ -318,12 +313,6 @@ def _not_read(reader: BundleReader) -> list[str]:
         if reader.listed(name) and not is_installed(distribution):
             found.setdefault(distribution, []).append(name)
     return [f"{', '.join(names)}: needs {distribution}" for distribution, names in found.items()]
-
-
-def _algorithm(manifest: Manifest) -> str:
-    """Returns the name of the submission, with the language models that it may use: with others it is another one."""
-    name = manifest.submission.name
-    return f"{name} ({', '.join(manifest.models)})" if manifest.models else name
 
 
 def _earlier_attempts(manifest: Manifest) -> list[str]:

@@ -62,7 +62,12 @@ class WrittenFiles:
     def found(self) -> dict[Path, str]:
         """Returns the run's files, each with the rule that applied."""
         changed = [Path(name) for name, state in self._listed() if self._before.get(name) != state]
-        owned = {path: rule for path in changed if (rule := self._certain(path))}
+        owned: dict[Path, str] = {}
+        for path in changed:
+            if str(path) in self.opened:
+                owned[path] = "open file"
+            elif _event_pid(path.name) in self.pids:
+                owned[path] = "process id"
         others = {path.parent for path in changed if path not in owned and "tfevents" in path.name}
         folders = {path.parent for path in owned if "tfevents" in path.name} - others
         has_events = any(_event_pid(path.name) is not None for path in owned)
@@ -91,12 +96,6 @@ class WrittenFiles:
                 (parent / RUN_FILE).exists() for parent in path.parents
             ):  # files of a store belong to other runs
                 yield path
-
-    def _certain(self, path: Path) -> str | None:
-        if str(path) in self.opened:
-            return "open file"
-        pid = _event_pid(path.name)
-        return "process id" if pid is not None and pid in self.pids else None
 
     def _named(self, path: Path) -> bool:
         text = path.relative_to(self.folder).as_posix()

@@ -77,7 +77,8 @@ def identify(run: RunFolder) -> RunIdentity:
     if run.layout == EARLIER and seeded and seeded[-1] >= 4:
         index = seeded[-1]
         domain = next((part for part in reversed(parts[:index]) if part in _DOMAINS), parts[index - 4])
-        return RunIdentity(domain=domain, task=parts[index - 2], algorithm=parts[index - 1], seed=_seed(parts[index]))
+        seed = int(_SEED.findall(parts[index])[0])
+        return RunIdentity(domain=domain, task=parts[index - 2], algorithm=parts[index - 1], seed=seed)
     domain = next((part for part in reversed(parts) if part in _DOMAINS), "")
     name = path.name
     if run.is_file:
@@ -178,11 +179,6 @@ def _values(entry: Any) -> Values | None:
         return np.array([math.nan if value is None else float(value) for value in values], np.float64)
     except (TypeError, ValueError):
         return None
-
-
-def _seed(part: str) -> int | None:
-    found = _SEED.search(part)
-    return None if found is None else int(found[1])
 
 
 def identity_of(name: str, above: Sequence[str], config: Mapping[str, Any] | None = None) -> RunIdentity:

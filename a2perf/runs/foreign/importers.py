@@ -51,7 +51,7 @@ from a2perf.runs.foreign.foreign_layouts import (
     monitor_head,
     runs_in_table,
 )
-from a2perf.runs.foreign.tables import MAX_BYTES, CsvTable, plain_cell, read_table
+from a2perf.runs.foreign.tables import MAX_BYTES, plain_cell, read_table
 from a2perf.runs.run import RunIdentity
 from a2perf.runs.series import STEP_COLUMNS, Series, SeriesReader
 from a2perf.storage import MAX_VALUES, read_json, values_of_json, write_record
@@ -175,7 +175,10 @@ def _of_file(path: Path) -> Iterable[ForeignRun]:
     found = []
     for config, rows in runs:
         item = ForeignRun("csv", path, name="_".join([path.stem, *config.values()]), config=dict(config))
-        item.tables["curve.csv"] = _rows(table, rows, leave_out=list(config))
+        names = [name for name in table.columns if name not in config and table.numbers(name) is not None]
+        columns = [np.asarray(table.columns[name])[rows] for name in names]
+        cells = ([plain_cell(cell) for cell in row] for row in zip(*columns, strict=True))
+        item.tables["curve.csv"] = [list(names), *cells]
         found.append(item)
     return found
 
@@ -185,7 +188,8 @@ def _of_folder(folder: Path, files: list[Path]) -> ForeignRun:
     name = os.path.basename(os.path.abspath(folder))
     item = ForeignRun("tensorboard" if kinds == {LogKind.EVENTS} else "sb3", folder, files, name=name)
     heads = [monitor_head(files_of(folder), file.name) for file in files if log_kind(file.name) is LogKind.MONITOR]
-    item.started_s = min((_number(head.get("t_start")) for head in heads), default=0.0)
+    starts = [start for head in heads if isinstance(start := head.get("t_start"), int | float) and math.isfinite(start)]
+    item.started_s = float(min(starts)) if heads and len(starts) == len(heads) else 0.0
     item.config |= monitor_config(heads)
     return item
 
@@ -229,16 +233,6 @@ def _tables(series: dict[str, tuple[Column, Column, Column]]) -> dict[str, list[
             file += "_"
         tables[f"{file}.csv"] = [["step", name, "elapsed_s"], *rows]
     return tables
-
-
-def _rows(table: CsvTable, chosen: np.ndarray[Any, np.dtype[np.bool_]], leave_out: Sequence[str]) -> list[list[object]]:
-    names = [name for name in table.columns if name not in leave_out and table.numbers(name) is not None]
-    columns = [np.asarray(table.columns[name])[chosen] for name in names]
-    return [list(names), *([plain_cell(cell) for cell in row] for row in zip(*columns, strict=True))]
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def history_series(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[Column, Column, Column]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,7 +226,9 @@ def _remarks(table: CsvTable) -> list[str]:
     remarks = []
     identifiers = table.columns.get("run_id")
     writers = [str(cell) for cell in identifiers] if identifiers is not None else [""] * table.rows
-    back = _steps_back(table.numbers("duration"), writers)
+    duration = table.numbers("duration")
+    seconds = [] if duration is None else _within(duration.tolist(), writers)
+    back = sum(math.isfinite(a) and math.isfinite(b) and b < a for a, b in seconds)
     stamps = table.columns.get("timestamp")
     if isinstance(stamps, list):
         # ISO 8601 sorts as text within one file
@@ -237,12 +240,6 @@ def _remarks(table: CsvTable) -> list[str]:
     if len(set(writers)) == table.rows == 1:
         remarks.append("one row: only run totals recorded, no time series")
     return remarks
-
-
-def _steps_back(values: Any, writers: list[str]) -> int:
-    if values is None:
-        return 0
-    return sum(bool(np.isfinite(a) and np.isfinite(b) and b < a) for a, b in _within(values.tolist(), writers))
 
 
 def _within(values: list[Any], writers: list[str]) -> list[tuple[Any, Any]]:

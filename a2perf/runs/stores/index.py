@@ -163,7 +163,8 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
     deciding = manifests[states.index(worst)]
     first = manifests[0]  # modes are sorted: train comes first
     # in training a task may have other arguments than in its evaluation, which is what runs are compared on
-    ranked = ranked_task(next((manifest for manifest in manifests if manifest.mode == "inference"), first))
+    compared = next((manifest for manifest in manifests if manifest.mode == "inference"), first)
+    _, env_kwargs, view = ranked_task(compared)
     energy = first.tracking.get("energy")
     energy = energy if isinstance(energy, dict) else {}
     found: dict[str, Any] = {
@@ -176,8 +177,8 @@ def _of_manifests(manifests: list[Manifest]) -> dict[str, Any]:
         "memory_bytes": _float(first.tracking.get("rss_peak_bytes")),
         "energy_kwh": _float(energy.get("gross_kwh")),
         "energy_quality": str(energy.get("quality") or ""),
-        "env_kwargs": ranked.env_kwargs,
-        "view": ranked.view,
+        "env_kwargs": env_kwargs,
+        "view": view,
     }
     if deciding.failure is not None:
         found["failure"] = f"{deciding.failure.kind.value}: {deciding.failure.message}"
@@ -210,7 +211,7 @@ def _from_manifest(manifest: Manifest) -> ExperimentRun:
         version += f"-dirty-{submission.sha256[:8]}"
     elif submission.git_commit and submission.scheme > 1:  # the commit is a claim of the folder, the hash is computed
         version += f"-{submission.sha256[:8]}"
-    task = ranked_task(manifest).task
+    task, _, _ = ranked_task(manifest)
     return ExperimentRun(
         experiment=submission.name,
         env_id=manifest.env_id or task,

@@ -76,27 +76,17 @@ def is_environment_known(identity: RunIdentity, folder: RunFolder) -> bool:
     return bool(identity.task) or folder.layout in (BUNDLE, IN_MEMORY.layout)
 
 
-class RankedTask(NamedTuple):
-    """What the results of a run are compared on.
+def ranked_task(manifest: Manifest) -> tuple[str, str, str]:
+    """Returns what the results of a recorded run are compared on: task, arguments of the environment, and view.
 
-    Attributes:
-        task: the task; of a view the task that it shows.
-        env_kwargs: arguments of the environment without those of the view, as ``env_arguments`` writes them.
-        view: the form in which the participant saw the task; ``""`` for the default of its domain.
+    The task of a view is the one that it shows, and the arguments are without those of the view, as ``env_arguments``
+    writes them. The view is ``""`` for the form in which the domain shows its tasks by default.
     """
-
-    task: str
-    env_kwargs: str
-    view: str
-
-
-def ranked_task(manifest: Manifest) -> RankedTask:
-    """Returns what the results of a recorded run are compared on."""
     view = manifest.view
     if view is None:
-        return RankedTask(manifest.task, env_arguments(manifest.env_kwargs), "")
+        return manifest.task, env_arguments(manifest.env_kwargs), ""
     arguments = {name: value for name, value in manifest.env_kwargs.items() if name not in view.arguments}
-    return RankedTask(view.task, env_arguments(arguments), view.name)
+    return view.task, env_arguments(arguments), view.name
 
 
 def environment_names(groups: Iterable[Iterable[tuple[str, str]]]) -> dict[tuple[str, str], str]:

@@ -60,7 +60,10 @@ class RunStore:
                 f"there is no store at {path}",
                 hint=f"add --store DIR or set {STORE_VARIABLE}; `a2perf benchmark` and `a2perf rlops import` create it",
             )
-        self.index_folder = self._index_folder()
+        self.index_folder = self.path / ".index"
+        if not os.access(self.path, os.W_OK):
+            name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
+            self.index_folder = assets.cache_dir() / "rlops" / name
         self._index = Index(self.path, self.index_folder)
         self._cache = SeriesCache()
 
@@ -97,11 +100,6 @@ class RunStore:
                 # The list is needed: map raises the errors of workers only when its results are read.
                 list(pool.map(fill, stale, chunksize=max(1, min(16, len(stale) // (4 * workers)))))
         return found
-
-    def _index_folder(self) -> Path:
-        if os.access(self.path, os.W_OK):
-            return self.path / ".index"
-        return assets.cache_dir() / "rlops" / hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
 
 
 def _readers_of(run: StoredRun, cache: SeriesCache) -> dict[str, SeriesReader]:
