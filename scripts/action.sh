@@ -29,7 +29,7 @@ run() {
 		word=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 		echo "::stop-commands::$word"
 	fi
-	# the summary is written below; with --github the command would write it a second time
+	# the summary is written below; the command would write it a second time
 	GITHUB_STEP_SUMMARY="" a2perf "$A2PERF_ACTION_COMMAND" "${arguments[@]}" 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
 	if [ -n "$word" ]; then echo "::$word::"; fi
 

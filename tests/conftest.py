@@ -77,7 +77,8 @@ def _isolate(folder: Path) -> None:
         os.environ[variable] = "1"
     if not os.environ.get("A2PERF_DATA_DIR"):
         os.environ.pop("A2PERF_DATA_DIR", None)
-    for variable in ("ROOT_DIR", "SEED", "A2PERF_ENV_ID", "A2PERF_ENV_KWARGS", "A2PERF_ARTIFACTS", "NUM_WEBSITES"):
+    of_a_run = ("ROOT_DIR", "SEED", "A2PERF_ENV_ID", "A2PERF_ENV_KWARGS", "A2PERF_ARTIFACTS", "NUM_WEBSITES")
+    for variable in (*of_a_run, "GITHUB_ACTIONS"):
         os.environ.pop(variable, None)
 
 

@@ -43,12 +43,6 @@ _TERMS = (
 )  # fmt: skip
 """Terms that ``init --set`` changes."""
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_PYTHON_ENV = click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
-              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
-_CONFINING = run_options(
-    "sandbox", "allow_weaker", sandbox={"help": "Sandbox level. Default: the level in the terms."},
-    allow_weaker={"help": "Run although this host cannot enforce every guarantee. The site shows it."},
-)  # fmt: skip
 
 
 @click.group(context_settings=normalised())
@@ -129,17 +123,26 @@ def init(
 @click.argument("folder", type=_FOLDER, metavar="DIR")
 @click.option("--submission", "submissions", multiple=True, required=True, type=_FOLDER, metavar="DIR",
               help="Folder of an entry; repeatable.")  # fmt: skip
-@_PYTHON_ENV
+@click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
+              help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
 @click.option("--find-links", multiple=True, type=_FOLDER, metavar="DIR",
               help="Folder of wheels for separate environments; repeatable.")  # fmt: skip
-@_CONFINING
+@run_options(
+    "sandbox", "allow_weaker", sandbox={"help": "Sandbox level. Default: the level in the terms."},
+    allow_weaker={"help": "Run although this host cannot enforce every guarantee. The site shows it."},
+)  # fmt: skip
 @launch_options("launcher", "workers", "retry")
+@click.option("--close-only", is_flag=True, help="Close the list of entries, print its hash and run nothing yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
-def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], as_json: bool, **given: Any) -> int:
+def run(
+    folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], close_only: bool, as_json: bool,
+    **given: Any,
+) -> int:  # fmt: skip
     """Run the entries on the public and the secret tasks.
 
-    The first run closes the list of entries, since the seeds of all runs depend on every entry. Rerun the command to
-    resume. An invalid folder counts as a failure of its entry and does not affect the others.
+    The first run closes the list of entries, since the seeds of all runs depend on every entry; publish its hash before
+    the secret tasks run. Rerun the command to resume. An invalid folder counts as a failure of its entry and does not
+    affect the others.
 
     Exit status: 0 all runs finished, 1 a run failed, 3 infrastructure failure, 130 interrupted.
     """
@@ -147,34 +150,19 @@ def run(folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...
     launch = LaunchOptions.taken_from(given)
     given["allow_weaker"] = bool(given["allow_weaker"])
     entrants = Entrants(submissions=submissions, find_links=find_links, **given)
+    if close_only:
+        enter_all(made, entrants)
+        listed = close(made)
+        for entrant in listed.all():
+            state = f"refused: {entrant.refused}" if entrant.refused else entrant.sha256
+            click.echo(f"{entrant.number:>4}  {entrant.place}  {state}")
+        click.echo(f"entrants: {listed.sha256}  (publish it, with {made.public / ENTRANTS})")
+        return 0
     with launch.conductor(live=not as_json) as conductor:
         result = competitions.run(made, entrants, conductor, restart=launch.restart())
     click.echo(f"entrants: {read_entrants(made).sha256}", err=True)
     _show(result.entries, as_json)
     return result.exit_code
-
-
-@competition.command(name="close", context_settings=normalised())
-@click.argument("folder", type=_FOLDER, metavar="DIR")
-@click.option("--submission", "submissions", multiple=True, type=_FOLDER, metavar="DIR",
-              help="Another entry; repeatable.")  # fmt: skip
-@_PYTHON_ENV
-@_CONFINING
-def close_list(folder: Path, submissions: tuple[Path, ...], **how: Any) -> int:
-    """Seal the list of entries and print its hash. Publish the hash before the secret tasks run.
-
-    Nobody can enter afterwards. The seeds of all runs follow from the committed secret and this list. `run` closes a
-    list that is still open.
-    """
-    made = competitions.load(folder)
-    if submissions:
-        enter_all(made, Entrants(submissions=submissions, **{**how, "allow_weaker": bool(how["allow_weaker"])}))
-    listed = close(made)
-    for entrant in listed.all():
-        state = f"refused: {entrant.refused}" if entrant.refused else entrant.sha256
-        click.echo(f"{entrant.number:>4}  {entrant.place}  {state}")
-    click.echo(f"entrants: {listed.sha256}  (publish it, with {made.public / ENTRANTS})")
-    return 0
 
 
 @competition.command(context_settings=normalised())

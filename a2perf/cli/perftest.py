@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.shared_options import GITHUB_OPTION, STORE, annotate
+from a2perf.cli.shared_options import STORE, annotate
 from a2perf.submission.options import normalised
 
 _FOLDER = click.Path(path_type=Path)
@@ -25,10 +25,9 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--n-jobs", type=click.IntRange(min=1), metavar="N", help="Number of runs at the same time.")
 @launch_options("launcher")
 @click.option("--report", type=_FOLDER, metavar="DIR", help="Folder of results. Default: STORE/performance_tests.")
-@GITHUB_OPTION
 def perftest(
     action: str, tests: tuple[str, ...], skip: tuple[str, ...], conf: Path | None, store: str | None,
-    n_jobs: int | None, report: Path | None, github: bool, **given: Any,
+    n_jobs: int | None, report: Path | None, **given: Any,
 ) -> int:  # fmt: skip
     """Test whether training runs still perform: k of n runs must reach a value within a budget.
 
@@ -69,8 +68,7 @@ def perftest(
         if outcome.exit_code == 130:
             return 130
     click.echo(f"results: {results}")
-    if github:
-        annotate(suite_of(outcomes))
+    annotate(suite_of(outcomes))
     failed = [outcome.test.name for outcome in outcomes if outcome.exit_code]
     if len(chosen) > 1:
         click.echo("All performance tests passed." if not failed else f"not passed: {', '.join(failed)}")

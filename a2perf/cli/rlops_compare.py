@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.cli.shared_options import GITHUB_OPTION, OLD_WANDB_OPTIONS, STORE, Words, WordsCommand, is_given
+from a2perf.cli.shared_options import OLD_WANDB_OPTIONS, STORE, Words, WordsCommand, in_workflow, is_given
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 
-_GATE_OPTIONS = ("fail_on", "junit", "github", "tolerance", "tolerance_absolute", "tolerance_unseen")
+_GATE_OPTIONS = ("fail_on", "junit", "tolerance", "tolerance_absolute", "tolerance_unseen")
 
 if TYPE_CHECKING:
     from a2perf.api.comparing import Comparison
@@ -46,7 +46,6 @@ _POSITIVE = click.IntRange(min=1)
               help="Prefix of the written files.")  # fmt: skip
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the verdicts as JUnit XML, one test case per candidate and environment.")  # fmt: skip
-@GITHUB_OPTION
 @click.option("--report/--no-report", default=True, show_default=True, help="Write the HTML report.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw curves.")
 @click.option("--metric-last-n-average-window", "last", type=_POSITIVE, default=100, show_default=True, metavar="N",
@@ -59,8 +58,9 @@ def compare_command(**options: Any) -> int:
 
     Each group is a tag expression of an experiment (--exp-name, --tags). Writes curves, tables, a record, a
     comment for a pull request and an HTML report, and prints better, worse or not separated for each environment and
-    overall. With --fail-on, --junit, --github or a tolerance it adds the regression gate: PASS, REGRESSION or
-    INCONCLUSIVE. Exit status: 0 done, 1 the verdict named by --fail-on, 2 usage error.
+    overall. With --fail-on, --junit or a tolerance it adds the regression gate: PASS, REGRESSION or INCONCLUSIVE, which
+    a GitHub workflow shows as annotations and in the summary of the job. Exit status: 0 done, 1 the verdict named by
+    --fail-on, 2 usage error.
     """
     from a2perf.api.comparing import compare_stored
     from a2perf.rlops.compare.references import read_references
@@ -85,7 +85,7 @@ def compare_command(**options: Any) -> int:
 
 
 def _report_verdicts(comparison: Comparison, options: dict[str, Any]) -> None:
-    """Writes the verdicts as JUnit XML and as GitHub annotations, if they were requested."""
+    """Writes the verdicts as JUnit XML if they were requested, and in a GitHub workflow as annotations."""
     from a2perf.experiments.junit import write_junit
     from a2perf.report.github import append_to_summary
     from a2perf.rlops.compare.sentences import comment
@@ -93,7 +93,7 @@ def _report_verdicts(comparison: Comparison, options: dict[str, Any]) -> None:
     fail_on = options["fail_on"] or "regression"
     if options["junit"] is not None:
         write_junit(options["junit"], comparison.suites(fail_on=fail_on))
-    if options["github"]:
+    if comparison.groups.request.gate and in_workflow():
         for line in comparison.annotations(fail_on=fail_on):
             click.echo(line)
         append_to_summary(comment(comparison.groups))

@@ -5,6 +5,7 @@ All words up to the next option belong to a list.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,9 +32,6 @@ PROFILE_OPTION = click.option(
     "--profile", type=_Profile(("corrected", "upstream")), default="corrected", show_default=True,
     help="Formulas of metrics: corrected, or as in the upstream platform.",
 )  # fmt: skip
-GITHUB_OPTION = click.option(
-    "--github", is_flag=True, help="Print GitHub annotations, and add the results to the summary of the job."
-)
 PARTICIPANT_ARGS = click.option(
     "--participant-args", default="", metavar="K=V,...", help="Arguments of train() and load_policy(), as strings."
 )
@@ -75,14 +73,21 @@ def size_text(size: int) -> str:
     return f"{number.value} {number.unit}"
 
 
+def in_workflow() -> bool:
+    """Returns whether this process runs in a GitHub workflow."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
 def annotate(suite: VerdictSuite, *, to_errors: bool = False) -> None:
-    """Prints an annotation per failed case, and adds all cases to the summary.
+    """In a GitHub workflow, prints an annotation per failed case and adds all cases to the summary.
 
     Args:
         to_errors: print to standard error, which GitHub reads too; standard output then holds only JSON.
     """
     from a2perf.report.github import annotations_of, append_to_summary, suite_markdown
 
+    if not in_workflow():
+        return
     for line in annotations_of([suite], skipped=False):
         click.echo(line, err=to_errors)
     append_to_summary(suite_markdown(suite))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from a2perf.cli.launch_options import LaunchOptions, launch_options
-from a2perf.cli.shared_options import GITHUB_OPTION, Words, WordsCommand, annotate
+from a2perf.cli.shared_options import Words, WordsCommand, annotate
 from a2perf.errors import UserError
 from a2perf.submission.options import normalised
 from a2perf.terminal import console
@@ -31,7 +31,6 @@ _TIME_LIMIT_S = 300.0
 @click.option("--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--report", type=click.Path(path_type=Path), default=Path("runs", "smoke_test"), show_default=True,
               metavar="DIR", help="Folder of models, videos, logs and results.")  # fmt: skip
-@GITHUB_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def smoketest(**options: Any) -> int:
     """Construct, train, record, save and reload every algorithm or submission on every environment.
@@ -61,8 +60,7 @@ def smoketest(**options: Any) -> int:
             fail_fast=options["fail_fast"], say=lambda line: click.echo(line, err=True),
         )  # fmt: skip
     write_results(options["report"], pairs)
-    if options["github"]:
-        annotate(suite_of(pairs), to_errors=options["as_json"])
+    annotate(suite_of(pairs), to_errors=options["as_json"])
     if options["as_json"]:
         click.echo((options["report"] / "smoke_test.json").read_text(encoding="utf-8"), nl=False)
     else:

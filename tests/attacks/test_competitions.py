@@ -409,7 +409,7 @@ def test_neither_seeds_nor_weights_can_be_chosen_under_the_published_hashes(
     status, _ = run("init", home, "--domain", "circuit_training", "--task", "toy_macro_stdcell", "--held-out", 0,
                     "--episodes", 1, "--set", "latency_steps=2", "--seed", 0)  # fmt: skip
     assert status == 0
-    assert run("close", home, *entrants)[0] == 0
+    assert run("run", home, *entrants, "--close-only")[0] == 0
     made, copy = competitions.load(home), tmp_path / "copy"
     listed = competitions.read_entrants(made).sha256
     shutil.copytree(home, copy)
@@ -423,7 +423,8 @@ def test_neither_seeds_nor_weights_can_be_chosen_under_the_published_hashes(
         again = read_manifest(copy / first.relative_to(home))
         assert again.seeds == read_manifest(first).seeds
     (copy / "public" / "entrants.json").unlink()
-    assert run("close", copy, *entrants, "--submission", write(tmp_path / "entries", "nobody"))[0] == 0
+    nobody = write(tmp_path / "entries", "nobody")
+    assert run("run", copy, *entrants, "--submission", nobody, "--close-only")[0] == 0
     assert competitions.read_entrants(competitions.load(copy)).sha256 != listed
     assert "seeds.keys" in run("publish", copy, "-o", tmp_path / "none", "--yes")[1]
 

@@ -68,9 +68,10 @@ def test_fail_on_inconclusive_makes_failures_of_skipped_cases(run: Run, written_
 def test_github_gets_annotations_and_the_summary(
     run: Run, written_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "summary.md").write_text("earlier\n")
-    _, out, _ = run(f"{COMPARE} --store {written_store} --github")
+    _, out, _ = run(f"{COMPARE} --store {written_store} --fail-on regression")
     lines = [text for text in out.splitlines() if text.startswith("::")]
     assert [text.partition(" title=")[0] for text in lines] == ["::error", "::warning", "::warning"]
     assert lines[0].startswith(f"::error title=REGRESSION%3A HalfCheetah-v2 ({NEW} against {OLD})::−3959 [−4054, ")
@@ -148,6 +149,7 @@ def test_performance_and_smoke_tests_annotate_their_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     run = SimpleNamespace(seed=1, state="crashed", values=[], reason="exit status 1")
     test = SimpleNamespace(name="Reach/sac-test")
     outcome = SimpleNamespace(
