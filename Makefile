@@ -278,7 +278,7 @@ PACKAGE_EXTRAS := dev huggingface mlflow tensorboard
 lock:
 	@test -x $(BIN)/uv || { test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install --quiet uv; }
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--no-emit-find-links --extra all --extra mujoco --extra slurm --extra dev --output-file $(REQUIREMENTS) pyproject.toml
+		--no-emit-find-links --extra all --extra slurm --extra dev --output-file $(REQUIREMENTS) pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --constraint $(REQUIREMENTS) $(PACKAGE_EXTRAS:%=--extra %) --output-file packages/requirements.lock packages/*/pyproject.toml
 

@@ -31,7 +31,6 @@ class RunSettings(TypedDict, total=False):
     allow_weaker: bool
     datasets_path: str | os.PathLike[str] | None
     python_env: str
-    python_env_find_links: Sequence[str | os.PathLike[str]]
     participant_python: str | os.PathLike[str] | None
     trust_submission_config: bool
 

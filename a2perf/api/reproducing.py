@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from a2perf.runs.bundles.reproduction import CheckedClaim, Reproduction
 
 OPTIONS = (
-    "sandbox", "allow_weaker", "python_env", "python_env_find_links", "participant_python", "datasets_path",
+    "sandbox", "allow_weaker", "python_env", "participant_python", "datasets_path",
     "memory_limit_bytes", "run_time_limit_s",
 )  # fmt: skip
 """Options of every run that belong to the host of a repetition; the record gives the others."""
@@ -125,7 +125,7 @@ def reproduce(
         launcher_options: options of the launcher.
         progress: show progress on standard error: a live table on a terminal and lines elsewhere (the default),
             ``"lines"`` for lines only, False for nothing.
-        **options: ``sandbox``, ``allow_weaker``, ``python_env``, ``python_env_find_links``, ``participant_python``,
+        **options: ``sandbox``, ``allow_weaker``, ``python_env``, ``participant_python``,
             ``datasets_path`` or ``memory_limit_bytes``.
 
     Returns:

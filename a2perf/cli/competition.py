@@ -125,8 +125,6 @@ def init(
               help="Folder of an entry; repeatable.")  # fmt: skip
 @click.option("--python-env", type=click.Choice(PYTHON_ENVS), default="auto", show_default=True,
               help="Separate environments: for all entries, none, or those that need other packages.")  # fmt: skip
-@click.option("--find-links", multiple=True, type=_FOLDER, metavar="DIR",
-              help="Folder of wheels for separate environments; repeatable.")  # fmt: skip
 @run_options(
     "sandbox", "allow_weaker", sandbox={"help": "Sandbox level. Default: the level in the terms."},
     allow_weaker={"help": "Run although this host cannot enforce every guarantee. The site shows it."},
@@ -135,7 +133,7 @@ def init(
 @click.option("--close-only", is_flag=True, help="Close the list of entries, print its hash and run nothing yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
 def run(
-    folder: Path, submissions: tuple[Path, ...], find_links: tuple[Path, ...], close_only: bool, as_json: bool,
+    folder: Path, submissions: tuple[Path, ...], close_only: bool, as_json: bool,
     **given: Any,
 ) -> int:  # fmt: skip
     """Run the entries on the public and the secret tasks.
@@ -149,7 +147,7 @@ def run(
     made = competitions.load(folder)
     launch = LaunchOptions.taken_from(given)
     given["allow_weaker"] = bool(given["allow_weaker"])
-    entrants = Entrants(submissions=submissions, find_links=find_links, **given)
+    entrants = Entrants(submissions=submissions, **given)
     if close_only:
         enter_all(made, entrants)
         listed = close(made)

@@ -56,7 +56,7 @@ def init(folder: Path, template: str | None, task: str | None) -> int:
               help="Load these artifacts instead of training.")  # fmt: skip
 @PARTICIPANT_ARGS
 @run_options(
-    "sandbox", "allow_weaker", "python_env", "python_env_find_links", "participant_python", "datasets_path",
+    "sandbox", "allow_weaker", "python_env", "participant_python", "datasets_path",
     "trust_submission_config",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")

@@ -228,7 +228,6 @@ def _inference(request: SubmitRequest, task: ProtocolTask, *, first: bool) -> di
         "Submission.time_participant_code": True,
         "Submission.inference_data": "fresh",
         "Submission.fresh_policy": "run",  # one policy process for all episodes
-        "Submission.clip_actions": True,
         "Submission.record_frames": 8 if first else 0,  # pictures of one seed are enough
         "create_domain.env_name": task.env_id,
     }

@@ -119,7 +119,6 @@ ALLOWED: dict[str, Rule] = {
     "Submission.num_generalization_episodes": _number(1, 1_000, int),
     # how much is recorded
     "Submission.measure_emissions": _FLAG,
-    "Submission.sampling_interval_s": _number(0.05, 1, none=True),
     "Submission.record_frames": _number(0, 64, int),
     "Submission.record_videos": _number(0, 10, int),
     "Submission.plot_metrics": _FLAG,

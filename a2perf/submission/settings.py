@@ -21,13 +21,13 @@ from a2perf.constants import BenchmarkDomain, BenchmarkMode
 from a2perf.domains.registry import get_domain
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.runs.bundles.layout import MANIFEST, METRICS
-from a2perf.sandbox import DEFAULT_SCRATCH_BYTES, STRONGEST
+from a2perf.sandbox import STRONGEST
 from a2perf.submission.given_paths import settled
 from a2perf.submission.run_services import wanted_services
 
 CHOICES = {
     "inference_data": ("fresh", "sampled"),
-    "python_env": ("shared", "isolated"),
+    "python_env": ("shared", "isolated", "built"),
     "fresh_policy": ("run", "episode"),
 }
 """The valid values of enumerated settings."""
@@ -52,10 +52,15 @@ _IN_MANIFEST = (
 """Settings that are part of the identity under fields of the manifest."""
 
 REMOVED = {
+    "clip_actions": "leave it out: finite actions are clipped into the box, and the record counts them",
     "file_size_limit_bytes": "set artifact_limit_bytes, which also limits each file",
     "output_limit_bytes": "10 MiB of each stream are kept; the submission can write more into a file",
+    "python_env_builds": "set python_env = 'built', which also installs packages without a wheel",
+    "python_env_find_links": "set the environment variable PIP_FIND_LINKS or UV_FIND_LINKS to folders of wheels",
     "python_env_size_bytes": "set artifact_limit_bytes: an environment may be as large as the artifacts",
     "python_env_offline": "set the environment variable A2PERF_OFFLINE=1",
+    "sampling_interval_s": "set track_emissions_decorator.measure_power_secs",
+    "scratch_limit_bytes": "large files belong into the artifacts; memory_limit_bytes also counts those of /tmp",
     "num_parallel_tasks": "one task at a time runs per two processors; `taskset` gives the run fewer",
 }
 """What replaces a setting of an earlier version, as the text of a hint; kept for one release."""
@@ -100,7 +105,6 @@ class RunLimits:
         cpu_limit: number of processors that the processes may use together, or None.
         process_limit: number of participant processes, or None.
         artifact_limit_bytes: total size of the artifacts, or None. An isolated environment may have this size too.
-        scratch_limit_bytes: size of ``/tmp`` and of ``/dev/shm``, at sandbox levels with private ones.
     """
 
     train_time_limit_s: float | None = None
@@ -116,7 +120,6 @@ class RunLimits:
     cpu_limit: float | None = None
     process_limit: int | None = 512
     artifact_limit_bytes: int | None = 16 * 2**30
-    scratch_limit_bytes: int = DEFAULT_SCRATCH_BYTES
 
     @property
     def stall_s(self) -> float:
@@ -179,7 +182,6 @@ class Episodes:
             public task of the same kind.
         fresh_policy: ``"run"`` loads the policy once for all episodes. ``"episode"`` starts a new participant process
             for each, which then remembers nothing in processes and files; counters of the kernel can carry a few bits.
-        clip_actions: clip finite actions into the box (as the earlier platform did) instead of refusing them.
     """
 
     num_inference_steps: int = 1000
@@ -207,7 +209,6 @@ class Episodes:
     evaluation_seeds_file: str | None = _path()
     held_out_task: str | None = _path()
     fresh_policy: str = "run"
-    clip_actions: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,20 +216,17 @@ class PythonEnv:
     """Which Python the participant uses.
 
     Attributes:
-        python_env: ``"shared"``, or ``"isolated"``: an environment from its requirements.txt, kept for later runs.
-        python_env_builds: build packages without a wheel, which runs their code in the sandbox of the installation.
+        python_env: ``"shared"``; ``"isolated"``: an environment from its requirements.txt, kept for later runs; or
+            ``"built"``: packages without a wheel too, whose code then runs in the sandbox of the installation.
         participant_python: interpreter, or base of an isolated environment; by default the evaluator's.
     """
 
     python_env: str = option(
         "shared",
-        "Packages of the participant: shared (those of a2perf) or isolated (installed from its requirements.txt).",
+        "Packages of the participant: shared (those of a2perf), isolated (installed from its requirements.txt) or "
+        "built (also those without a wheel).",
         metavar="KIND",
     )
-    python_env_find_links: Sequence[str] = option(
-        (), "Folder of wheels for an isolated environment; repeatable.", metavar="DIR", path=True
-    )
-    python_env_builds: bool = False
     participant_python: str | None = option(None, "Interpreter of the participant process.", metavar="FILE", path=True)
 
     @property
@@ -243,12 +241,11 @@ class Trackers:
 
     Attributes:
         measure_emissions: write the classic emissions file, and codecarbon's own if ``track_emissions_decorator`` asks
-            for them. Time, memory, power and energy are always in the bundle.
-        sampling_interval_s: longest period of the trackers in seconds; 1 by default.
+            for them. Time, memory, power and energy are always in the bundle, sampled every second or, if that is
+            less, every ``track_emissions_decorator.measure_power_secs``.
     """
 
     measure_emissions: bool = False
-    sampling_interval_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +336,7 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
             if given not in valid:
                 raise ConfigError(
                     f"Submission.{name} = {given!r} is not valid{did_you_mean(given, valid)}",
-                    hint=f"use {valid[0]!r} or {valid[1]!r}",
+                    hint=f"use {', '.join(map(repr, valid[:-1]))} or {valid[-1]!r}",
                 )
         if self.concurrent_episodes > 1:
             object.__setattr__(self, "fresh_policy", "episode")

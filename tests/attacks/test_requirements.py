@@ -147,7 +147,10 @@ def test_metadata_of_a_wheel_sends_nothing(
     wheels.write_wheel(entry if local else wheelhouse, "leak", "1.0", needs=[f"toy @ {address}"])
     wanted = recipe(
         entry, wheelhouse, "./leak-1.0-py3-none-any.whl\n" if local else "leak==1.0\n", offline=False,
-        settings=replace(python_env.Sources().settings, uv={"no-index": True}, variables={"HTTPS_PROXY": f"http://u:{SECRET}@localhost:9"}),
+        settings=replace(
+            python_env.Sources().settings, uv={"no-index": True, "find-links": [str(wheelhouse)]},
+            variables={"HTTPS_PROXY": f"http://u:{SECRET}@localhost:9"},
+        ),
     )  # fmt: skip
     assert "leak" in refused(wanted, tmp_path / "log")
     assert seen == []
@@ -330,6 +333,7 @@ def test_path_lines_of_a_wheel_bind_nothing(
     available("bubblewrap")
     monkeypatch.setenv("A2PERF_OFFLINE", "1")
     wheelhouse = tmp_path / "wheels"
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheelhouse))
     wheels.real_base(wheelhouse)
     other = tmp_path / "other"
     (other / "bin").mkdir(parents=True)
@@ -342,7 +346,7 @@ def test_path_lines_of_a_wheel_bind_nothing(
     write_submission(entry, reads, reads, "./evil-1.0-py3-none-any.whl\n", __init__=reads)
     (tmp_path / "q.gin").write_text(gin(WEB, "train"))
     given = [word for pair in SETTINGS.items() for word in pair]
-    done = launch_command(*given, "--python-env-find-links", wheelhouse, "--sandbox", "bubblewrap", cwd=tmp_path)
+    done = launch_command(*given, "--sandbox", "bubblewrap", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     said = (tmp_path / "root/train/logs/stdout.log").read_text()
     assert SECRET not in said
@@ -410,7 +414,8 @@ def test_code_of_a_build_reaches_the_organizers_index_and_nothing_else(
         (package / "setup.py").write_text(
             SETUP.format(secret=str(tmp_path / "secret.txt"), entry=str(entry), port=port, index=index.server_port)
         )
-        settings = IndexSettings(uv={"index-url": f"http://127.0.0.1:{index.server_port}/simple"})
+        address = f"http://127.0.0.1:{index.server_port}/simple"
+        settings = IndexSettings(uv={"index-url": address, "find-links": [str(wheelhouse)]})
         wanted = recipe(entry, wheelhouse, "./package\n", offline=False, allow_builds=True, settings=settings)
         with python_env.environment(wanted, tmp_path / "log") as env:
             assert env.record.packages["built"] == "1.0"

@@ -59,7 +59,8 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         else:
             wheels.hollow_base(folder)
         wheels.write_wheel(folder, "evil", "1.0", {"evil.pth": "import evil_start\n", "evil_start.py": start_up})
-        return (*ISOLATED, "--python-env-find-links", folder)
+        monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+        return ISOLATED
 
     return make
 

@@ -416,7 +416,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 @pytest.mark.group("bwrap")
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("_own_cache")
-def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Path) -> None:
+def test_five_entrants_each_get_an_honest_outcome(
+    tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheelhouse))
     folder, entries, site = tmp_path / "cup", tmp_path / "entries", tmp_path / "site"
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -436,7 +439,7 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
         write(entries, "picky", load="import toy; assert toy.VERSION == '2.0'", requirements="toy==2.0\n"),
     ]
     chosen = [word for path in submissions for word in ("--submission", path)]
-    status, said = run("run", folder, *chosen, "--find-links", wheelhouse, "--workers", 2, "--json")
+    status, said = run("run", folder, *chosen, "--workers", 2, "--json")
     runs = json.loads(said[said.index("[\n") :])
     assert status == 1
     assert len(runs) == 10
@@ -465,7 +468,7 @@ def test_five_entrants_each_get_an_honest_outcome(tmp_path: Path, wheelhouse: Pa
     assert good["python_env"]["kind"] == "shared"
 
     # The same command again runs nothing again: whatever ended these runs, their participants had started.
-    status, said = run("run", folder, *chosen, "--find-links", wheelhouse)
+    status, said = run("run", folder, *chosen)
     started = {line.split("/")[0] for line in said.splitlines() if line.endswith(": started")}
     assert (status, started) == (1, set())
 

@@ -80,8 +80,10 @@ def launch(tmp_path: Path) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def wheelhouse(tmp_path: Path) -> Path:
-    return wheels.toy_wheelhouse(tmp_path / "wheels")
+def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = wheels.toy_wheelhouse(tmp_path / "wheels")
+    monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+    return folder
 
 
 @pytest.fixture

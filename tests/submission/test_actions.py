@@ -37,8 +37,6 @@ def test_finite_numbers_out_of_range_are_clipped_and_counted() -> None:
     np.testing.assert_array_equal(checker(np.array([2.0, -1e30, 0.0])), np.array([1, -1, 0], np.float32))
     checker(np.zeros(3, np.float32))
     assert checker.clipped == 1
-    with pytest.raises(ParticipantFailure, match="out of range"):
-        ActionChecker(BOX, clip=False)(np.array([2.0, 0.0, 0.0], np.float32))
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_without_uv_nothing_is_made_and_the_error_says_so(
 ) -> None:
     monkeypatch.setattr(installer.shutil, "which", lambda name: None)
     monkeypatch.setattr(installer.sys, "executable", str(tmp_path / "python"))
-    sources = python_env.Sources((wheelhouse,), offline=True)
+    sources = recipe(tmp_path / "s", "", wheelhouse).sources
     with pytest.raises(MissingDependency, match="isolated environments, is not installed") as error:
         installer.Installer(tmp_path, python_env.find_interpreter(), sources, tmp_path / "log")
     assert error.value.hint == "pip install uv"

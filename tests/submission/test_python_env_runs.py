@@ -33,13 +33,15 @@ def real_wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(900)
 def test_submissions_with_conflicting_pins_run_under_one_evaluator_in_one_command(
-    submission: Callable[..., Path], launch: Callable, real_wheelhouse: Path, tmp_path: Path
-) -> None:
+    submission: Callable[..., Path], launch: Callable, real_wheelhouse: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("UV_FIND_LINKS", str(real_wheelhouse))
     first, second = (
         submission(f"s{pin[0]}", inference=POLICY, inference_gin=GIN, requirements_txt=f"toy=={pin}\n")
         for pin in ("1.0", "2.0")
     )
-    flags = ("--submission", second, "--workers", 2, "--python-env-find-links", real_wheelhouse)
+    flags = ("--submission", second, "--workers", 2)
     outcome = launch(first, "inference.gin", *flags, timeout=900)
     assert outcome.status == 0, outcome.output
     for folder, pin in ((first, "1.0"), (second, "2.0")):
@@ -67,7 +69,7 @@ def test_generalization_builds_once_and_refuses_as_a_whole(
 ) -> None:
     file = gin(WEB, "generalization", **SETTINGS)
     folder = submission(inference=POLICY, inference_gin=file, requirements_txt="toy==3.1\n")
-    outcome = launch(folder, "inference.gin", "--python-env-find-links", wheelhouse)
+    outcome = launch(folder, "inference.gin")
     assert outcome.status == 2
     assert outcome.output.count("toy==3.1 cannot be installed") == 1
     assert "toy==3.1" in (outcome.root / "generalization" / "logs" / "python_env.log").read_text()
@@ -98,7 +100,7 @@ def test_a_run_whose_package_cannot_be_had_ends_with_status_2_and_keeps_the_log(
     submission: Callable[..., Path], launch: Callable, wheelhouse: Path
 ) -> None:
     folder = submission(inference=POLICY, inference_gin=GIN, requirements_txt="toy==3.1\n")
-    outcome = launch(folder, "inference.gin", "--python-env-find-links", wheelhouse)
+    outcome = launch(folder, "inference.gin")
     assert outcome.status == 2
     assert "requirements.txt:1: toy==3.1 cannot be installed" in outcome.output
     manifest = outcome.manifest("inference")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.metadata
+import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from a2perf.submission.evaluator import python_env
+from a2perf.submission.evaluator.python_env.index_settings import organizer_settings
 from a2perf.submission.evaluator.python_env.own_wheel import base_requirements
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n"
@@ -118,10 +120,11 @@ def recipe(
     for name, text in {"requirements.txt": requirements, "overrides.txt": overrides}.items():
         if text is not None:
             (folder / name).write_text(text)
+    settings = organizer_settings({**os.environ, "UV_FIND_LINKS": str(wheelhouse)})
     return python_env.Recipe(
         python_env.read_requirements(folder / "requirements.txt"),
         ("web-navigation",),
         python_env.find_interpreter(),
-        python_env.Sources((wheelhouse,), **{"offline": True, **sources}),
+        python_env.Sources(**{"offline": True, "settings": settings, **sources}),
         overrides=python_env.read_requirements(folder / "overrides.txt"),
     )

@@ -139,7 +139,6 @@ class Entrants:
 
     submissions: tuple[Path, ...]
     python_env: str = "auto"
-    find_links: tuple[Path, ...] = ()
     sandbox: str | None = None
     allow_weaker: bool = False
 

@@ -83,7 +83,6 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
         "--seed", str(run.seed),
         "--sandbox", sandbox,
         "--python-env", "isolated" if entrant.isolated else "shared",
-        *(word for path in entrants.find_links for word in ("--python-env-find-links", str(path.absolute()))),
         *(("--allow-weaker",) if entrants.allow_weaker else ()),
         *(word for binding in bindings for word in ("--extra-gin-bindings", binding)),
     ]  # fmt: skip
@@ -109,7 +108,7 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
         domain=terms.domain,
         env={seed_secret.VARIABLE: str(competition.private / SEED_SECRET)},
         resources=Resources(memory_bytes=terms.memory_limit_bytes),
-        readable=(competition.private, competition.public, *entrants.find_links),
+        readable=(competition.private, competition.public),
         writable=home,
         after=after,
     )

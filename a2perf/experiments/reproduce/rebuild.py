@@ -40,8 +40,7 @@ EVALUATION = (
     "num_inference_steps", "num_warmup_steps", "num_inference_episodes", "num_generalization_episodes",
     "time_participant_code", "inference_data", "generalization_tasks", "train_time_limit_s", "run_time_limit_s",
     "train_energy_limit_kwh", "call_timeout_s", "load_timeout_s", "memory_limit_bytes", "cpu_limit", "process_limit",
-    "artifact_limit_bytes", "scratch_limit_bytes", "python_env", "fresh_policy", "clip_actions", "sampling_interval_s",
-    "repeats", "perturbations",
+    "artifact_limit_bytes", "python_env", "fresh_policy", "repeats", "perturbations",
 )  # fmt: skip
 """Settings that describe an evaluation or a training run; all others belong to the host that runs it."""
 

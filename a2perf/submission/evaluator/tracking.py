@@ -48,12 +48,12 @@ def tracker(
     """Tracks the process tree attached inside the context; always writes the report to ``tracking.json``.
 
     Args:
-        settings: those of a run, which together with gin's decide about codecarbon and the sampling interval.
+        settings: those of a run, which together with gin's decide about codecarbon.
         attempts: attempts of the run; time, energy and emissions of the report are sums over them.
     """
     sampler = Sampler(
         directory=directory, mode=mode,
-        interval_s=1.0 if settings is None else settings.sampling_interval_s or 1.0,
+        interval_s=1.0,
         settings=EmissionsSettings() if settings is None else resolve_settings(),
         with_codecarbon=settings is not None and settings.measure_emissions,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-mujoco = pytest.importorskip("mujoco", reason="needs the extra mujoco")
+mujoco = pytest.importorskip("mujoco", reason="needs mujoco")
 pytest.importorskip("numba", reason="the batch is compiled")
 
 from a2perf.domains.quadruped_locomotion.physics.mujoco_model import TwinPhysics, model_xml  # noqa: E402

@@ -69,7 +69,7 @@ def make(make_as):
 @pytest.fixture
 def twin(make_as):
     """Makes environments in MuJoCo and closes them after the test."""
-    pytest.importorskip("mujoco", reason="needs the extra mujoco")
+    pytest.importorskip("mujoco", reason="needs mujoco")
     from a2perf.domains.quadruped_locomotion.physics.mujoco_twin import MuJoCoQuadrupedEnv
 
     return functools.partial(make_as, MuJoCoQuadrupedEnv)

@@ -33,7 +33,7 @@ def same(first, second):
 )
 def test_steps_as_the_synchronous_vector_environment_does(env_id, mode):
     if "MuJoCo" in env_id:
-        pytest.importorskip("mujoco", reason="needs the extra mujoco")
+        pytest.importorskip("mujoco", reason="needs mujoco")
     threaded = gymnasium.make_vec(env_id, num_envs=3, threads=2, autoreset_mode=mode, **KWARGS)
     assert isinstance(threaded.unwrapped, ThreadedVectorEnv)
     assert threaded.metadata["autoreset_mode"] is mode

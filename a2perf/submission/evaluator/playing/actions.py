@@ -27,10 +27,9 @@ _MAX_SEQUENCE = 65_536  # Gymnasium checks each element of a sequence space in P
 class ActionChecker:
     """Turns a participant's answer into an element of one action space."""
 
-    def __init__(self, space: spaces.Space[Any], *, clip: bool = True) -> None:
+    def __init__(self, space: spaces.Space[Any]) -> None:
         self.clipped = 0
         self._space = space
-        self._clip = clip
         self._check = self._checker_of(space)
 
     def __call__(self, value: Any) -> Any:
@@ -97,8 +96,6 @@ class ActionChecker:
         if not np.isfinite(array).all():
             bad = "NaN" if np.isnan(array).any() else "an infinite number"
             raise self._refuse(space, f"{bad} in {_shown(array)}")
-        if not self._clip:
-            raise self._refuse(space, f"{_shown(array)}, which is out of range")
         self.clipped += 1
         return _cast(array, low, high, dtype)
 

@@ -72,7 +72,7 @@ def measure(
         if settings.inference_data == "fresh":
             with stall_limit(stall_s, lambda: account.calls):
                 for index, seed in enumerate(seeds.unending("latency")):
-                    rollout(env, account, index=index, seed=seed, clip_actions=settings.clip_actions, on_step=count)
+                    rollout(env, account, index=index, seed=seed, on_step=count)
         else:
             env.observation_space.seed(seeds.draw("sampled_observations", 1)[0])
             while True:

@@ -134,7 +134,7 @@ class _Worker:
         try:
             with stall_limit(self._run.stall_s, lambda: account.calls):
                 episode = rollout(
-                    world, account, index=planned.index, seed=planned.seed, clip_actions=settings.clip_actions,
+                    world, account, index=planned.index, seed=planned.seed,
                     on_step=_on_step(world, kept, recorder), trace=trace,
                 )  # fmt: skip
         except ParticipantFailure as error:

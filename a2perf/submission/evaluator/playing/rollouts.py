@@ -63,7 +63,6 @@ def rollout(
     *,
     index: int,
     seed: int,
-    clip_actions: bool = True,
     on_step: Callable[[Any, Any], None] | None = None,
     trace: StepTrace | None = None,
 ) -> Episode:
@@ -85,7 +84,7 @@ def rollout(
         raise EnvironmentFailure.of("reset", seed, error) from error
     total, length, terminated, truncated = 0.0, 0, False, False
     terms: dict[str, float] = {}
-    checked = ActionChecker(env.action_space, clip=clip_actions)
+    checked = ActionChecker(env.action_space)
     while not (terminated or truncated):
         action = checked(policy.infer(observation).action)
         if on_step is not None:

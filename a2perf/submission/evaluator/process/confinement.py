@@ -74,7 +74,6 @@ def confinement(settings: Submission, environment: Mapping[str, str]) -> Provide
         memory_bytes=settings.memory_limit_bytes or None,
         processes=settings.process_limit,
         artifact_bytes=settings.artifact_limit_bytes,
-        scratch_bytes=settings.scratch_limit_bytes,
     )
     sandbox, lost = choose_sandbox(settings.sandbox, limits, allow_weaker=settings.allow_weaker)
     if settings.memory_limit_bytes is None and sandbox.level != "none":

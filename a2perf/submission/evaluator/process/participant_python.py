@@ -79,10 +79,7 @@ def participant_python(
         extras,
         interpreter,
         python_env.Sources(
-            tuple(Path(given).expanduser().absolute() for given in settings.python_env_find_links),
-            offline=assets.is_offline(),
-            allow_builds=settings.python_env_builds,
-            size_bytes=size_bytes,
+            offline=assets.is_offline(), allow_builds=settings.python_env == "built", size_bytes=size_bytes
         ),
         domain_packages,
         python_env.read_requirements(folder / OVERRIDES),

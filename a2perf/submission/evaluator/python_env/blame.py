@@ -44,7 +44,7 @@ def explain(output: str, lines: Sequence[RequirementLine], base_requirements: Se
     if _NETWORK.search(output):
         return InfrastructureError(
             f"the package index could not be reached:\n{last}",
-            hint=f"provide wheels with --python-env-find-links DIR; see {log}",
+            hint=f"provide wheels with PIP_FIND_LINKS=DIR; see {log}",
         )
     if _BROKEN.search(output):
         return SubmissionError(f"a package is broken:\n{listed}\n{last}", hint=f"require another version; see {log}")

@@ -94,7 +94,7 @@ class Recipe:
             "python": [self.interpreter.version, self.interpreter.tag, self.interpreter.platform],
             "prefix": str(self.interpreter.prefix),
             "a2perf": [__version__, content_hash()],
-            "wheels": [_listing(folder) for folder in self.sources.find_links],
+            "wheels": [_listing(folder) for folder in self.sources.settings.wheel_folders],
             "builds": self.sources.allow_builds,
             "index": self.sources.settings.identity(),
         }

@@ -79,6 +79,17 @@ class IndexSettings:
         above = [path.parent for path in paths if path and path.name == "simple"]
         return tuple(dict.fromkeys(path for path in [*paths, *above] if path and path.exists() and path != Path("/")))
 
+    @property
+    def wheel_folders(self) -> tuple[Path, ...]:
+        """Folders of wheels on this machine."""
+        paths = map(_as_path, _texts([self.uv.get("find-links", [])]))
+        return tuple(path for path in paths if path is not None and path.is_dir())
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the settings name an index beside links."""
+        return any(key in self.uv for key in ("index-url", "extra-index-url", "index"))
+
     def addresses(self) -> set[tuple[str, int]]:
         """Returns the hosts and ports of the indexes and links, including the public index if it is the default."""
         texts = _texts(value for key, value in self.uv.items() if key in _SOURCES)

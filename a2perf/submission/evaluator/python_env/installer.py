@@ -58,7 +58,6 @@ class Sources:
         allow_builds: whether source archives and folders may be built, which runs their code in the sandbox.
     """
 
-    find_links: tuple[Path, ...] = ()
     offline: bool = False
     allow_builds: bool = False
     size_bytes: int = DEFAULT_SIZE_BYTES
@@ -128,7 +127,7 @@ class Installer:
             line = forbidden[0]
             raise ConfigError(
                 f"{line.place}: {line.text} has to be built, which would run its code during the installation",
-                hint="require a wheel instead, or allow builds with `Submission.python_env_builds = True`",
+                hint="require a wheel instead, or allow builds with `Submission.python_env = 'built'`",
             )
         for name, chosen in {
             "requirements": [line for line in lines if not line.constraint],
@@ -217,8 +216,7 @@ class Installer:
         command += [] if sources.allow_builds else ["--no-build"]
         command += ["--offline"] if sources.offline else []
         command += ["--prerelease", "allow"] if any(line.text == PRE_RELEASES for line in self._lines) else []
-        command += [word for path in sources.find_links for word in ("--find-links", str(path))]
-        if sources.offline and sources.find_links:
+        if sources.offline and not sources.settings.has_index:
             command.append("--no-index")
         return command
 
@@ -295,7 +293,7 @@ class Installer:
 
     @property
     def _readable(self) -> tuple[Path, ...]:
-        places = (*self._interpreter.readable, *self._sources.find_links, *self._sources.settings.local_paths)
+        places = (*self._interpreter.readable, *self._sources.settings.local_paths)
         return (self._skeleton, *(path for path in places if path.exists())) if self._skeleton.exists() else ()
 
     @property
