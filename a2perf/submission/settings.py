@@ -217,7 +217,7 @@ class PythonEnv:
 
     Attributes:
         python_env: ``"shared"``; ``"isolated"``: an environment from its requirements.txt, kept for later runs; or
-            ``"built"``: packages without a wheel too, whose code then runs in the sandbox of the installation.
+            ``"built"``: packages without a wheel too; their code then runs in the sandbox of the installation.
         participant_python: interpreter, or base of an isolated environment; by default the evaluator's.
     """
 
