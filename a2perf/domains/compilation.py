@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,12 @@ except ImportError:
     numba = None
 
 NUMBA_AVAILABLE: bool = numba is not None
+if importlib.util.find_spec("scipy") and NUMBA_AVAILABLE:
+    # Numba imports scipy.linalg only to find out whether it exists, which takes as long as all of Numba.
+    _linalg: Any = importlib.import_module("numba.np.linalg")
+    _ensure_blas, _linalg.ensure_blas = _linalg.ensure_blas, lambda: None
+    importlib.import_module("numba.np.arraymath")
+    _linalg.ensure_blas = _ensure_blas
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # The check for a division by zero would take a third of the compile time (error_model); reference counts take as long.

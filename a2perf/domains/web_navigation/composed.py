@@ -99,17 +99,10 @@ class ComposedWebNavigationEnv(WebNavigationEnv):
     episode_kind = ComposedEpisode
 
     def __init__(
-        self,
-        subtasks: int = 2,
-        order: str = "given",
-        num_websites: int | None = None,
-        difficulty: int | Sequence[int] | None = None,
-        designs: Any = None,
-        seed: int = 0,
-        data_dir: str | Path | None = None,
-        step_limit: int | None = None,
-        **arguments: Any,
-    ) -> None:
+        self, subtasks: int = 2, order: str = "given", num_websites: int | None = None,
+        difficulty: int | Sequence[int] | None = None, designs: Any = None, seed: int = 0,
+        data_dir: str | Path | None = None, step_limit: int | None = None, **arguments: Any,
+    ) -> None:  # fmt: skip
         refuse_unknown(
             (name for name in arguments if name not in WITHOUT_EFFECT),
             (*_OWN_ARGUMENTS, *(name for name in ARGUMENTS if name not in _OWN_ARGUMENTS)),

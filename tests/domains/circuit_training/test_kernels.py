@@ -31,6 +31,7 @@ plc.place_node("M1", 33)
 costs += [plc.get_cost(), plc.get_congestion_cost(), plc.get_density_cost()]
 plc.unplace_node("M0")
 flat, cells = plc.get_macro_and_clustered_port_adjacency()
+assert "scipy.linalg" not in sys.modules  # it takes as long as Numba
 print(json.dumps([costs, plc.get_node_mask("M0").tolist(), plc.state.x.tolist(), flat.tolist(), cells]))
 """
 
