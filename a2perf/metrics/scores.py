@@ -256,8 +256,8 @@ def _fingerprint(run: RunFolder) -> str:
 def _rules(profile: Profile) -> str:
     """Returns what changes when a score may change although its input did not."""
     here = Path(__file__).parent
-    sources = sorted([*here.glob("*.py"), *(here.parent / "runs").glob("*.py")])
-    stamps = [f"{path.name} {status.st_size} {status.st_mtime_ns}" for path in sources for status in [path.stat()]]
+    sources = sorted([*here.rglob("*.py"), *(here.parent / "runs").rglob("*.py")])
+    stamps = [f"{path} {status.st_size} {status.st_mtime_ns}" for path in sources for status in [path.stat()]]
     return "\0".join([__version__, str(registry.RULES), str(SCHEMA), profile, *sorted(registry.all_metrics()), *stamps])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from a2perf.cli.results import score
+from a2perf.metrics import scores
 from a2perf.metrics.scores import score_runs
 from a2perf.storage import write_json
 from tests.metrics import made_bundles
@@ -73,8 +75,6 @@ def test_same_input_gives_the_same_bytes_cold_warm_uncached_and_elsewhere(runs: 
 
 
 def test_changed_run_is_scored_anew_and_the_others_come_from_the_cache(runs: Path, monkeypatch: pytest.MonkeyPatch):
-    from a2perf.metrics import scores
-
     before = score_runs([runs])
     read: list[str] = []
     real = scores.read_run
@@ -89,6 +89,23 @@ def test_changed_run_is_scored_anew_and_the_others_come_from_the_cache(runs: Pat
     assert read == [f"seed_{seed}/inference" for seed in range(4)]
     assert group(after, "train") == group(before, "train")
     assert group(after, "inference")["scores"]["returns"] != group(before, "inference")["scores"]["returns"]
+
+
+def test_a_checkout_with_changed_code_scores_again(runs: Path, tmp_path: Path):
+    code = shutil.copytree(
+        Path(scores.__file__).parents[1], tmp_path / "code" / "a2perf", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    medians = []
+    for change in ("", "\ncleaned = clean\ndef clean(steps, values):\n    return cleaned(steps, values + 1)\n"):
+        with (code / "metrics" / "profiles" / "curves.py").open("a") as stream:
+            stream.write(change)
+        subprocess.run(
+            [sys.executable, "-m", "a2perf", "score", runs, "-o", tmp_path / "o"], cwd=tmp_path, check=True,
+            env={**os.environ, "PYTHONPATH": str(code.parent)}, capture_output=True,
+        )  # fmt: skip
+        document = json.loads((tmp_path / "o" / "scores.json").read_text())
+        medians.append(group(document, "train")["scores"]["MedianPerfDuringTraining"]["value"])
+    assert medians[1] == pytest.approx(medians[0] + 1)
 
 
 def test_scoring_loads_no_domain_and_no_code_of_a_participant(runs: Path, tmp_path: Path):

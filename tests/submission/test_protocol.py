@@ -20,13 +20,8 @@ from hypothesis import strategies as st
 
 from a2perf.submission.participant.shared_region import SharedRegion, SharedView
 from a2perf.submission.participant.wire import (
-    MAX_REPLY_BYTES,
-    Connection,
-    ConnectionClosed,
-    Unsendable,
-    WireError,
-    WireTimeout,
-)
+    MAX_REPLY_BYTES, Connection, ConnectionClosed, Unsendable, WireError, WireTimeout,
+)  # fmt: skip
 
 
 class Wire(SimpleNamespace):
