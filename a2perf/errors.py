@@ -6,7 +6,6 @@ exception is a bug and shows its traceback. Standard library only.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -115,6 +114,8 @@ def did_you_mean(given: str, valid: Iterable[str]) -> str:
     A name is near if it is written almost alike, or if all words of one of the two names are in the other. Of several
     versions of a name the newest is named, unless a version was given.
     """
+    import difflib
+
     names = sorted(set(valid))
 
     def alike(name: str) -> float:

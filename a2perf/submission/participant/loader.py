@@ -14,7 +14,6 @@ import keyword
 import re
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -28,7 +27,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from importlib.abc import Loader
+
     from typing_extensions import Buffer
+else:
+    Loader = object  # importlib.abc would import a dozen modules
 
 _RELATIVE_IMPORT = re.compile(rb"^[ \t]*from[ \t]*\.", re.MULTILINE)
 _CONTRACT_MODULES = ("train", "inference")
@@ -102,7 +105,7 @@ class _AliasLoader(Loader):
         module.__spec__ = self._spec  # the import system has replaced it with the spec of the alias
 
 
-class SubmissionFinder(MetaPathFinder):
+class SubmissionFinder:
     """Finds the folder's package and its top-level files; other finders handle everything else."""
 
     def __init__(self, folder: Path, package: str) -> None:

@@ -12,7 +12,6 @@ import itertools
 import mmap
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -45,6 +44,8 @@ class SharedRegion:
         if seals:
             self.descriptor = os.memfd_create("a2perf-observations", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         else:
+            import tempfile
+
             with tempfile.TemporaryFile() as file:
                 self.descriptor = os.dup(file.fileno())
         try:
