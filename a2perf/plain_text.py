@@ -35,6 +35,7 @@ _REFERENCE = re.compile(r"[@#](?=\w)")  # GitHub notifies @somebody and links #1
 _ADDRESS = re.compile(r"\b(https?|ftp|mailto|xmpp):|\b(www)\.", re.IGNORECASE)
 
 _TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)")
+_UNUSUAL = re.compile(r"[^\n\t -~]")  # outside of ASCII, str.translate takes ten times as long
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -62,7 +63,7 @@ _TEXT, _LINE = _Escapes("\n\t"), _Escapes("")
 
 def terminal_text(text: str) -> str:
     """Returns text with all control characters escaped except line breaks and tabs."""
-    return text.translate(_TEXT)
+    return _UNUSUAL.sub(lambda found: _TEXT[ord(found[0])], text)
 
 
 def terminal_line(text: str, most: int = MAX_LINE) -> str:
