@@ -128,14 +128,10 @@ def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
     tree_s = sum(part.tree_s for part in parts) / steps
     in_calls_s, between_s = means["call_cpu_ns"], means["between_cpu_ns"]
     found = StepCosts(
-        steps=steps,
-        account=parts[-1].account,
-        round_trip_s=means["round_trip_ns"],
-        tree_s=max(tree_s, in_calls_s + between_s),
-        in_calls_s=in_calls_s,
-        between_calls_s=between_s,
+        steps=steps, account=parts[-1].account, round_trip_s=means["round_trip_ns"],
+        tree_s=max(tree_s, in_calls_s + between_s), in_calls_s=in_calls_s, between_calls_s=between_s,
         short_lived_s=max(0.0, tree_s - in_calls_s - between_s),
-    )
+    )  # fmt: skip
     # Threads that work during a call are not flagged, however many they are.
     flags = []
     if found.between_calls_s > SLACK_S + MOST_BETWEEN * found.round_trip_s:

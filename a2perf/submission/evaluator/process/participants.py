@@ -282,21 +282,13 @@ class Participants:
             # A netlist may be a comma list of files.
             paths = [Path(part.strip()).absolute() for text in named for part in text.split(",") if part.strip()]
             spec = ParticipantSpec(
-                submission=settings.folder,
-                logs=folders.logs,
-                mode=self._mode,
-                python=chosen.python,
-                python_files=chosen.readable,
-                environment=environment,
-                artifacts=folders.artifacts,
+                submission=settings.folder, logs=folders.logs, mode=self._mode, python=chosen.python,
+                python_files=chosen.readable, environment=environment, artifacts=folders.artifacts,
                 assets=assets.available(get_domain(task.domain).assets),
-                task_files=[path for path in paths if path.exists()],
-                services=self._services,
-                log_base=folders.bundle,
-                has_own_packages=chosen.record.kind == "isolated",
-                run_limit=self._run_limit,
+                task_files=[path for path in paths if path.exists()], services=self._services, log_base=folders.bundle,
+                has_own_packages=chosen.record.kind == "isolated", run_limit=self._run_limit,
                 call_timeout_s=settings.call_timeout_s,
-            )
+            )  # fmt: skip
             process = ParticipantProcess(
                 spec, confined,
                 before_code=lambda: participant_starts(folders.bundle, manifest),

@@ -7,6 +7,7 @@ Measurements from before the failure are kept.
 from __future__ import annotations
 
 import errno
+import gc
 import signal
 import sys
 import traceback
@@ -50,6 +51,8 @@ def run_mode(
     allow_open_files(settings, manifest.mode)
     opened = open_bundle(root / manifest.mode, manifest, configuration.text(), force=force)
     progress.opened(opened.path)
+    gc.freeze()  # later collections need not look at the imported modules
+    gc.enable()
     if isinstance(opened, Finished):
         progress.recorded(opened.path, opened.manifest.exit_reason or "")
         return int(ExitCode.SUCCESS)
