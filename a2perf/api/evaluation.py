@@ -133,6 +133,7 @@ def evaluate(
     with closing(LocalLauncher()) as launcher:
         if seeds is None:
             return _run(launcher, folder, root or parent / f"seed_{numbers[0]}", seed=numbers[0], **common)
+        launcher.expects_many = len(numbers) > 1
         return Runs(_run(launcher, folder, parent / f"seed_{number}", seed=number, **common) for number in numbers)
 
 

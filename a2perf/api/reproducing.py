@@ -151,20 +151,15 @@ def reproduce(
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     request = ReproduceRequest(
         paths=[Path(path).expanduser() for path in given],
-        claims=[claims] if isinstance(claims, str) else list(claims),
-        train=train,
-        submissions=[Path(path).expanduser() for path in submissions],
-        allow_changed=allow_changed,
-        trust_bundle=trust_bundle,
-        entry=entry,
-        sample_size=None if sample is None else str(sample),
+        claims=[claims] if isinstance(claims, str) else list(claims), train=train,
+        submissions=[Path(path).expanduser() for path in submissions], allow_changed=allow_changed,
+        trust_bundle=trust_bundle, entry=entry, sample_size=None if sample is None else str(sample),
         sample_seed=whole_number("sample_seed", sample_seed, least=0),
         max_reruns=whole_number("max_reruns", max_reruns, least=1),
         output=None if folder is None else Path(folder).expanduser(),
-        key=None if key is None else Path(key).expanduser(),
-        force=force,
+        key=None if key is None else Path(key).expanduser(), force=force,
         options=run_options("reproduce", options, OPTIONS),
-    )
+    )  # fmt: skip
     shown = None if progress is False else console(stderr=True)
     where = get_launcher(launcher, **(launcher_options or {}))
     count = whole_number("workers", workers, least=1)

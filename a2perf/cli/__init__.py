@@ -144,9 +144,9 @@ def _run(command: click.Command, arguments: Sequence[str] | None, name: str = "a
 def _status(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
     """Runs a command and returns its exit status; only a bug shows a traceback."""
     try:
-        result = command.main(
-            list(sys.argv[1:] if arguments is None else arguments), prog_name=name, standalone_mode=False
-        )
+        is_program = arguments is None  # which `obj` tells the command; a caller's process is not forked
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        result = command.main(words, prog_name=name, standalone_mode=False, obj=is_program)
         return result if isinstance(result, int) else 0
     except UserError as error:
         # lines of the message are indented, so a message cannot imitate a second error

@@ -18,9 +18,11 @@ from a2perf.cli.launch_options import WITH_RESOURCES, LaunchOptions, launch_opti
 from a2perf.cli.shared_options import PARTICIPANT_ARGS, Words, WordsCommand
 from a2perf.errors import ConfigError, command_line
 from a2perf.experiments.evaluator_run import SingleRun
+from a2perf.launch.local import LocalLauncher
 from a2perf.submission.options import normalised, parse_participant_args
 from a2perf.submission.participant_gin import environment_bindings
 from a2perf.submission.run_options import OPTIONS, RunOptions, run_options
+from a2perf.system import LINUX
 
 _TRUE, _FALSE = ("true", "1", "t", "yes", "y"), ("false", "0", "f", "no", "n")
 
@@ -123,19 +125,17 @@ def _environment_bindings(given: str | None) -> list[str]:
 def _one_run(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:
     folder = Path(options["submissions"][0]).expanduser()
     single = SingleRun(
-        submission=folder,
-        gin_config=options["gin_configs"][0],
-        root=options["root_dir"] or str(Path("runs") / folder.resolve().name),
-        task=next(iter(options["tasks"]), None),
+        submission=folder, gin_config=options["gin_configs"][0],
+        root=options["root_dir"] or str(Path("runs") / folder.resolve().name), task=next(iter(options["tasks"]), None),
         seed=next(iter(options["seeds"]), None),
-        **{name: options[name] for name in ("participant_args", "domain", "verbosity")},
-        options=chosen,
-        bindings=tuple(options["gin_bindings"]),
-        force=options["force"],
-        as_json=options["as_json"],
+        **{name: options[name] for name in ("participant_args", "domain", "verbosity")}, options=chosen,
+        bindings=tuple(options["gin_bindings"]), force=options["force"], as_json=options["as_json"],
         resources=launch.resources(chosen),
-    )
-    return launch.launcher().run(single.command())
+    )  # fmt: skip
+    launcher = launch.launcher()
+    if isinstance(launcher, LocalLauncher):
+        launcher.forks = LINUX and bool(click.get_current_context().obj)
+    return launcher.run(single.command())
 
 
 def _experiment(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptions) -> int:

@@ -94,16 +94,10 @@ class Conductor:
         sys.stderr.flush()
 
     def run(
-        self,
-        specs: Sequence[RunSpec],
-        queue_file: Path,
-        *,
-        restart: Restart | None = None,
-        max_retries: int = MAX_RETRIES,
-        on_ready: Callable[[Queue], object] = lambda queue: None,
-        on_event: Callable[[RunEvent], None] = lambda event: None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> ExperimentResult:
+        self, specs: Sequence[RunSpec], queue_file: Path, *, restart: Restart | None = None,
+        max_retries: int = MAX_RETRIES, on_ready: Callable[[Queue], object] = lambda queue: None,
+        on_event: Callable[[RunEvent], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
+    ) -> ExperimentResult:  # fmt: skip
         """Executes runs; the same call again continues an interrupted one.
 
         Args:

@@ -14,13 +14,13 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 
 from a2perf.constants import ExitCode
 from a2perf.errors import InfrastructureError, UserError
-from a2perf.launch import die_with_parent
-from a2perf.launch.fork_server import ForkServer
+from a2perf.launch import die_with_parent, fork_server
 from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals, run_environment
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.bundles.process_identity import ProcessIdentity
@@ -66,9 +66,15 @@ class GpuPool:
 
 
 class LocalLauncher:
-    """Runs commands as child processes of this one."""
+    """Runs commands as child processes of this one.
+
+    Attributes:
+        forks: whether an evaluator in the foreground is a fork of this process, which runs nothing else.
+        expects_many: whether the first evaluator is forked from the server too.
+    """
 
     name = "local"
+    forks = expects_many = False
     shares_host = True
 
     def __init__(self) -> None:
@@ -77,7 +83,7 @@ class LocalLauncher:
         self._cpus: list[int] | None = None
         self._gpus = GpuPool()
         self._evaluators = 0
-        self._server: ForkServer | None = None
+        self._server: fork_server.ForkServer | None = None
 
     def start(self, command: RunCommand, *, output: int | None = None, pass_fds: Sequence[int] = ()) -> LocalJob:
         """Starts a command; its output goes to its log, or to this process's own output.
@@ -113,14 +119,16 @@ class LocalLauncher:
     ) -> _Started | None:  # fmt: skip
         """Forks an evaluator from the server, which starts with the second one; ``None`` if it has to be executed."""
         flags = command.evaluator_flags()
+        request = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
+        if self.forks and flags is not None and output is None and threading.active_count() == 1:
+            return fork_server.fork(request)
         if flags is None or output is None or not LINUX:
             return None
         self._evaluators += 1
-        if self._evaluators == 1:
+        if self._evaluators == 1 and not self.expects_many:
             return None
         if self._server is None:
-            self._server = ForkServer(command.cwd, environment)
-        request = {"flags": flags, "cwd": str(command.cwd), "env": environment, "cpus": cpus}
+            self._server = fork_server.ForkServer(command.cwd, environment)
         with open(os.devnull, "rb") as nothing:
             numbers = {0: nothing.fileno(), 1: output, 2: output, **{number: number for number in pass_fds}}
             try:
@@ -207,15 +215,9 @@ class LocalJob:
     """
 
     def __init__(
-        self,
-        launcher: LocalLauncher,
-        pid: int,
-        descriptor: int,
-        reap: Callable[[], int],
-        command: RunCommand,
-        cpus: list[int],
-        gpus: list[str],
-    ) -> None:
+        self, launcher: LocalLauncher, pid: int, descriptor: int, reap: Callable[[], int], command: RunCommand,
+        cpus: list[int], gpus: list[str],
+    ) -> None:  # fmt: skip
         self.cpus, self.gpus = cpus, gpus
         self.descriptor = descriptor  # signals through it cannot hit a process that reuses the id
         self._launcher = launcher
