@@ -1,6 +1,6 @@
 """Speed of an evaluated step, against the same environment without a2perf.
 
-    python perf/evaluation.py [--json] [--seconds 3] [--rounds 3] [--sandbox bubblewrap]
+    python perf/evaluation.py [--json] [--seconds 3] [--rounds 3] [--sandbox bubblewrap] [--sb3]
     python perf/evaluation.py --where     # where an evaluated step goes, in microseconds
 
 A policy that always gives the same valid action (the first of the mask) plays the same task in three ways, in turns in
@@ -86,6 +86,23 @@ def async_vector(task: Any, seconds: float) -> float:
         return steps / (time.perf_counter() - began)
     finally:
         envs.close()
+
+
+def stable_baselines3(task: Any, episodes: int) -> float:
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    act = _load()
+
+    class Model:
+        def predict(self, observations: Any, state: Any = None, **options: Any) -> tuple[Any, Any]:
+            first = {k: v[0] for k, v in observations.items()} if isinstance(observations, dict) else observations[0]
+            return np.asarray(act(first))[None], state
+
+    with _make(task) as env:
+        env.reset(seed=0)
+        began = time.perf_counter()
+        _, lengths = evaluate_policy(Model(), env, episodes, return_episode_rewards=True, warn=False)  # type: ignore[arg-type]
+        return sum(lengths) / (time.perf_counter() - began)
 
 
 class _Timed(gymnasium.Wrapper):
@@ -175,6 +192,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sandbox", default="bubblewrap")
+    parser.add_argument("--sb3", action="store_true", help="also evaluate_policy of Stable-Baselines3, in one process")
     parser.add_argument("--where", action="store_true", help="print where a step goes")
     options = parser.parse_args()
     found: dict[str, dict[str, float]] = {}
@@ -191,11 +209,12 @@ def main() -> None:
             loop, child = in_process(task, options.seconds), async_vector(task, options.seconds)
             ours, trip, wall_s = evaluated(task, episodes, options.sandbox)
             if turn:  # the first turn fills caches and tells how long an episode takes
-                rows.append((loop, child, ours, trip, wall_s, ours / loop, ours / child))
+                theirs = (stable_baselines3(task, episodes),) if options.sb3 else ()
+                rows.append((loop, child, ours, trip, wall_s, ours / loop, ours / child, *(ours / x for x in theirs)))
             else:
                 episodes = max(3, min(2000, int(episodes * options.seconds / max(0.05, wall_s - 1.0))))
         names = ("loop steps/s", "async steps/s", "evaluated steps/s", "round trip us", "call s", "over loop",
-                 "over async")  # fmt: skip
+                 "over async", *["over SB3"] * options.sb3)  # fmt: skip
         found[label] = {
             name: statistics.median(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)
         }
