@@ -92,9 +92,7 @@ def test_changed_run_is_scored_anew_and_the_others_come_from_the_cache(runs: Pat
 
 
 def test_a_checkout_with_changed_code_scores_again(runs: Path, tmp_path: Path):
-    code = shutil.copytree(
-        Path(scores.__file__).parents[1], tmp_path / "code" / "a2perf", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    code = shutil.copytree(Path(scores.__file__).parents[1], tmp_path / "code" / "a2perf")
     medians = []
     for change in ("", "\ncleaned = clean\ndef clean(steps, values):\n    return cleaned(steps, values + 1)\n"):
         with (code / "metrics" / "profiles" / "curves.py").open("a") as stream:

@@ -14,8 +14,17 @@ import pytest
 from rich.console import Console
 
 from a2perf.launch import (
-    QUEUE_FILE, Conductor, ExitStatus, Queue, QueueEntry, Restart, RunCommand, RunSpec, State, get_launcher,
-)  # fmt: skip
+    QUEUE_FILE,
+    Conductor,
+    ExitStatus,
+    Queue,
+    QueueEntry,
+    Restart,
+    RunCommand,
+    RunSpec,
+    State,
+    get_launcher,
+)
 from a2perf.launch.outcomes import classify
 from tests.launch.entries import write_manifest
 from tests.launch.remains import processes_of

@@ -27,27 +27,14 @@ BOTH = ("--gin_config", "training.gin", "inference.gin", "--workers", "1")
 ONE = ("--gin_config", "inference.gin", "--workers", "1")
 
 LAUNCHER = (
-    "launcher: planned",
-    "launcher: queued",
-    "launcher: leased",
-    "launcher: started",
-    "launcher: running",
-    "launcher: ended",
-    "launcher: settled",
-    "launcher: driven",
-)
+    "launcher: planned", "launcher: queued", "launcher: leased", "launcher: started", "launcher: running",
+    "launcher: ended", "launcher: settled", "launcher: driven",
+)  # fmt: skip
 EVALUATOR = (
-    "evaluator: bundle locked",
-    "write manifest.json",
-    "evaluator: home made",
-    "evaluator: participant started",
-    "write latency.json",
-    "evaluator: latency measured",
-    "evaluator: episode played",
-    "evaluator: episode recorded",
-    "write rollouts.json",
-    "evaluator: files hashed",
-)
+    "evaluator: bundle locked", "write manifest.json", "evaluator: home made", "evaluator: participant started",
+    "write latency.json", "evaluator: latency measured", "evaluator: episode played", "evaluator: episode recorded",
+    "write rollouts.json", "evaluator: files hashed",
+)  # fmt: skip
 BEFORE_THE_PARTICIPANT = EVALUATOR[:3]
 TRACKER = ("tracker: row written", "write tracking.json")
 PARTICIPANT = (

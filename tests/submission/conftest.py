@@ -24,11 +24,7 @@ def train():
 INFERENCE = policy(load=STANDS)
 TRAIN_GIN = gin(TROT, "train")
 INFERENCE_GIN = gin(
-    TROT,
-    num_inference_steps=20,
-    num_inference_episodes=2,
-    record_frames=0,
-    call_timeout_s=300,
+    TROT, num_inference_steps=20, num_inference_episodes=2, record_frames=0, call_timeout_s=300,
     kwargs={"mode": "train"},
 )  # fmt: skip
 

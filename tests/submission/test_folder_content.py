@@ -232,12 +232,8 @@ def test_path_of_the_organizer_may_have_links_and_no_link_of_the_submission(tmp_
     (entry / "out").symlink_to(tmp_path / "real")
     (entry / "in").symlink_to("runs")
     for given in (
-        entry / "out",
-        entry / "out" / "x",
-        tmp_path / "way" / "out",
-        entry / "in",
-        entry / "x" / ".." / "out",
-    ):
+        entry / "out", entry / "out" / "x", tmp_path / "way" / "out", entry / "in", entry / "x" / ".." / "out",
+    ):  # fmt: skip
         with pytest.raises(ConfigError, match="a link inside the submission"):
             settled(given, entry, "the root directory")
     (tmp_path / "loop").symlink_to("loop")

@@ -11,9 +11,17 @@ import pytest
 
 from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.signatures import (
-    INFER_ONCE, LOAD_POLICY, PREPROCESS, TRAIN, ContractError, accepted_args, check_infer_once, check_load_policy,
-    check_preprocess, find,
-)  # fmt: skip
+    INFER_ONCE,
+    LOAD_POLICY,
+    PREPROCESS,
+    TRAIN,
+    ContractError,
+    accepted_args,
+    check_infer_once,
+    check_load_policy,
+    check_preprocess,
+    find,
+)
 
 
 def signature(parameters: str) -> inspect.Signature:

@@ -20,8 +20,13 @@ from hypothesis import strategies as st
 
 from a2perf.submission.participant.shared_region import SharedRegion, SharedView
 from a2perf.submission.participant.wire import (
-    MAX_REPLY_BYTES, Connection, ConnectionClosed, Unsendable, WireError, WireTimeout,
-)  # fmt: skip
+    MAX_REPLY_BYTES,
+    Connection,
+    ConnectionClosed,
+    Unsendable,
+    WireError,
+    WireTimeout,
+)
 
 
 class Wire(SimpleNamespace):
