@@ -113,20 +113,6 @@ class SingleRun:
 
     def command(self, env: Mapping[str, str] | None = None) -> RunCommand:
         """Returns the command of the evaluator."""
-        folder = self.submission.resolve()
-        files = [Path(given).expanduser() for given in (self.gin_config, self.options.get("datasets_path")) if given]
-        folders = (self.root, self.options.get("metric_values_dir"))
-        return RunCommand.evaluator(
-            self._flags(),
-            name=folder.name,
-            env=env or {},
-            resources=replace(self.resources, wall_s=_launcher_limit_s(self.resources.wall_s)),
-            domain=self.domain,
-            readable=(folder, *(file.absolute() for file in files if file.exists())),
-            writable=tuple(Path(path).expanduser().absolute() for path in folders if path),
-        )
-
-    def _flags(self) -> list[str]:
         flags = [
             "--participant-module-path", str(self.submission),
             "--submission-gin-config-path", self.gin_config,
@@ -137,9 +123,20 @@ class SingleRun:
             if value not in (None, ""):
                 flags += [f"--{name.replace('_', '-')}", str(value)]
         flags += self.options.words()
-        for binding in self.bindings:
-            flags += ["--extra-gin-bindings", binding]
-        return flags + ["--force"] * self.force + ["--json"] * self.as_json
+        flags += [word for binding in self.bindings for word in ("--extra-gin-bindings", binding)]
+        flags += ["--force"] * self.force + ["--json"] * self.as_json
+        folder = self.submission.resolve()
+        files = [Path(given).expanduser() for given in (self.gin_config, self.options.get("datasets_path")) if given]
+        folders = (self.root, self.options.get("metric_values_dir"))
+        return RunCommand.evaluator(
+            flags,
+            name=folder.name,
+            env=env or {},
+            resources=replace(self.resources, wall_s=_launcher_limit_s(self.resources.wall_s)),
+            domain=self.domain,
+            readable=(folder, *(file.absolute() for file in files if file.exists())),
+            writable=tuple(Path(path).expanduser().absolute() for path in folders if path),
+        )
 
 
 def _launcher_limit_s(limit_s: float | None) -> float | None:

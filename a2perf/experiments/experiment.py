@@ -122,8 +122,14 @@ def _configured(experiment: Experiment, submission: Path, task: str | None) -> l
         folder = submission.resolve()
         file = locate(given, submission=folder, domain=experiment.domain, task=task, trusted=trusted)
         path = file.path
-        if not trusted:
-            _check_owner(path, submission, experiment)
+        for other in () if trusted else experiment.submissions:
+            # it would be trusted like the organizer's
+            if not is_inside(path, submission) and is_inside(path, other):
+                raise ConfigError(
+                    f"the gin file {path} is part of the submission {other.resolve().name}, and would configure "
+                    f"{submission.resolve().name} too",
+                    hint="move it out of the submissions",
+                )
         configuration.load(file, experiment.bindings, task=of_task, trusted=trusted)
         arguments: dict[str, Any] = {"domain": experiment.domain} if experiment.domain else {}
         settings = submission_util.Submission(**arguments, participant_module_path=str(submission))
@@ -138,17 +144,6 @@ def _configured(experiment: Experiment, submission: Path, task: str | None) -> l
         )  # fmt: skip
     configuration.clear()
     return found
-
-
-def _check_owner(path: Path, submission: Path, experiment: Experiment) -> None:
-    """Refuses a gin file of one submission for the runs of another, which would trust it like the organizer's."""
-    for other in experiment.submissions:
-        if not is_inside(path, submission) and is_inside(path, other):
-            raise ConfigError(
-                f"the gin file {path} is part of the submission {other.resolve().name}, and would configure "
-                f"{submission.resolve().name} too",
-                hint="move it out of the submissions",
-            )
 
 
 def _run(

@@ -96,21 +96,17 @@ def _suite(suite: VerdictSuite) -> ET.Element:
     element = ET.Element("testsuite", attributes)
     _add_properties(element, suite.properties)
     for case in suite.cases:
-        _add_case(element, suite, case)
+        attributes = {"classname": _text(case.group or suite.name), "name": _text(case.name)}
+        if case.seconds is not None:
+            attributes["time"] = f"{case.seconds:.3f}"
+        test = ET.SubElement(element, "testcase", attributes)
+        _add_properties(test, case.properties)
+        if case.outcome != "passed":
+            details = {"message": _text(case.message), "type": _text(case.kind or case.outcome)}
+            ET.SubElement(test, _ELEMENTS[case.outcome], details).text = _text(case.text or case.message)
+        if case.output:
+            ET.SubElement(test, "system-out").text = _text(case.output)
     return element
-
-
-def _add_case(parent: ET.Element, suite: VerdictSuite, case: VerdictCase) -> None:
-    attributes = {"classname": _text(case.group or suite.name), "name": _text(case.name)}
-    if case.seconds is not None:
-        attributes["time"] = f"{case.seconds:.3f}"
-    element = ET.SubElement(parent, "testcase", attributes)
-    _add_properties(element, case.properties)
-    if case.outcome != "passed":
-        details = {"message": _text(case.message), "type": _text(case.kind or case.outcome)}
-        ET.SubElement(element, _ELEMENTS[case.outcome], details).text = _text(case.text or case.message)
-    if case.output:
-        ET.SubElement(element, "system-out").text = _text(case.output)
 
 
 def _add_properties(parent: ET.Element, properties: Mapping[str, object]) -> None:

@@ -136,7 +136,7 @@ def written(
         exponent = math.floor(math.log10(largest))
         value, spread = value / 10.0**exponent, None if spread is None else spread / 10.0**exponent
         ends = [end / 10.0**exponent for end in ends]
-    decimals = _decimals_beside(value, spread, scale.unit)
+    decimals = _decimals(value, spread, scale.unit)
     if exponent is not None:
         decimals = min(max(decimals or 0, 2), 4)
     low, high = [_write(end, decimals) for end in ends] or ("", "")
@@ -144,13 +144,23 @@ def written(
     return Written(_write(value, decimals), beside, low, high, exponent)
 
 
-def _decimals_beside(value: float, spread: float | None, unit: str) -> int | None:
-    """Returns the decimals of a value: down to its spread's second digit, within the digits that the unit allows."""
+def _decimals(value: float, spread: float | None, unit: str) -> int | None:
+    """Returns the decimals of a value: down to its spread's second digit, within the digits that the unit allows.
+
+    None without a spread where powers of ten read better.
+    """
     without, beside = _MEASURED_DIGITS if unit in _MEASURED else _DIGITS
-    if not spread:
-        return _decimals(value, without)
-    finest = 6 if value == 0 else max(0, beside - 1 - math.floor(math.log10(abs(value))))
-    return min(max(0, 1 - math.floor(math.log10(spread))), finest)
+    magnitude = abs(value)
+    if spread:
+        finest = 6 if value == 0 else max(0, beside - 1 - math.floor(math.log10(magnitude)))
+        return min(max(0, 1 - math.floor(math.log10(spread))), finest)
+    if value == 0:
+        return 0
+    if magnitude < _SMALL or magnitude >= _LARGE:
+        return None
+    if magnitude == round(magnitude) and magnitude < 1e5:
+        return 0
+    return max(0, without - 1 - math.floor(math.log10(magnitude)))
 
 
 def rounded(value: float, unit: str, spread: float | None = None) -> Rounded:
@@ -191,18 +201,6 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
         if abs(value) >= least:
             return factor, name
     raise AssertionError("the last scale starts at zero")
-
-
-def _decimals(value: float, significant: int) -> int | None:
-    """Returns the decimals that keep ``significant`` digits, or None where powers of ten read better."""
-    if value == 0:
-        return 0
-    magnitude = abs(value)
-    if magnitude < _SMALL or magnitude >= _LARGE:
-        return None
-    if magnitude == round(magnitude) and magnitude < 1e5:
-        return 0
-    return max(0, significant - 1 - math.floor(math.log10(magnitude)))
 
 
 def _write(value: float, decimals: int | None) -> str:

@@ -75,17 +75,14 @@ def added_sections(
             problems[name] = f"{type(error).__name__}: {error}"
             continue
         for section in sections:
-            charts = tuple(_renamed(chart, new_name(name, chart.name)) for chart in section.charts)
-            found.append(dataclasses.replace(section, charts=charts, anchor=new_name("section", name)))
+            charts = []
+            for chart in section.charts:
+                stem = new_name(name, chart.name)
+                names = [f"{stem}-{view.scale}" if index else stem for index, view in enumerate(chart.views)]
+                views = (dataclasses.replace(view, name=new) for view, new in zip(chart.views, names, strict=True))
+                charts.append(dataclasses.replace(chart, name=stem, views=tuple(views)))
+            found.append(dataclasses.replace(section, charts=tuple(charts), anchor=new_name("section", name)))
     return found, problems
-
-
-def _renamed(chart: Chart, name: str) -> Chart:
-    views = tuple(
-        dataclasses.replace(view, name=f"{name}-{view.scale}" if index else name)
-        for index, view in enumerate(chart.views)
-    )
-    return dataclasses.replace(chart, name=name, views=views)
 
 
 @functools.cache

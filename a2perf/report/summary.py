@@ -321,7 +321,12 @@ def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
     rivals = [entry for entry in held if entry.score is not None]
     intervals = [(entry.score.low, entry.score.high) for entry in rivals if entry.score is not None]
     tied = [entry for entry, (best, _) in zip(rivals, rank_ranges(intervals), strict=True) if best == 1]
-    basis = _basis(first.group, first.score)
+    score = first.score
+    basis = f"{counted(_episodes(first.group), 'episode')}, {counted(score.n, 'seed')}"
+    if score.low is None:
+        basis += ": no interval"
+    else:
+        basis += f", 95 % interval {100 * score.low:.0f} to {100 * (score.high or 0.0):.0f} %"
     if first.score.value < _NOT_BETTER:
         number = normalised_text(first.score.value)
         return f"no submission is better than the {first.score.floor} (best: {title}, {number})"
@@ -331,14 +336,6 @@ def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
         share = _percent(first.score.value)
         return f"{listed} lead with overlapping intervals; {share} of the expert by {title} ({basis})"
     return f"{_percent(first.score.value)} of the expert by {title} ({basis})"
-
-
-def _basis(group: SeedGroup, score: NormalisedScore) -> str:
-    episodes = counted(_episodes(group), "episode")
-    if score.low is None:
-        return f"{episodes}, {counted(score.n, 'seed')}: no interval"
-    interval = f"{100 * score.low:.0f} to {100 * (score.high or 0.0):.0f} %"
-    return f"{episodes}, {counted(score.n, 'seed')}, 95 % interval {interval}"
 
 
 def _percent(score: float) -> str:

@@ -340,18 +340,14 @@ def write_results(folder: Path, outcomes: Sequence[TestOutcome]) -> None:
 
 def suite_of(outcomes: Sequence[TestOutcome]) -> VerdictSuite:
     """Returns one test case per performance test; a test without a verdict is an error, not a failure."""
-    return VerdictSuite("performance tests", tuple(_case(outcome) for outcome in outcomes))
-
-
-def _case(outcome: TestOutcome) -> VerdictCase:
-    runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
-    return VerdictCase(
-        outcome.test.name,
-        _OUTCOMES.get(outcome.verdict, "failed"),
-        outcome.verdict.value,
-        outcome.message,
-        "\n".join(runs),
-        output="\n".join([outcome.message, *runs]),
-        group="performance",
-        seconds=outcome.wall_s,
-    )
+    cases = []
+    for outcome in outcomes:
+        name, message, kind = outcome.test.name, outcome.message, _OUTCOMES.get(outcome.verdict, "failed")
+        runs = [f"seed {run.seed}: {run.state} {run.values} {run.reason}".strip() for run in outcome.runs]
+        cases.append(
+            VerdictCase(
+                name, kind, outcome.verdict.value, message, "\n".join(runs), output="\n".join([message, *runs]),
+                group="performance", seconds=outcome.wall_s,
+            )
+        )  # fmt: skip
+    return VerdictSuite("performance tests", tuple(cases))

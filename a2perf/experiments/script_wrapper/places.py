@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -44,7 +43,13 @@ class Place:
 
 def place_here(folder: str) -> Place:
     """Returns the place of the caller, from its frames in files below ``folder``, the script's folder."""
-    frames = list(_frames(folder))
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if path == _PICKLED or (path.startswith(folder) and "site-packages" not in path):
+            frames.append(frame)
+        frame = frame.f_back
     if not frames:
         return Place("", "outside the script's folder", UNNAMED)
     trail = [(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno, frame.f_lasti) for frame in frames]
@@ -57,15 +62,6 @@ def place_here(folder: str) -> Place:
     )
 
 
-def _frames(folder: str) -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if path == _PICKLED or (path.startswith(folder) and "site-packages" not in path):
-            yield frame
-        frame = frame.f_back
-
-
 def _role(frames: list[FrameType]) -> str:
     names: set[str] = set()
     targets: set[str] = set()
@@ -76,18 +72,14 @@ def _role(frames: list[FrameType]) -> str:
         around = [(end - node.lineno, node) for end, node in ends if node.lineno <= line <= end]
         if around:
             _, statement = min(around, key=lambda pair: pair[0])
-            found, bound = _names(statement, _column(frame))
+            positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
+            column = next((position[2] for position in positions), None)  # of the call that the frame executes
+            found, bound = _names(statement, column)
             names |= found
             targets |= bound
     if any(_EVALUATION.fullmatch(piece.lower()) for name in names for piece in _PIECES.findall(name)):
         return EVALUATION
     return TRAINING if any(_TRAINING.fullmatch(name.lower()) for name in targets) else UNNAMED
-
-
-def _column(frame: FrameType) -> int | None:
-    """Returns the column of the call that a frame executes; None if the code does not contain it."""
-    positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
-    return next((position[2] for position in positions), None)
 
 
 @functools.lru_cache(maxsize=64)

@@ -266,13 +266,12 @@ def plain_counts(axes: Axes, which: str) -> None:
     """Writes the ticks of an axis (``"x"`` or ``"y"``) as 10k and 2M."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    def short(value: float, _: object) -> str:
+        for factor, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= factor:
+                return f"{value / factor:g}{name}"
+        return f"{value:g}"
+
     axis = getattr(axes, f"{which}axis")
     axis.set_major_locator(MaxNLocator(nbins=6))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _short_count(value)))
-
-
-def _short_count(value: float) -> str:
-    for factor, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= factor:
-            return f"{value / factor:g}{name}"
-    return f"{value:g}"
+    axis.set_major_formatter(FuncFormatter(short))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import msgspec
 
@@ -176,9 +176,11 @@ class RecordingFacts(Record, kw_only=True):
         python = " ".join(
             str(manifest.python[key]) for key in ("implementation", "version") if manifest.python.get(key)
         )
+        model, cores = manifest.host.get("cpu_model"), manifest.host.get("cpu_count")
+        host = model if isinstance(model, str) else ""
         for values, text in (
             (self.dates, started if _DATE.fullmatch(started) else ""),
-            (self.hosts, _host(manifest.host)),
+            (self.hosts, f"{host}, {cores} cores" if isinstance(model, str) and isinstance(cores, int) else host),
             (self.versions, manifest.a2perf_version),
             (self.confinement, sandbox),
             (self.interpreters, python),
@@ -277,13 +279,6 @@ def find_entries(folder: Path, trust: Trust) -> tuple[list[EntryRuns], list[Brok
         if manifest.mode == "inference":
             entry.env_kwargs.add(seeds.env_kwargs or "{}")
     return list(entries.values()), broken, others
-
-
-def _host(host: dict[str, Any]) -> str:
-    model, cores = host.get("cpu_model"), host.get("cpu_count")
-    if not isinstance(model, str):
-        return ""
-    return f"{model}, {cores} cores" if isinstance(cores, int) else model
 
 
 def _manifest(folder: Path) -> Manifest:

@@ -220,9 +220,19 @@ def _reason(by_task: dict[str, Ranked], boards: dict[str, Board]) -> str:
 def result_sentence(table: DomainTable) -> str:
     """Returns the result of a table in one sentence."""
     ranked = table.ranked()
-    if not ranked:
-        count = len(table.boards)
-        return "No entry has a rank yet." if count == 1 else _single_leaders(table)
+    if not ranked and len(table.boards) == 1:
+        return "No entry has a rank yet."
+    if not ranked:  # nobody has a rank on all tasks
+        found = []
+        for task, board in table.boards.items():
+            best = next((row.entry for row in board.rows if row.place == 1), None)
+            if best is not None:
+                name = submission_title(best.name, best.info)
+                found.append(f"{name} on {task_title(table.domain, task)} ({score_cell(best.score).text})")
+        nobody = f"No submission has a rank on all {len(table.boards)} tasks yet."
+        if not all(board.reference for board in table.boards.values()):
+            nobody = "Plain returns of different tasks are not combined into one rank."
+        return f"{nobody} Leader{'s' if len(found) > 1 else ''}: {', '.join(found)}." if found else nobody
     first = [row for row in ranked if row.rank.split("–")[0] == "1"]
     names = [submission_title(row.name, row.info) for row in first]
     value = score_cell(ranked[0].score).text
@@ -275,18 +285,3 @@ def protocol_sentence(name: str) -> str:
 def _span(numbers: Iterable[int]) -> str:
     found = sorted(set(numbers))
     return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
-
-
-def _single_leaders(table: DomainTable) -> str:
-    """Returns who leads on the tasks of a domain in which no submission has a rank on all of them."""
-    found = []
-    for task, board in table.boards.items():
-        first = next((row.entry for row in board.rows if row.place == 1), None)
-        if first is not None:
-            name = submission_title(first.name, first.info)
-            found.append(f"{name} on {task_title(table.domain, task)} ({score_cell(first.score).text})")
-    if not all(board.reference for board in table.boards.values()):
-        nobody = "Plain returns of different tasks are not combined into one rank."
-    else:
-        nobody = f"No submission has a rank on all {len(table.boards)} tasks yet."
-    return f"{nobody} Leader{'s' if len(found) > 1 else ''}: {', '.join(found)}." if found else nobody

@@ -188,7 +188,11 @@ def differences(candidate: Sequence[StoredRun], baseline: Sequence[StoredRun]) -
     pythons = [{run.python for run in runs if run.python} for runs in (candidate, baseline)]
     if all(pythons) and pythons[0] != pythons[1]:
         differences.append(f"Python differs ({_named(pythons[0])} against {_named(pythons[1])})")
-    versions = [_versions(runs) for runs in (candidate, baseline)]
+    versions = []
+    for runs in (candidate, baseline):
+        recorded = [run.packages for run in runs if run.packages]
+        known = {name for packages in recorded for name in packages}
+        versions.append({name: {packages.get(name, "missing") for packages in recorded} for name in known})
     if all(versions):
         changed = [
             f"{name} {_named(versions[0].get(name, {'missing'}))} against {_named(versions[1].get(name, {'missing'}))}"
@@ -199,13 +203,6 @@ def differences(candidate: Sequence[StoredRun], baseline: Sequence[StoredRun]) -
             more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
             differences.append(f"packages differ ({'; '.join(changed[:_MOST_NAMED])}{more})")
     return differences
-
-
-def _versions(runs: Sequence[StoredRun]) -> dict[str, set[str]]:
-    """Returns the versions of each package; empty if no run recorded them."""
-    recorded = [run.packages for run in runs if run.packages]
-    names = {name for packages in recorded for name in packages}
-    return {name: {packages.get(name, "missing") for packages in recorded} for name in names}
 
 
 def _named(values: set[str]) -> str:

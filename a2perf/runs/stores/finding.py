@@ -69,7 +69,16 @@ def named_uniquely(found: Iterable[RunFolder]) -> list[RunFolder]:
     if len({run.label for run in runs}) < len(runs):  # two folders given on one command line can hold the same names
         relative = _relative([run.path for run in runs])
         runs = [dataclasses.replace(run, label=label) for run, label in zip(runs, relative, strict=True)]
-    return [dataclasses.replace(run, root=root) for run, root in zip(runs, _root_names(runs), strict=True)]
+    # a root is named by its path below the given folder, or below all runs if that is not unique
+    paths = [Path(os.path.abspath(run.path)) for run in runs]
+    roots = [path.parent if run.layout == BUNDLE else path for path, run in zip(paths, runs, strict=True)]
+    names = [
+        (run.label.rpartition("/")[0] or unpacked_path(path).parent.name) if run.layout == BUNDLE else run.label
+        for path, run in zip(paths, runs, strict=True)
+    ]
+    if len(set(zip(names, roots, strict=True))) > len(set(names)):
+        names = _relative(roots, above=True)
+    return [dataclasses.replace(run, root=plain_text(name)) for run, name in zip(runs, names, strict=True)]
 
 
 def fingerprint_of(run: RunFolder) -> str:
@@ -189,19 +198,3 @@ def _relative(paths: Sequence[Path], *, above: bool = False) -> list[str]:
     chosen = shown if len(set(shown)) == len(set(real)) else real
     common = os.path.commonpath([path.parent for path in chosen] if above else chosen)
     return [os.path.relpath(path, common) for path in chosen]
-
-
-def _root_names(found: Sequence[RunFolder]) -> list[str]:
-    """Names the root of each run by its path below the given folder, or below all runs if that is not unique."""
-    roots, names = [], []
-    for folder in found:
-        path = Path(os.path.abspath(folder.path))
-        in_root = folder.layout == BUNDLE
-        roots.append(path.parent if in_root else path)
-        names.append((folder.label.rpartition("/")[0] or unpacked_path(path).parent.name) if in_root else folder.label)
-    holders: dict[str, set[Path]] = {}
-    for name, root in zip(names, roots, strict=True):
-        holders.setdefault(name, set()).add(root)
-    if any(len(held) > 1 for held in holders.values()):
-        names = _relative(roots, above=True)
-    return [plain_text(name) for name in names]
