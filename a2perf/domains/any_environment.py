@@ -27,6 +27,7 @@ STALL_S = 300.0
 LONGEST_EPISODE = 10_000
 """Steps after which an episode is truncated if its id has no registered limit."""
 _IDS = re.compile(r"(?:(?P<module>[\w.]+):)?(?P<id>(?:[\w:-]+/)?[\w:.-]+?-v\d+)")
+_named: dict[str, str] = {}  # id -> the module that was given with it; its class may be of another package
 _SPACES = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple", "Text", "Sequence")
 
 
@@ -54,6 +55,7 @@ def register(name: str) -> str:
                 f"{name}: the package {found['module']} cannot be imported: {error}",
                 hint="install it, or run where it can be imported",
             ) from error
+        _named[found["id"]] = found["module"]
     return found["id"]
 
 
@@ -175,19 +177,18 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STAL
 
 
 def module_of(env_id: str) -> str:
-    """Returns the top-level module of the package that registered an id."""
+    """Returns the top-level module of the package that was given with an id, else of its class."""
     import gymnasium
 
-    entry = gymnasium.spec(env_id).entry_point
-    module = entry if isinstance(entry, str) else str(getattr(entry, "__module__", ""))
-    return module.partition(":")[0].partition(".")[0]
+    entry = _named.get(env_id) or gymnasium.spec(env_id).entry_point
+    return str(getattr(entry, "__module__", entry)).partition(":")[0].partition(".")[0]
 
 
 def participant_id(env_id: str) -> str:
     """Returns the id for a new process: with the package, unless Gymnasium imports it."""
     top = module_of(env_id)
-    plugins = importlib.metadata.entry_points(group="gymnasium.envs")
-    return env_id if top in ("gymnasium", *(entry.module.partition(".")[0] for entry in plugins)) else f"{top}:{env_id}"
+    plugins = {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group="gymnasium.envs")}
+    return env_id if top in {"gymnasium", *plugins} else f"{_named.get(env_id, top)}:{env_id}"
 
 
 def _unknown_space(space: Any) -> str:
@@ -230,5 +231,4 @@ def add_value(digest: Any, value: Any) -> None:
 
 
 def _line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

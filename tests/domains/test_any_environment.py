@@ -59,6 +59,7 @@ class Lander(gymnasium.Env):
 
 gymnasium.register("Lander-v0", Lander, max_episode_steps=50)
 gymnasium.register("Lander-v3", Lander, max_episode_steps=50)
+gymnasium.register("Short-v0", "gymnasium.envs.classic_control.cartpole:CartPoleEnv", max_episode_steps=7)
 class Molecules(Lander):
     observation_space = gymnasium.spaces.Graph(gymnasium.spaces.Box(0, 1, (2,)), None)
 
@@ -97,11 +98,8 @@ def status(*words: str) -> int:
 
 
 def evaluate(policy: Any, root: Path, env_id: str, **settings: Any) -> Any:
-    bindings = [*FEW, *(PATIENCE if settings.get("fault") == "hangs" else [])]
-    return a2perf.evaluate(
-        policy, env=env_id, env_kwargs=settings, episodes=3, root_dir=root, progress=False, bindings=bindings,
-        allow_weaker=True,
-    )  # fmt: skip
+    how: Any = {"bindings": [*FEW, *(PATIENCE if settings.get("fault") == "hangs" else [])], "progress": False}
+    return a2perf.evaluate(policy, env=env_id, env_kwargs=settings, episodes=3, root_dir=root, allow_weaker=True, **how)
 
 
 def test_python_refuses_what_is_no_environment(tmp_path: Path) -> None:
@@ -139,10 +137,12 @@ def test_an_environment_of_a_package_is_named_with_it(tmp_path: Path) -> None:
     assert min(slow.returns) > max(fast.returns) / 2 > 0
     played = json.loads((tmp_path / "fast" / "inference" / "metrics" / "rollouts.json").read_text())["episodes"]
     assert all(episode["final_info"]["height"] <= 0 for episode in played)
-    manifests = [json.loads((tmp_path / name / "inference" / "manifest.json").read_text()) for name in ("slow", "fast")]
-    assert {manifest["env_id"] for manifest in manifests} == {"Lander-v0"}
-    assert len({manifest["env_fingerprint"] for manifest in manifests}) == 2
-    assert manifests[0]["environment"]["module"] == "planted_envs"
+    assert evaluate(lambda o: 0, tmp_path / "short", "planted_envs:Short-v0").returns.tolist() == [7.0] * 3
+    files = [tmp_path / name / "inference" / "manifest.json" for name in ("slow", "fast", "short")]
+    manifests = [json.loads(file.read_text()) for file in files]
+    assert [manifest["env_id"] for manifest in manifests] == ["Lander-v0", "Lander-v0", "Short-v0"]
+    assert len({manifest["env_fingerprint"] for manifest in manifests}) == 3
+    assert {manifest["environment"]["module"] for manifest in manifests} == {"planted_envs"}
 
 
 @pytest.mark.parametrize(
