@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import zlib
 from typing import Any
 
 import gymnasium
@@ -60,8 +61,6 @@ class Signals(gymnasium.Env[Any, Any]):
             self.target = (self.target + hash("signal")) % 3
         if self.fault == "threads":
             self.target = (self.target + (os.environ.get("OMP_NUM_THREADS") == "4")) % 3
-        if self.fault == "folder":
-            self.target = (self.target + sum(os.getcwd().encode())) % 3
         if self.fault == "memory between episodes":
             self.target = (self.target + self._episodes) % 3
         if self.fault == "shared by instances":
@@ -75,6 +74,8 @@ class Signals(gymnasium.Env[Any, Any]):
         second = float(self.target) if self.fault == "leaked answer" else float(self.np_random.random())
         if self.fault == "process number":
             second = os.getpid() / 1e8
+        if self.fault == "folder":
+            second = zlib.crc32(os.getcwd().encode()) / 1e10
         observation = np.array([CODES[self.target], second], np.float32)
         if self.fault == "wrong dtype" and self.steps == 3:
             return observation.astype(np.float64)
@@ -127,6 +128,25 @@ class Signals(gymnasium.Env[Any, Any]):
         return self._observed(), reward, False, over, info
 
 
+class Masked(Signals):
+    """Signals with a mask that forbids one action, which raises an exception after the first step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Dict(signal=self.observation_space, mask=spaces.MultiBinary(3))
+
+    def _observed(self) -> Any:
+        signal = super()._observed()
+        self.mask = np.ones(3, np.int8)
+        self.mask[(self.target + 1) % 3] = 0
+        return {"signal": signal, "mask": self.mask}
+
+    def step(self, action: Any) -> Any:
+        if self.steps and not self.mask[int(action)]:  # the checker of Gymnasium steps once with any action
+            raise ValueError("the mask forbids it")
+        return super().step(action)
+
+
 class Racer(gymnasium.Env[Any, Any]):
     """Reach the goal at 5 or -5 and stay; one thing in it pays more: turning the wheel against the goal, far away."""
 
@@ -153,15 +173,15 @@ class Racer(gymnasium.Env[Any, Any]):
         return self._observed(), reward, False, self.steps >= 40, {}
 
 
-for _id, _class in (("Signals-v0", Signals), ("Racer-v0", Racer)):
-    gymnasium.register(_id, _class, max_episode_steps=None if _id == "Signals-v0" else 40)
+for _id, _class in (("Signals-v0", Signals), ("Masked-v0", Masked), ("Racer-v0", Racer)):
+    gymnasium.register(_id, _class, max_episode_steps=40 if _class is Racer else None)
 gymnasium.register("Endless-v0", Signals, kwargs={"fault": "never ends"})
 gymnasium.register("Limited-v0", Signals, max_episode_steps=20)
 
 
 def follows(observation: Any) -> int:
     """The expert of ``Signals``."""
-    return CODES.index(round(float(observation[0])))
+    return CODES.index(round(float((observation["signal"] if isinstance(observation, dict) else observation)[0])))
 
 
 def turns(observation: Any) -> Any:

@@ -103,6 +103,7 @@ SOUND: dict[str, Any] = {
     "Blackjack-v1": None,
     f"{WORLDS}:Signals-v0": worlds.follows,
     f"{WORLDS}:Limited-v0": worlds.follows,
+    f"{WORLDS}:Masked-v0": worlds.follows,
     f"{WORLDS}:Racer-v0": worlds.steers,
 }
 

@@ -78,6 +78,11 @@ def test_references_normalise_runs_reports_and_leaderboards(monkeypatch: Any, tm
     assert board["reference"] == "CartPole-v1-references"
     assert scores["expert"] == [1, 1]
     assert scores["half"] == pytest.approx([(value - floor) / (expert - floor) for value in run.mean_returns])
+    words = ["submit", "expert", "--protocol", "CartPole-v1-references", "-o", "submitted", "--sandbox", "process"]
+    assert status(*words) == 0
+    submitted = json.loads(Path("submitted/protocol.json").read_text())
+    assert submitted["scores"]["CartPole-v1"]["iqm"] == 1
+    assert submitted["rankable"]
 
     Path(FILE).write_text(Path(FILE).read_text().replace('"mean": 500.0', '"mean": 400.0'))
     with pytest.raises(ConfigError, match="its signature does not fit"):

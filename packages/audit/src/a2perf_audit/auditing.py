@@ -103,10 +103,6 @@ class Bench:
         self.subject = subject
         self.env = subject.make()
 
-    def close(self) -> None:
-        """Closes the environment."""
-        self.env.close()
-
     def episodes(self, made: Callable[[int], Policy], *, first: int = 0, keep: bool = False) -> list[Played]:
         """Plays the episodes of one policy, each with another seed."""
         seeds = range(first, first + self.subject.episodes)
@@ -183,7 +179,7 @@ def audit(subject: Subject, progress: Callable[[str], None] = lambda text: None)
     """Runs every check on an environment.
 
     Args:
-        progress: called with the name of each check.
+        progress: called with the names of the environment and of each check.
 
     Raises:
         UserError: it cannot be made.
@@ -194,9 +190,9 @@ def audit(subject: Subject, progress: Callable[[str], None] = lambda text: None)
     try:
         findings = []
         for check in CHECKS:
-            progress(check.__name__.replace("_", " "))
+            progress(f"{subject.name}: {check.__name__.replace('_', ' ')}")
             findings.append(check(bench))
         returns = sorted(((mean.name, mean.value, mean.half) for mean in bench.means()), key=lambda row: -row[1])
     finally:
-        bench.close()
+        bench.env.close()
     return Audit(subject.name, findings, returns, subject.command)

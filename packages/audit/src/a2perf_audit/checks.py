@@ -20,7 +20,7 @@ from a2perf.domains.any_environment import check_api
 from a2perf.errors import ConfigError
 from a2perf_audit import policies
 from a2perf_audit.auditing import FAILS, HOLDS, NOT_APPLICABLE, Bench, Finding
-from a2perf_audit.episodes import Played, first_difference, play, value_hash
+from a2perf_audit.episodes import Played, first_difference, legal, play, value_hash
 
 SHARE = 0.5
 """Part of the way from random actions to the expert that a policy which should not win may go."""
@@ -70,7 +70,7 @@ def api(bench: Bench) -> tuple[str, str, int | None]:
     return _holds("Gymnasium's checker accepts it")
 
 
-@_check("Does it accept every action of its space, without an exception?")
+@_check("Does it accept every action of its space that its mask allows, without an exception?")
 def actions_accepted(bench: Bench) -> tuple[str, str, int | None]:
     """Random and constant actions."""
     for played in [*bench.random, *(_constant(bench, action) for action in policies.constants(bench.env.action_space))]:
@@ -123,13 +123,14 @@ def instances_independent(bench: Bench) -> tuple[str, str, int | None]:
     alone = _random(bench, bench.env, seed)
     other = bench.subject.make()
     try:
-        other.reset(seed=seed + 50)
+        seen = [other.reset(seed=seed + 50)[0]]
         other.action_space.seed(9)
 
         def disturb() -> None:
-            *_, terminated, truncated, _ = other.step(other.action_space.sample())
+            action = legal(other.action_space.sample(), seen[0], other.action_space)
+            seen[0], _, terminated, truncated, _ = other.step(action)
             if terminated or truncated:
-                other.reset()
+                seen[0] = other.reset()[0]
 
         actions = alone.actions
         if text := first_difference(alone, play(bench.env, actions, seed, bench.subject.cap, between=disturb)):
@@ -221,7 +222,7 @@ def observations_kept(bench: Bench) -> tuple[str, str, int | None]:
     bench.env.action_space.seed(seed)
     for step in range(min(20, bench.subject.cap)):
         before = value_hash(observation)
-        kept, action = observation, bench.env.action_space.sample()
+        kept, action = observation, legal(bench.env.action_space.sample(), observation, bench.env.action_space)
         given = value_hash(action)
         observation, _, terminated, truncated, _ = bench.env.step(action)
         if value_hash(kept) != before:
@@ -262,7 +263,7 @@ def actions_matter(bench: Bench) -> tuple[str, str, int | None]:
 
 @_check("Do policies lose that should not win?")
 def trivial_policies_lose(bench: Bench) -> tuple[str, str, int | None]:
-    """Null, constants, loops, repetition, first legal action, and numbers of the observation as the action."""
+    """Null, constants, loops, repetition, and numbers of the observation as the action."""
     best = bench.trivial[0]
     succeeds = next((mean for mean in bench.trivial if mean.successes is not None and mean.successes > SHARE), None)
     if succeeds is not None:
@@ -297,7 +298,8 @@ def observation_needed(bench: Bench) -> tuple[str, str, int | None]:
     policy = bench.expert_policy
     if policy is None or bench.expert is None or bench.expert.value <= bench.floor.value:
         return _none("no expert is given that is better than random actions")
-    seen = policies.seen_observations(bench.random[:5] + bench.episodes(lambda seed: policy, keep=True)[:5])
+    played = bench.random[:5] + bench.episodes(lambda seed: policy, keep=True)[:5]
+    seen = [observation for one in played for observation in one.observations]
     if len({value_hash(one) for one in seen}) < 2:
         return _none("all observations are equal")
     if bench.is_deterministic:

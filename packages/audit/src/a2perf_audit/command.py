@@ -7,13 +7,15 @@ import functools
 import importlib
 import importlib.util
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from a2perf.errors import ConfigError, UserError
+from a2perf.errors import ConfigError
 from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:  # the help lists this command: importing it must not import Gymnasium
@@ -59,7 +61,7 @@ def audit(
         )  # fmt: skip
         if expert is not None:
             subject = dataclasses.replace(subject, expert=_expert(expert, subject))
-        audits.append(audited(subject, functools.partial(_say, name)))
+        audits.append(audited(subject, functools.partial(click.echo, err=True)))
     if output is not None:
         _write(Path(output).expanduser(), audits)
     found = [one.as_json() for one in audits]
@@ -82,18 +84,11 @@ def arguments(given: str) -> dict[str, Any]:
     return kwargs
 
 
-def _say(name: str, check: str) -> None:
-    click.echo(f"{name}: {check}", err=True)
-
-
 def _tasks_of(target: str) -> list[str]:
     """Returns the tasks of a protocol, or the name of one environment."""
     from a2perf.metrics import protocol
 
-    try:
-        return list(protocol.load(target).tasks)
-    except UserError:
-        return [target]
+    return list(protocol.load(target).tasks) if target in protocol.names() else [target]
 
 
 def _expert(given: str, subject: Subject) -> Callable[[Any], Any]:
@@ -103,8 +98,11 @@ def _expert(given: str, subject: Subject) -> Callable[[Any], Any]:
         if specification is None or specification.loader is None or not (folder / "inference.py").is_file():
             raise ConfigError(f"{given} has no inference.py", hint="give the folder of a submission")
         module: Any = importlib.util.module_from_spec(specification)
+        sys.path.insert(0, str(folder.resolve()))  # a submission imports its other files by name
         specification.loader.exec_module(module)
-        policy = module.load_policy(subject.make())
+        env = subject.make()
+        os.environ["A2PERF_ENV_ID"] = env.spec.id
+        policy = module.load_policy(env)
         return lambda observation: module.infer_once(policy, module.preprocess_observation(observation))
     name, _, attribute = given.partition(":")
     try:

@@ -51,7 +51,7 @@ def play(
     """Plays an episode.
 
     Args:
-        policy: a policy, or the actions of an episode that was played before.
+        policy: a policy, or the actions of an episode that was played before; each becomes ``legal``.
         cap: most steps.
         keep: keep copies of the observations.
         between: called before each step.
@@ -65,7 +65,8 @@ def play(
                 played.observations.append(copy.deepcopy(observation))
             if between is not None:
                 between()
-            action = policy(observation, step) if callable(policy) else policy[step]
+            chosen = policy(observation, step) if callable(policy) else policy[step]
+            action = legal(chosen, observation, env.action_space)
             played.actions.append(copy.deepcopy(action))
             observation, reward, terminated, truncated, info = env.step(action)
             played.rewards.append(float(reward))
@@ -80,6 +81,24 @@ def play(
     except Exception as error:  # of the environment under audit
         played.problem = f"{type(error).__name__}: {error}"
     return played
+
+
+def legal(action: Any, observation: Any, space: Any) -> Any:
+    """Returns the next action that the mask in an observation allows, the action itself if there is no mask."""
+    mask = mask_of(observation, space)
+    if mask is None or mask[int(action) - int(space.start)]:
+        return action
+    allowed = np.flatnonzero(mask) + int(space.start)
+    return int(allowed[np.searchsorted(allowed, int(action)) % len(allowed)])
+
+
+def mask_of(observation: Any, space: Any) -> Any:
+    """Returns which actions of a finite space an observation allows, as numbers of 0 and 1; None without a mask."""
+    for name in ("action_mask", "mask", "legal_actions") if isinstance(observation, dict) else ():
+        mask = np.asarray(observation.get(name, ()))
+        if mask.shape == (getattr(space, "n", None),) and mask.any():
+            return mask.astype(np.int8)
+    return None
 
 
 def value_hash(value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from a2perf.domains.any_environment import ACTION_SEED
-from a2perf_audit.episodes import Played, Policy, play
+from a2perf_audit.episodes import Policy, mask_of, play
 
 MOST_CONSTANTS = 12
 MOST_LOOPS = 12
@@ -53,7 +53,6 @@ def trivial(env: Any) -> Iterator[tuple[str, Callable[[int], Policy]]]:
         yield f"loop {_shown(one)}, {_shown(two)}", _loop(one, two)
     yield "repeat the first random action", _repeated(space)
     if isinstance(space, spaces.Discrete):
-        yield "first legal", lambda seed: lambda o, t: _first_legal(o, space)
         for index in range(min(8, len(_numbers(env.observation_space.sample())))):
             yield f"echo number {index} of the observation", _echo(space, index)
 
@@ -63,7 +62,7 @@ def random_policy(env: Any) -> Callable[[int], Policy]:
 
     def made(seed: int) -> Policy:
         env.action_space.seed(ACTION_SEED + seed)
-        return lambda o, t: env.action_space.sample()
+        return lambda o, t: env.action_space.sample(mask_of(o, env.action_space))
 
     return made
 
@@ -150,11 +149,6 @@ def shuffled(policy: Policy, seen: list[Any], seed: int) -> Policy:
     return lambda o, t: policy(seen[int(rng.integers(len(seen)))], t)
 
 
-def seen_observations(episodes: list[Played]) -> list[Any]:
-    """Returns the observations of episodes that kept them."""
-    return [observation for one in episodes for observation in one.observations]
-
-
 def _loop(*actions: Any) -> Callable[[int], Policy]:
     return lambda seed: lambda o, t: actions[t % len(actions)]
 
@@ -175,15 +169,6 @@ def _echo(space: spaces.Discrete, index: int) -> Callable[[int], Policy]:
         return int(space.start) + round(float(value)) % int(space.n)
 
     return lambda seed: act
-
-
-def _first_legal(observation: Any, space: spaces.Discrete) -> int:
-    if isinstance(observation, dict):
-        for name in ("action_mask", "mask", "legal_actions"):
-            mask = np.asarray(observation.get(name, ()))
-            if mask.shape == (int(space.n),) and mask.any():
-                return int(space.start) + int(np.flatnonzero(mask)[0])
-    return int(space.start)
 
 
 def _numbers(observation: Any) -> Any:

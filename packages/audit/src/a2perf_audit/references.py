@@ -116,7 +116,7 @@ def measured(
             _returns(bench, dict(trivial(bench.env))[known[0].name], len(returns)), known[0].name, command
         )
     finally:
-        bench.close()
+        bench.env.close()
     floor = max(best, random, key=lambda reference: reference.mean)
     reference = _reference(returns, f"{runs[0].name} ({manifest.submission.sha256[:12]})", command, seeds)
     if reference.mean <= floor.mean:
