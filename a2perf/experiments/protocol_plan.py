@@ -160,7 +160,8 @@ def run_specs(request: SubmitRequest, runs: Sequence[ProtocolRun], folder: Path)
     found: list[RunSpec] = []
     for run in runs:
         domain = request.protocol.task(run.task).domain
-        gin_file = packaged_gin_file(domain, run.gin_file)
+        # without a file of the task: the file that any environment of Gymnasium has
+        gin_file = packaged_gin_file(domain, run.gin_file) or packaged_gin_file(domain, f"{run.mode}.gin")
         if gin_file is None:
             raise ConfigError(f"{run.task} needs the packaged gin file {run.gin_file}", hint="install a2perf again")
         spec = evaluator_run(
