@@ -56,7 +56,7 @@ def test_an_audit_is_sealed_published_and_verified(tmp_path: Path, monkeypatch: 
     assert status("competition", "verify", "site/reveal") == 1
     assert "PROBLEM: audit.json" in capfd.readouterr().out
     Path("cup/public/audit.json").write_text("[]")
-    assert status("competition", "close", "cup") == 2
+    assert status("competition", "run", "cup", "--submission", entry, *weaker) == 2
     assert "are not those of the published commitment" in capfd.readouterr().err
 
 
