@@ -12,7 +12,7 @@ from a2perf.cli import main
 from packages.audit.tests.test_references import INFERENCE
 
 TASK = "toy_macro_stdcell"
-FAILED = f"failed checks of the environment: {TASK}: actions_accepted"
+FAILED = f"failed checks of the environment: {TASK}: rewards"
 
 
 def status(*words: Any) -> int:
@@ -31,7 +31,7 @@ def init(folder: Path, audit: Path) -> int:
 def test_an_audit_is_sealed_published_and_verified(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
     monkeypatch.chdir(tmp_path)
     audit = Path("audit.json")
-    assert status("audit", TASK, "--json", "--episodes", 5, "--search-steps", 100) == 1
+    assert status("audit", TASK, "--json", "--episodes", 5, "--search-steps", 100, "--reward-range", 0, 1) == 1
     audit.write_text(capfd.readouterr().out)
     assert init(Path("cup"), audit) == 0
     entry = Path("ada")
