@@ -38,7 +38,7 @@ help:
 	@echo "  test-docs          build the documentation site; check its links, search and accessibility in a browser"
 	@echo "  test-slow          tests that take minutes: fresh environments, lower bounds, baselines that learn"
 	@echo "  test-engines       tests that need Docker, Slurm, TensorFlow, Ray or LaTeX; installs them (root)"
-	@echo "  test-newer-python  tests on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
+	@echo "  test-newer-python  the test suite on Python 3.12 and 3.13, where the robot is simulated by MuJoCo"
 	@echo "  test-extras        install every extra after the others, and step an environment of each domain"
 	@echo "  test-platforms     resolve the package for other systems, processors and Pythons, from wheels alone"
 	@echo "  test-arm64         tests in an emulated ARM64 system (root, debootstrap, QEMU 10)"
@@ -204,9 +204,6 @@ test-engines: setup packages engines frameworks openenv
 # such as python3.12 answers only if PYENV_VERSION names its version.
 NEWER_PYTHONS ?= 3.12 3.13
 NEWER := $(NEWER_PYTHONS:%=.venv-%/.installed)
-NEWER_TESTS ?= tests/metrics tests/runs tests/domains tests/test_assets.py tests/test_storage.py
-# on the last version also what starts processes, which takes twice as long; tests/submission runs tasks in PyBullet
-NEWEST_TESTS ?= tests/rlops
 .venv-3.%/.installed: pyproject.toml setup.py
 	@echo "newer-python: installing .venv-3.$*"
 	@PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd:)" python3.$* -m venv .venv-3.$*
@@ -216,9 +213,8 @@ NEWEST_TESTS ?= tests/rlops
 
 test-newer-python: $(NEWER)
 	@set -e; for version in $(NEWER_PYTHONS); do \
-		test $$version = $(lastword $(NEWER_PYTHONS)) && tests="$(NEWER_TESTS) $(NEWEST_TESTS)" || tests="$(NEWER_TESTS)"; \
 		A2PERF_WITHOUT="$(A2PERF_WITHOUT),pybullet" A2PERF_REQUIRE=mujoco \
-			.venv-$$version/bin/python -m pytest -n $(WORKERS) -m "not slow" $$tests; \
+			.venv-$$version/bin/python -m pytest -n $(WORKERS) -m "not slow and not site"; \
 	done
 
 # Each extra after the others, in one environment: every domain is imported, and environments of it step. A wheel of torch

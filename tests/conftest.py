@@ -17,6 +17,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -345,14 +346,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(reason)
 
 
+_NEEDS_PYBULLET = re.compile(r"PyBullet, which is not installed|not installed on this host: pybullet")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    from a2perf.errors import MissingDependency
-
     report: pytest.TestReport = yield
-    error = call.excinfo and call.excinfo.value
-    if isinstance(error, MissingDependency) and "need PyBullet" in str(error) and _lacking("pybullet"):
-        # any test may use an id of the quadruped, and only CPython 3.11 has PyBullet
+    # any test may use an id of the quadruped, also in a process of its own, and only CPython 3.11 has PyBullet
+    if report.failed and _lacking("pybullet") and _NEEDS_PYBULLET.search(report.longreprtext):
         item.add_marker(pytest.mark.group("pybullet"))
         report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {_lacking('pybullet')}")
     if report.skipped and not hasattr(report, "wasxfail"):

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
+TROT = "QuadrupedLocomotion-SyntheticTrot-v0" if find_spec("pybullet") else "QuadrupedLocomotionMuJoCo-DogTrot-v0"
 TOY = "CircuitTraining-ToyMacro-v0"
 WEB = "WebNavigation-Difficulty-01-v0"
 
@@ -57,7 +58,7 @@ def gin(env_id: str, mode: str = "inference", *, kwargs: Mapping[str, Any] = _NO
         kwargs: arguments of the environment.
         settings: settings of ``Submission``.
     """
-    domain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", env_id.partition("-")[0]).upper()
+    domain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", env_id.partition("-")[0].removesuffix("MuJoCo")).upper()
     lines = [
         "import a2perf.submission.submission_util",
         f"Submission.mode = %BenchmarkMode.{mode.upper()}",

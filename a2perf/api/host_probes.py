@@ -191,20 +191,17 @@ def _no_user_namespaces() -> str | None:
 
 
 def _weaker() -> Iterator[Finding]:
-    rows: tuple[tuple[str, str], ...] = ()
-    if not POSIX:
-        rows = (
-            ("runs", "they need Linux or macOS; recorded runs are read, scored and compared here"),
-            ("files of others", "a link is looked for by path before a file is opened, which another program can race"),
-        )
-    elif not LINUX:
-        rows = (
+    rows = [
+        ("runs", "they need Linux or macOS; recorded runs are read, scored and compared here"),
+        ("files of others", "a link is looked for by path before a file is opened, which another program can race"),
+    ]
+    if POSIX:
+        rows = [
             ("memory of a whole tree", "sampled, the sum of resident sets"),
             ("end of a whole tree", "a process that leaves its parent and every process group of the tree survives"),
             ("processor time of a whole tree", "sampled by psutil; energy comes from the power model"),
-            ("processors of a run", "cpus of the launcher is refused"),
-            ("end of a launcher", "if it is killed, its running evaluators are not ended"),
-        )
+            ("launcher local", "cpus is refused; if it is killed, its running evaluators are not ended"),
+        ]
     for name, detail in rows:
         yield Finding(_ISOLATION, name, False, f"weaker than on Linux: {detail}", hint=None if POSIX else "use WSL 2")
 
@@ -316,6 +313,6 @@ def _docker() -> tuple[bool, str]:
 
 
 _PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
-    _domains, _programs, *((levels,) if POSIX else ()), *((namespaces, groups, accounts) if LINUX else ()), _weaker,
+    _domains, _programs, *((levels,) if POSIX else ()), *((namespaces, groups, accounts) if LINUX else (_weaker,)),
     *((engines, python_tools) if POSIX else ()), _measurement,
 )  # fmt: skip

@@ -211,6 +211,8 @@ def _dumped(policy: Any, *, for_identity: bool) -> bytes:
                 arguments = reduced[1]
                 if len(arguments) < 2 or not isinstance(arguments[-2], str) or len(arguments[-2]) != _TRACKER_ID_DIGITS:
                     return reduced
+                for name in ("__firstlineno__", "__static_attributes__") if for_identity else ():
+                    list[Any](reduced)[2][0].pop(name, None)  # of Python 3.13: a line number, and texts in any order
                 return (reduced[0], (*arguments[:-2], tracker_id, arguments[-1]), *reduced[2:])
             return reduced
 

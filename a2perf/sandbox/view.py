@@ -113,6 +113,8 @@ def installation(program: Path) -> list[Path]:
             break
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
     folders.extend(_prefix(program.resolve()))
+    if Path(sys.prefix) in folders:  # a virtual environment of copies has no link to its base installation
+        folders.extend(_prefix(Path(sys.base_prefix, "bin", "python")))
     for folder in tuple(folders):
         if folder in (Path(sys.prefix), Path(sys.base_prefix)):
             folders.extend(path_lines(folder))

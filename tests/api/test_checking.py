@@ -111,7 +111,7 @@ def test_nothing_of_the_caller_changes(minimal: Path, monkeypatch: pytest.Monkey
         ({"sandbx": "none"}, "check has no option 'sandbx'; did you mean 'sandbox'?", "sandbox"),
         ({"public_seeds": True}, "check has no option 'public_seeds'", "sandbox"),
         ({"participant_args": {"lr": "1,2"}}, "participant_args: 'lr': '1,2' is not valid", "without commas"),
-        ({"sandbox": "vault"}, "'vault' is not a sandbox level", "choose one of"),
+        ({"sandbox": "vault", "task": TASK}, "'vault' is not a sandbox level", "choose one of"),
     ],
 )
 def test_bad_arguments_say_what_is_valid(

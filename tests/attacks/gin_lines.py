@@ -1,9 +1,11 @@
 """Lines that a participant might put into a gin file; ``{canary}`` and ``{outside}`` are places of the host."""
 
-HEAD = """import a2perf.submission.submission_util
+from tests.made_submissions import TROT
+
+HEAD = f"""import a2perf.submission.submission_util
 Submission.mode = %BenchmarkMode.INFERENCE
 Submission.domain = %BenchmarkDomain.QUADRUPED_LOCOMOTION
-create_domain.env_name = 'QuadrupedLocomotion-SyntheticTrot-v0'
+create_domain.env_name = '{TROT}'
 create_domain.mode = 'train'
 Submission.num_inference_steps = 3
 Submission.num_inference_episodes = 1

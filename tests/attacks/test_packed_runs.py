@@ -119,7 +119,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "a comment of the archive": (lambda path: write(path, RUN, comment=b"PK\x05\x06" + b"\0" * 18), "end"),
     "a comment of a member": (_with(Forged(b"r/x", comment=b"note")), "form"),
-    "an extra field": (_with(Forged(b"r/x", extra=struct.pack("<HH4s", 0x7075, 4, b"name"))), "form"),
+    "an extra field": (
+        _with(Forged(b"r/x", extra=struct.pack("<HHBL4s", 0x7075, 9, 1, zlib.crc32(b"r/x"), b"name"))), "form",
+    ),
     "an extra field in the header alone": (_with(Forged(b"r/x", local={"extra": b"\x01\x00\x00\x00"})), "contradicts"),
     "another name in the header": (_with(Forged(b"r/x", b"data", local={"name": b"r/y"})), "contradicts"),
     "another size in the header": (_with(Forged(b"r/x", b"data", local={"size": 3})), "contradicts"),

@@ -11,10 +11,8 @@ import a2perf
 from a2perf.cli.results import report, score
 from a2perf.cli.submission_folder import check, init
 from a2perf.errors import AssetUnavailable, ConfigError, MissingDependency
-from tests.made_submissions import policy
+from tests.made_submissions import TROT, policy
 from tests.shipped import shipped_domains
-
-TROT = "QuadrupedLocomotion-SyntheticTrot-v0"
 
 
 def _run(command, *arguments):

@@ -33,8 +33,7 @@ COMMANDS = (  # in the order of the page
     f"{RUN} --sandboxx none",
     f"{RUN} --gin-bindings Submission.memory=3",
     f"{RUN} && {RUN} --seed 7",
-    "A2PERF_DATA_DIR=none a2perf run --submission entry --gin-config run.gin --task dog_pace "
-    "--domain quadruped_locomotion",
+    "A2PERF_DATA_DIR=none a2perf run --submission entry --gin-config run.gin --task ariane --domain circuit_training",
     f"DOCKER_HOST=unix://$PWD/none {RUN} --sandbox docker",
     f"{RUN} --launcher local:cpus=9999",
     f"echo nosuchpackage==1 > entry/requirements.txt; {RUN} --python-env isolated",

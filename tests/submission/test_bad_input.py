@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.made_submissions import STANDS, bindings, policy
+from tests.made_submissions import STANDS, TROT, bindings, policy
 
 BAD_TRAIN = {
     "missing train.py": (None, "contract", r"train\.py"),
@@ -37,13 +37,14 @@ def test_failing_training_is_never_a_success(case: str, submission, launch) -> N
 def test_a_missing_package_of_the_host_is_not_a_failure_of_the_submission(
     gin: str, submission, launch, tmp_path, monkeypatch
 ) -> None:
+    engine = "mujoco" if "MuJoCo" in TROT else "pybullet"
     (tmp_path / "without").mkdir()
-    (tmp_path / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['pybullet'] = None\n")
+    (tmp_path / "without" / "sitecustomize.py").write_text(f"import sys\nsys.modules['{engine}'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "without"))
-    outcome = launch(submission(train="import pybullet\ndef train():\n    pass\n"), gin)
+    outcome = launch(submission(train=f"import {engine}\ndef train():\n    pass\n"), gin)
     assert outcome.status == 2, outcome.output
-    assert "QuadrupedLocomotion-SyntheticTrot-v0 needs" in outcome.output
-    assert "pybullet" in outcome.output
+    assert f"{TROT} needs" in outcome.output
+    assert engine in outcome.output
     assert "  Hint: " in outcome.output
     assert not list(tmp_path.rglob("manifest.json"))
 

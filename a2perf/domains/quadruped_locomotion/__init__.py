@@ -32,7 +32,7 @@ MUJOCO_HINT = f"{install_hint(_EXTRA)} mujoco"
 _HAS_WHEEL = sys.version_info < (3, 12)
 PICTURES_HINT = install_hint(_EXTRA) if _HAS_WHEEL else "use CPython 3.11, because PyBullet has no wheel for newer ones"
 PYBULLET_HINT = PICTURES_HINT if _HAS_WHEEL else f"{PICTURES_HINT}, or a MuJoCo task such as mujoco_dog_pace"
-_BULLET_INSTALL = "" if _HAS_WHEEL else PYBULLET_HINT
+_BULLET_INSTALL = "" if _HAS_WHEEL else "use CPython 3.11 or a MuJoCo id"
 
 
 def _asset(member: str) -> Asset:

@@ -9,9 +9,8 @@ import gymnasium
 from gymnasium import spaces
 
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
+from tests.made_submissions import TROT as TASK
 from tests.participants import make_participant
-
-TASK = "QuadrupedLocomotion-SyntheticTrot-v0"
 
 
 class Standing(gymnasium.Env[Any, Any]):

@@ -17,7 +17,7 @@ from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.submitted.folder_problems import problems
 from a2perf.submission.participant.adapters import sb3
 from a2perf.submission.participant.signatures import ContractError
-from tests.made_submissions import write_submission
+from tests.made_submissions import TROT, write_submission
 from tests.submission.adapters import submissions
 
 pytestmark = pytest.mark.group("sb3")
@@ -90,7 +90,7 @@ def test_model_of_another_environment_is_refused_with_both_shapes(tmp_path: Path
         submissions.answers(folder, tmp_path, [])
     failure = caught.value.failure
     assert failure.kind is FailureKind.CONTRACT
-    assert "model.zip does not match the environment QuadrupedLocomotion-SyntheticTrot-v0" in failure.message
+    assert f"model.zip does not match the environment {TROT}" in failure.message
     assert "the policy has the shape (4,), the environment (160,)" in failure.message
     assert "action: the policy has the shape (), the environment (12,)" in failure.message
 
