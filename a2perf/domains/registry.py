@@ -7,10 +7,13 @@ members of ``BenchmarkDomain``; further ones come from the ``a2perf.domains`` en
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import importlib.metadata
 import json
 import logging
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +49,7 @@ class Environment:
         install: how to get them, where the extra of the domain does not install them.
         assets: names of the data files that it cannot be made without.
         ranking: ids with different values are never ranked in one table (the physics engine, the compat rules).
+        engine: distribution and version of the physics engine with which its scores of reference were measured.
         vector_entry_point: ``"module:callable"`` that makes a vector environment, if the domain has one.
         example: keyword arguments for trying an id that requires some.
         max_episode_steps: largest number of steps of an episode with these arguments, which the environment ends by
@@ -62,6 +66,7 @@ class Environment:
     install: str = ""
     assets: tuple[str, ...] = ()
     ranking: str = ""
+    engine: str = ""
     vector_entry_point: str | None = None
     example: Mapping[str, Any] = field(default_factory=dict)
     max_episode_steps: int | None = None
@@ -379,6 +384,18 @@ def stored_fingerprint(env_id: str) -> str | None:
     domain, environment = find_environment(env_id)
     recorded = recorded_fingerprints(domain.name).get(environment.id)
     return None if recorded is None else str(recorded["sha256"])
+
+
+def other_engine(env_id: str) -> str:
+    """Returns which physics engine simulates an id here if the scores of reference were measured with another build."""
+    name, _, version = find_environment(env_id)[1].engine.partition(" ")
+    here = f"{platform.system()} {platform.machine()}"
+    for installed in (name, f"{name}-arm64") if name else ():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found = importlib.metadata.version(installed)
+            is_measured = (installed, found, here) == (name, version, "Linux x86_64")
+            return "" if is_measured else f"{installed} {found} on {here}, references with {name} {version}"
+    return ""
 
 
 def recorded_fingerprints(domain: str) -> Mapping[str, Any]:

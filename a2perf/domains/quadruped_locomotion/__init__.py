@@ -29,8 +29,9 @@ _LONGEST_EPISODE = 600  # control steps; rules.py defines the shorter ones of a 
 _GAITS = ("pace", "trot", "spin")
 _EXTRA = "quadruped-locomotion"
 MUJOCO_HINT = f"{install_hint(_EXTRA)} mujoco"
-_HAS_WHEEL = sys.version_info < (3, 12)
-PICTURES_HINT = install_hint(_EXTRA) if _HAS_WHEEL else "use CPython 3.11, because PyBullet has no wheel for newer ones"
+# of pybullet on Linux x86-64; the same sources are built for macOS as pybullet-arm64
+_HAS_WHEEL = sys.version_info < ((3, 14) if sys.platform == "darwin" else (3, 12))
+PICTURES_HINT = install_hint(_EXTRA) if _HAS_WHEEL else "use CPython 3.11, or build it: pip install pybullet"
 PYBULLET_HINT = PICTURES_HINT if _HAS_WHEEL else f"{PICTURES_HINT}, or a MuJoCo task such as mujoco_dog_pace"
 _BULLET_INSTALL = "" if _HAS_WHEEL else "use CPython 3.11 or a MuJoCo id"
 
@@ -60,6 +61,7 @@ _in_pybullet = functools.partial(
     requires=("pybullet",),
     install=_BULLET_INSTALL,
     ranking="pybullet",
+    engine="pybullet 3.2.7",
     vector_entry_point="a2perf.domains.quadruped_locomotion.vector:ThreadedVectorEnv",
     max_episode_steps=_LONGEST_EPISODE,
 )
@@ -74,7 +76,7 @@ _DOG = tuple(
     for gait in _GAITS
 )
 _GENERATED_GAITS = (*_GAITS, "bound")
-_NO_WHEEL = "the MuJoCo ids; pybullet 3.2.7 has a wheel for CPython 3.11 on Linux x86-64 only"
+_NO_WHEEL = "the MuJoCo ids, unless PyBullet is built; its wheels are for CPython 3.11 on Linux x86-64, and macOS"
 _PHRASES = {"spin": "turn in place"}
 
 
@@ -107,6 +109,7 @@ _MUJOCO = tuple(
         install=MUJOCO_HINT,
         assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
         ranking="mujoco",
+        engine="mujoco 4.0.0",
         vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_mujoco_vector_env",
         max_episode_steps=_LONGEST_EPISODE,
     )

@@ -16,7 +16,7 @@ import msgspec
 from a2perf._version import __version__
 from a2perf.constants import BenchmarkMode
 from a2perf.domains import any_environment
-from a2perf.domains.registry import ANY, HeldOutTask, find_environment, get_domain, stored_fingerprint
+from a2perf.domains.registry import ANY, HeldOutTask, find_environment, get_domain, other_engine, stored_fingerprint
 from a2perf.errors import ConfigError
 from a2perf.records import Manifest, RunState, TaskView
 from a2perf.runs.bundles.bundle import given_resources
@@ -141,6 +141,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         seeds["episode_count"] = episodes
     other = task.domain == ANY and bool(task.env_id)  # an environment that a2perf has no recorded fingerprint of
     recorded = stored_fingerprint(task.env_id) if task.env_id and not other else None
+    engine = other_engine(task.env_id) if task.env_id and not other else ""
     return Manifest(
         a2perf_version=__version__,
         a2perf_sha256=package_sha256(),
@@ -153,6 +154,7 @@ def new_manifest(settings: Submission, task: RunTask, *, episodes: int) -> Manif
         if other
         else recorded,
         environment=environment_package(task.env_id) if other else None,
+        warnings=[f"physics engine: {engine}"] if engine else [],
         submission=identify_submission(settings.folder, root=settings.root),
         root_seed=settings.seed,
         seeds=seeds,
