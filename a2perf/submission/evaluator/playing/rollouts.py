@@ -111,19 +111,12 @@ def rollout(
     success = info.get("is_success", info.get("success"))
     termination = info.get("termination")
     return Episode(
-        index=index,
-        seed=seed,
-        episode_return=total,
-        length=length,
-        terminated=bool(terminated),
-        truncated=bool(truncated),
-        termination=None if termination is None else str(termination),
-        clipped_actions=checked.clipped,
-        wall_s=time.perf_counter() - started,
+        index=index, seed=seed, episode_return=total, length=length, terminated=bool(terminated),
+        truncated=bool(truncated), termination=None if termination is None else str(termination),
+        clipped_actions=checked.clipped, wall_s=time.perf_counter() - started,
         reward_terms={name: value / length for name, value in terms.items()},
-        success=None if success is None else bool(success),
-        final_info=_small_items(info),
-    )
+        success=None if success is None else bool(success), final_info=_small_items(info),
+    )  # fmt: skip
 
 
 def _small_items(info: dict[str, Any]) -> dict[str, Any]:
