@@ -72,7 +72,9 @@ def in_process(task: Any, seconds: float) -> float:
 
 def async_vector(task: Any, seconds: float) -> float:
     act = _load()
-    envs = gymnasium.vector.AsyncVectorEnv([lambda: _make(task)])
+    # in the same step: otherwise a call that only resets would count as a step
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    envs = gymnasium.vector.AsyncVectorEnv([lambda: _make(task)], autoreset_mode=mode)
     try:
         observations, _ = envs.reset(seed=0)
         steps, began = 0, time.perf_counter()
@@ -102,7 +104,7 @@ def stable_baselines3(task: Any, episodes: int) -> float:
         env.reset(seed=0)
         began = time.perf_counter()
         _, lengths = evaluate_policy(Model(), env, episodes, return_episode_rewards=True, warn=False)  # type: ignore[arg-type]
-        return sum(lengths) / (time.perf_counter() - began)
+        return float(sum(lengths)) / (time.perf_counter() - began)
 
 
 class _Timed(gymnasium.Wrapper):
