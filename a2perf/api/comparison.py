@@ -146,10 +146,10 @@ class Comparison(Tabular):
             UserError: there is nothing to draw, for example no candidate.
         """
         from a2perf.report.figures.panels import figure_for_notebook
-        from a2perf.rlops.compare import figures, forest
+        from a2perf.rlops.compare import figures
 
         if kind == "forest":
-            return figure_for_notebook(lambda: forest.forest_figure(self.groups))
+            return figure_for_notebook(lambda: figures.forest_figure(self.groups))
         if kind != "curves":
             raise ConfigError(f"{kind!r} is not a kind of plot", hint=f"use one of {', '.join(get_args(PlotKind))}")
         curves = figures.curves_of(self.groups, time=time)

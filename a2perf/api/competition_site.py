@@ -25,16 +25,11 @@ from a2perf.experiments.competition.run_entrants import check_evaluator
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, outcome_of
 from a2perf.launch import QUEUE_FILE, Queue, QueueEntry, State
 from a2perf.launch.outcomes import scored_episodes
-from a2perf.metrics.claims import exact_verdict
-from a2perf.report.competition_page import ClaimedReturn, EntrantResults, FrontPage, competition_page
+from a2perf.report.competition_page import LEADERBOARD, FrontPage, competition_page
 from a2perf.report.leaderboard import Trust, write_leaderboard
-from a2perf.report.leaderboard.scoring import Entry
 from a2perf.report.leaderboard.writing import Progress
-from a2perf.report.names import slug
 from a2perf.storage import read_json, write_atomic, write_json
 from a2perf.system import usable_processors
-
-LEADERBOARD = "leaderboard"
 
 
 def publish_site(
@@ -75,9 +70,7 @@ def publish_site(
     checked.problems += [problem for problem in published.problems if problem not in checked.problems]
     rows = {(row.entry.name, row.entry.version): row.entry for board in written.record.boards for row in board.rows}
     listed = read_entrants(competition)
-    entrants = sorted(
-        (_results(one, rows.get((one.name, one.sha256))) for one in checked.standing.entrants), key=_standing
-    )
+    entrants = sorted(checked.standing.entrants, key=_standing)
     domain = competition.terms.domain
     front = FrontPage(
         title=competition.terms.name,
@@ -95,7 +88,8 @@ def publish_site(
         domain=domain_title(domain),
         claims=claims_of(entries, domain=domain),
         references=references_of(competition),
-        titles={one.task: task_title(domain, one.task) for entrant in entrants for one in entrant.results},
+        titles={one.task: task_title(domain, one.task) for entrant in entrants for one in entrant.tasks},
+        entries={one.place: rows[one.name, one.sha256] for one in entrants if (one.name, one.sha256) in rows},
     )
     write_json(out / "outcomes.json", [entry.as_json() for entry in entries])
     page = out / "index.html"
@@ -126,32 +120,19 @@ def settled_entries(competition: Competition) -> list[QueueEntry]:
     return entries
 
 
-def _results(entrant: EntrantStanding, entry: Entry | None) -> EntrantResults:
-    """Returns the verified results of an entrant with the addresses of its pages on the leaderboard."""
-    if entry is None:
-        return EntrantResults(entrant.place, entrant.tasks, rank=entrant.rank, mean=entrant.mean)
-    home = f"{LEADERBOARD}/submissions/{slug(entry.name, entry.version)}"
-    return EntrantResults(
-        entrant.place, entrant.tasks, f"{home}/index.html", f"{home}/report/index.html", entrant.rank, entrant.mean,
-        entry.info,
-    )  # fmt: skip
-
-
-def claims_of(entries: Sequence[QueueEntry], *, domain: str = "") -> list[ClaimedReturn]:
-    """Returns every return that an entry claimed in a finished run, with the measured one."""
+def claims_of(entries: Sequence[QueueEntry], *, domain: str = "") -> list[tuple[str, str, float, float]]:
+    """Returns entrant, task, claim and measurement of every return that was claimed in a finished run."""
     found = []
     for entry in entries:
         for episode in scored_episodes(entry) if entry.state is State.FINISHED else ():
             claimed = episode.final_info.get("claimed_return")
             if isinstance(claimed, int | float) and math.isfinite(claimed):
-                measured = episode.episode_return
                 title = task_title(domain, str(entry.data["task"]))
-                is_false = exact_verdict(float(claimed), measured) == "REFUTED"
-                found.append(ClaimedReturn(str(entry.data["submission"]), title, float(claimed), measured, is_false))
+                found.append((str(entry.data["submission"]), title, float(claimed), episode.episode_return))
     return found
 
 
-def references_of(competition: Competition) -> list[EntrantResults]:
+def references_of(competition: Competition) -> list[EntrantStanding]:
     """Returns the results of the reference entries, the best first."""
     by_task = read_references(competition)
     secret = {task.name for task in competition.secret.tasks}
@@ -163,7 +144,8 @@ def references_of(competition: Competition) -> list[EntrantResults]:
     for name, results in found.items():
         decisive = [result for result in results if result.held_out] or results
         means = [mean for result in decisive if (mean := result.mean) is not None]
-        entrants.append(EntrantResults(name, results, mean=sum(means) / len(means)))
+        mean = sum(means) / len(means)
+        entrants.append(EntrantStanding(number=0, name=name, place=name, sha256="", tasks=results, mean=mean))
     return sorted(entrants, key=lambda entrant: -(entrant.mean or 0.0))
 
 
@@ -206,10 +188,10 @@ def _minute(moment: str) -> str:
     return f"{moment[:16].replace('T', ' ')} UTC"
 
 
-def _standing(entrant: EntrantResults) -> tuple[bool, int, bool, float, str]:
+def _standing(entrant: EntrantStanding) -> tuple[bool, int, bool, float, str]:
     """Orders by rank; entries without one by completeness on the secret tasks, then by the mean over them."""
-    secret = [result for result in entrant.results if result.held_out] or entrant.results
+    secret = [result for result in entrant.tasks if result.held_out] or entrant.tasks
     means = [result.mean for result in secret if result.mean is not None and not result.failures]
     complete = len(means) == len(secret)
     mean = sum(means) / len(means) if means else -math.inf
-    return (entrant.rank is None, entrant.rank or 0, not complete, -mean, entrant.name)
+    return (entrant.rank is None, entrant.rank or 0, not complete, -mean, entrant.place)

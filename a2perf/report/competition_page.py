@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from a2perf.experiments.competition.standings import TaskStanding
+from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding
+from a2perf.metrics.claims import exact_verdict
 from a2perf.plain_text import safe_link
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.pages import STYLES, badge
-from a2perf.report.names import submission_title
+from a2perf.report.leaderboard.scoring import Entry
+from a2perf.report.names import slug, submission_title
 from a2perf.report.numbers_text import row_scale, written
 from a2perf.report.page import render
 from a2perf.report.tables import Cell, Column, Table, Text, columns, ranking, text_table
 
+LEADERBOARD = "leaderboard"
+"""Folder of the leaderboard beside the page."""
 _OUTCOMES = {
     "bad_output": "Invalid output",
     "contract": "Invalid submission",
@@ -35,49 +39,13 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True)
-class EntrantResults:
-    """The results of one entry.
-
-    Attributes:
-        rank: among the entries that finished every run on the secret tasks; None for the others.
-    """
-
-    name: str
-    results: list[TaskStanding]
-    page: str = ""
-    report: str = ""
-    rank: int | None = None
-    mean: float | None = None
-    info: SubmissionInfo = field(default_factory=SubmissionInfo)
-
-    @property
-    def outcome(self) -> str:
-        """``"finished"``, or the kinds of its failures."""
-        kinds = dict.fromkeys(kind for result in self.results for kind, _ in result.failures)
-        return ", ".join(kinds) or "finished"
-
-
-@dataclass(frozen=True)
-class ClaimedReturn:
-    """A return that an entry claimed, beside the one that the evaluator measured.
-
-    Attributes:
-        is_false: whether the claim is better than the measurement by more than rounding.
-    """
-
-    entrant: str
-    task: str
-    claimed: float
-    measured: float
-    is_false: bool
-
-
-@dataclass(frozen=True)
 class FrontPage:
     """Content of the page.
 
     Attributes:
         problems: why the results may not be valid; empty if every check passed.
+        entries: entries of the leaderboard, by the place of their entrant.
+        claims: place of an entrant, title of the task, the return that the entrant claimed, and the measured one.
     """
 
     title: str
@@ -86,23 +54,28 @@ class FrontPage:
     founded_at: str
     revealed_at: str
     problems: list[str]
-    entrants: list[EntrantResults]
+    entrants: list[EntrantStanding]
     entrants_sha256: str = ""
     closed_at: str = ""
     notes: list[str] = field(default_factory=list)
     organizer: str = ""
     commitment_url: str = ""
     domain: str = ""
-    claims: list[ClaimedReturn] = field(default_factory=list)
-    references: list[EntrantResults] = field(default_factory=list)
+    claims: list[tuple[str, str, float, float]] = field(default_factory=list)
+    references: list[EntrantStanding] = field(default_factory=list)
     titles: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def info(self, place: str) -> SubmissionInfo:
+        """Returns the description of an entrant's submission, as far as it is known."""
+        return self.entries[place].info if place in self.entries else SubmissionInfo()
 
 
 def competition_page(page: FrontPage) -> str:
     """Returns the page as one HTML file without scripts; all text of entrants is escaped."""
     by_name: dict[str, TaskStanding] = {}
     for entrant in page.entrants:
-        for standing in entrant.results:
+        for standing in entrant.tasks:
             by_name.setdefault(standing.task, standing)
     # the secret ones, which decide, come first
     tasks = sorted(by_name.values(), key=lambda standing: (not standing.held_out, standing.task))
@@ -131,19 +104,27 @@ def competition_page(page: FrontPage) -> str:
 def _standings(page: FrontPage, tasks: Sequence[TaskStanding]) -> Table:
     entrants = [*page.entrants, *page.references]
     outcomes = [_outcome(entrant.outcome) for entrant in page.entrants] + ["Reference"] * len(page.references)
-    titles = [submission_title(one.name, one.info) for one in entrants]
-    who = [
-        Text(text=title, href=one.page or None, detail="" if title == one.name else one.name, drawing=badge(one.info))
-        for one, title in zip(entrants, titles, strict=True)
+    entries = [*(page.entries.get(one.place) for one in page.entrants), *(None for _ in page.references)]
+    infos = [SubmissionInfo() if entry is None else entry.info for entry in entries]
+    titles = [submission_title(one.place, info) for one, info in zip(entrants, infos, strict=True)]
+    homes = [
+        "" if entry is None else f"{LEADERBOARD}/submissions/{slug(entry.name, entry.version)}" for entry in entries
     ]
+    who = [
+        Text(
+            text=title, href=f"{home}/index.html" if home else None, detail="" if title == one.place else one.place,
+            drawing=badge(info),
+        )
+        for one, info, title, home in zip(entrants, infos, titles, homes, strict=True)
+    ]  # fmt: skip
     ranks = [Text() if one.rank is None else Text(text=str(one.rank)) for one in entrants]
     means = [
         Text() if one.mean is None else Text(text=number_text(one.mean), sort=one.mean, best=one.rank == 1)
         for one in entrants
     ]
     reports = [
-        Text(text=f"report of {title}", href=one.report) if one.report else Text()
-        for one, title in zip(entrants, titles, strict=True)
+        Text(text=f"report of {title}", href=f"{home}/report/index.html") if home else Text()
+        for home, title in zip(homes, titles, strict=True)
     ]
     entry, outcome = columns({"entry": "Entry", "outcome": "Outcome"})
     held: list[tuple[Column, Sequence[Cell]]] = [
@@ -167,7 +148,7 @@ def number_text(value: float) -> str:
 def _result(page: FrontPage) -> str:
     """Returns the result of the competition in one sentence."""
     first = [entrant for entrant in page.entrants if entrant.rank == 1]
-    names = [submission_title(entrant.name, entrant.info) for entrant in first]
+    names = [submission_title(entrant.place, page.info(entrant.place)) for entrant in first]
     if page.problems:
         return "The checks found problems, so these results are not confirmed."
     if not first or first[0].mean is None:
@@ -182,8 +163,8 @@ def _failed(page: FrontPage) -> list[tuple[str, str, str, str]]:
     """Returns entry, outcome, reason and tasks of the failed runs; runs that failed alike share a line."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for entrant in page.entrants:
-        name = submission_title(entrant.name, entrant.info)
-        for result in entrant.results:
+        name = submission_title(entrant.place, page.info(entrant.place))
+        for result in entrant.tasks:
             for kind, reason in result.failures:
                 title = page.titles.get(result.task, result.task)
                 found.setdefault((name, _outcome(kind), reason), []).append(title)
@@ -196,26 +177,26 @@ def _failed(page: FrontPage) -> list[tuple[str, str, str, str]]:
 
 def _claims(page: FrontPage) -> Table:
     """Returns the table of claims, false ones first."""
-    infos = {entrant.name: entrant.info for entrant in page.entrants}
-    rows: list[list[Cell | str]] = []
-    for claim in sorted(page.claims, key=lambda claim: not claim.is_false):
-        scale = row_scale([claim.claimed, claim.measured, claim.claimed - claim.measured], "")
-        verdict = Text(text="", warning="False claim") if claim.is_false else Text(text="Confirmed")
-        numbers = (claim.claimed, claim.measured, claim.claimed - claim.measured)
-        who = submission_title(claim.entrant, infos.get(claim.entrant, SubmissionInfo()))
+    rows: dict[bool, list[list[Cell | str]]] = {True: [], False: []}
+    for place, task, claimed, measured in page.claims:
+        is_false = exact_verdict(claimed, measured) == "REFUTED"
+        verdict = Text(text="", warning="False claim") if is_false else Text(text="Confirmed")
+        numbers = (claimed, measured, claimed - measured)
+        scale = row_scale(numbers, "")
         texts = [written(value, scale).text() for value in numbers]
-        rows.append([who, claim.task, verdict, *texts])
+        rows[is_false].append([submission_title(place, page.info(place)), task, verdict, *texts])
     heads = ("Entry", "Task", "Verdict", "Claimed", "Measured", "Difference")
-    return msgspec.structs.replace(text_table("Claimed returns", heads, rows, texts=3), kind="ranking")
+    table = text_table("Claimed returns", heads, [*rows[True], *rows[False]], texts=3)
+    return msgspec.structs.replace(table, kind="ranking")
 
 
 def _outcome(kinds: str) -> str:
     return ", ".join(_OUTCOMES.get(kind, kind.replace("_", " ").capitalize()) for kind in kinds.split(", "))
 
 
-def _cell(entrant: EntrantResults, task: str) -> str:
+def _cell(entrant: EntrantStanding, task: str) -> str:
     """Returns the mean of an entry on a task if every run finished, else how it failed."""
-    for result in entrant.results:
+    for result in entrant.tasks:
         if result.task == task:
             if result.failures:
                 return _outcome(result.failures[0][0])

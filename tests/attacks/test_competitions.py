@@ -208,10 +208,10 @@ def test_the_problem_of_one_folder_is_that_entrants_failure(tmp_path: Path, note
     for folder in folders[1:]:
         HARMS[folder.name](folder)
     entered = competitions.enter_all(made, allowed(*folders))
-    refused = {one.entrant.name: one.entrant.refused for one in entered if one.entrant.refused}
+    refused = {entrant.name: entrant.refused for entrant, _ in entered if entrant.refused}
     assert sorted(refused) == sorted(HARMS)
     assert all(str(tmp_path) not in why and why.isprintable() for why in refused.values())
-    assert [one.entrant.place for one in entered if not one.entrant.refused] == ["ada"]
+    assert [entrant.place for entrant, _ in entered if not entrant.refused] == ["ada"]
     listed = competitions.read_entrants(made)
     assert len(listed.all()) == 1 + len(HARMS)
     assert listed.problems(made.commitment.commitment) == []
@@ -223,8 +223,8 @@ def test_the_problem_of_one_folder_is_that_entrants_failure(tmp_path: Path, note
 )
 def test_no_name_hides_an_entrant_or_breaks_the_runs(tmp_path: Path, name: str) -> None:
     made = cup(tmp_path, train=False, held_out=0)
-    (one,) = competitions.enter_all(made, allowed(write(tmp_path / "entries", name)))
-    assert (one.entrant.name, one.entrant.place, one.entrant.refused) == (name, "entrant-1", "")
+    ((entrant, _),) = competitions.enter_all(made, allowed(write(tmp_path / "entries", name)))
+    assert (entrant.name, entrant.place, entrant.refused) == (name, "entrant-1", "")
 
 
 @pytest.mark.parametrize(("kills", "refused"), [(2, ""), (3, "reading its folder ended with SIGKILL")])

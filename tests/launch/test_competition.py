@@ -28,11 +28,15 @@ from a2perf.experiments.competition.required_runs import required_runs
 from a2perf.experiments.competition.run_entrants import run_specs
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
 from a2perf.launch import RunSpec
-from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
+from a2perf.report.competition_page import FrontPage, competition_page
 from a2perf.runs.packed import signing
 from a2perf.storage import read_json, write_record
 from tests.made_submissions import policy, write_submission
 from tests.submission import wheels
+
+
+def standing(name: str, tasks: list[TaskStanding], **given: object) -> EntrantStanding:
+    return EntrantStanding(number=0, name=name, place=name, sha256="", tasks=tasks, **given)  # type: ignore[arg-type]
 
 
 def terms(**changes: object) -> CompetitionTerms:
@@ -149,23 +153,23 @@ def test_the_list_of_entrants_is_sealed_and_closed(tmp_path: Path) -> None:
     made = cup(tmp_path)
     ada, grace, late = (write(tmp_path, name) for name in ("ada", "grace", "late"))
     first = enter_all(made, allowed(ada, grace))
-    assert [(one.entrant.number, one.entrant.place) for one in first] == [(1, "ada"), (2, "grace")]
-    assert enter_all(made, allowed(grace))[0].entrant == first[1].entrant
+    assert [(entrant.number, entrant.place) for entrant, _ in first] == [(1, "ada"), (2, "grace")]
+    assert enter_all(made, allowed(grace))[0][0] == first[1][0]
     (grace / "inference.py").write_text("# better\n")
-    (again,) = enter_all(made, allowed(grace))
-    assert (again.entrant.number, again.entrant.place) == (3, "grace@2")
+    ((again, _),) = enter_all(made, allowed(grace))
+    assert (again.number, again.place) == (3, "grace@2")
     listed = competitions.close(made)
     assert [len(one.entrants) for one in listed.rounds] == [2, 1]
     with pytest.raises(ConfigError, match="which was closed"):
         enter_all(made, allowed(late))
     file = made.public / "entrants.json"
     sealed = file.read_text()
-    for old, new in (('"ada"', '"eve"'), (first[0].entrant.sha256, "0" * 64), ('"number": 2', '"number": 4')):
+    for old, new in (('"ada"', '"eve"'), (first[0][0].sha256, "0" * 64), ('"number": 2', '"number": 4')):
         file.write_text(sealed.replace(old, new, 1))
         with pytest.raises(UserError, match=r"entrants\.json"):
             enter_all(made, allowed(ada))
     file.write_text(sealed)
-    assert enter_all(made, allowed(ada))[0].entrant == first[0].entrant
+    assert enter_all(made, allowed(ada))[0][0] == first[0][0]
 
 
 def test_the_seeds_of_all_runs_follow_from_the_committed_salt_and_every_folder(tmp_path: Path) -> None:
@@ -352,7 +356,7 @@ def test_what_entrants_write_is_escaped() -> None:
     nasty = "<script>alert(1)</script>"
     result = TaskStanding(task="one", held_out=True, failures=[["exception", nasty]])
     page = competition_page(
-        FrontPage(nasty, [(nasty, nasty)], "ab", "then", "now", [nasty], [EntrantResults(nasty, [result])])
+        FrontPage(nasty, [(nasty, nasty)], "ab", "then", "now", [nasty], [standing(nasty, [result])])
     )
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 6
@@ -360,8 +364,8 @@ def test_what_entrants_write_is_escaped() -> None:
 
 def test_the_page_names_winner_organizer_and_where_the_commitment_was_published() -> None:
     results = [
-        EntrantResults("ada", [TaskStanding(task="one", held_out=True, returns=[-1.5])], rank=1, mean=-1.5),
-        EntrantResults("bob", [TaskStanding(task="one", held_out=True, failures=[["bad_output", "no action"]])]),
+        standing("ada", [TaskStanding(task="one", held_out=True, returns=[-1.5])], rank=1, mean=-1.5),
+        standing("bob", [TaskStanding(task="one", held_out=True, failures=[["bad_output", "no action"]])]),
     ]
     front = FrontPage(
         "Cup", [], "ab", "2026-11-20 10:00 UTC", "now", [], results, organizer="The jury",
@@ -374,7 +378,7 @@ def test_the_page_names_winner_organizer_and_where_the_commitment_was_published(
     assert "computed 2026-11-20 10:00 UTC, by the organizer&#39;s clock" in page or "by the organizer's clock" in page
     assert "javascript:" not in page
     tied = competition_page(FrontPage("Cup", [], "ab", "", "", [], [
-        EntrantResults(name, [TaskStanding(task="one", held_out=True, returns=[2.0])], rank=1, mean=2.0)
+        standing(name, [TaskStanding(task="one", held_out=True, returns=[2.0])], rank=1, mean=2.0)
         for name in ("ada", "bob")
     ]))  # fmt: skip
     assert "Tie between ada and bob" in tied

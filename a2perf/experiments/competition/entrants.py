@@ -143,14 +143,6 @@ class Entrants:
     allow_weaker: bool = False
 
 
-@dataclass(frozen=True)
-class Entered:
-    """An entrant of a call, and its folder."""
-
-    entrant: Entrant
-    folder: Path
-
-
 def read_entrants(competition: Competition) -> EntrantList:
     """Reads the list; it is empty before the first round.
 
@@ -166,8 +158,8 @@ def read_entrants(competition: Competition) -> EntrantList:
     return found
 
 
-def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
-    """Adds new entrants in a sealed round, and returns the entrants of the given folders.
+def enter_all(competition: Competition, entrants: Entrants) -> list[tuple[Entrant, Path]]:
+    """Adds new entrants in a sealed round, and returns the entrant of each given folder, with the folder.
 
     Raises:
         ConfigError: a folder is missing, two have one name, the list is closed, the level cannot hide the competition
@@ -180,7 +172,7 @@ def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
     _check_folders(competition, entrants.submissions)
     level = _level(competition, entrants.sandbox, allow_weaker)
     listed = read_entrants(competition)
-    known, new, found = listed.all(), list[Entrant](), list[Entered]()
+    known, new, found = listed.all(), list[Entrant](), list[tuple[Entrant, Path]]()
     for folder in entrants.submissions:
         check = examine(_absolute(folder))
         isolated = check.needs_packages if python_env == "auto" else python_env == "isolated"
@@ -197,7 +189,7 @@ def enter_all(competition: Competition, entrants: Entrants) -> list[Entered]:
                     f"{', weaker guarantees allowed' if one.allow_weaker else ''}; all its runs are alike",
                     hint="use the same --sandbox and --allow-weaker",
                 )
-        found.append(Entered(entrant, _absolute(folder)))
+        found.append((entrant, _absolute(folder)))
     if new and listed.closed_at is not None:
         raise ConfigError(
             f"{new[0].name} is not in the list of entrants, which was closed at {listed.closed_at}",

@@ -6,9 +6,10 @@ A failure of an entrant, even of its folder, does not affect the others. The sam
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from a2perf.errors import UserError
-from a2perf.experiments.competition.entrants import Entered, Entrants, close, enter_all, read_entrants
+from a2perf.experiments.competition.entrants import Entrant, Entrants, close, enter_all, read_entrants
 from a2perf.experiments.competition.records import SEED_SECRET, Competition, Evaluator, canonical_sha256
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of, required_runs
 from a2perf.experiments.evaluator_run import evaluator_run
@@ -54,28 +55,28 @@ def check_evaluator(competition: Competition) -> None:
         )
 
 
-def run_specs(competition: Competition, entrants: Entrants, entered: Sequence[Entered]) -> list[RunSpec]:
+def run_specs(competition: Competition, entrants: Entrants, entered: Sequence[tuple[Entrant, Path]]) -> list[RunSpec]:
     """Returns the runs of the entrants sorted by seed: an interrupted competition still allows comparisons."""
     plans = [
-        (one, run)
-        for one in entered
-        for run in required_runs(competition.terms, competition.secret, one.entrant.number)
+        (entrant, folder, run)
+        for entrant, folder in entered
+        for run in required_runs(competition.terms, competition.secret, entrant.number)
     ]
-    plans.sort(
-        key=lambda plan: competition.terms.seeds.index(plan[1].seed)
-    )  # a stable sort: the training run stays first
+    plans.sort(key=lambda plan: competition.terms.seeds.index(plan[2].seed))  # stable: the training run stays first
     specs: list[RunSpec] = []
     train_keys: dict[tuple[int, int], str] = {}
-    for one, run in plans:
-        spec = _spec(competition, entrants, one, run, train_keys.get((one.entrant.number, run.seed)))
+    for entrant, folder, run in plans:
+        spec = _spec(competition, entrants, entrant, folder, run, train_keys.get((entrant.number, run.seed)))
         if run.mode == "train":
-            train_keys[one.entrant.number, run.seed] = spec.key
+            train_keys[entrant.number, run.seed] = spec.key
         specs.append(spec)
     return specs
 
 
-def _spec(competition: Competition, entrants: Entrants, one: Entered, run: RequiredRun, after: str | None) -> RunSpec:
-    entrant, terms = one.entrant, competition.terms
+def _spec(
+    competition: Competition, entrants: Entrants, entrant: Entrant, folder: Path, run: RequiredRun, after: str | None
+) -> RunSpec:
+    terms = competition.terms
     home = competition.runs / entrant.place
     sandbox = entrants.sandbox or terms.sandbox
     bindings = [f"{name} = {value!r}" for name, value in bindings_of(run, competition.folder, home).items()]
@@ -94,7 +95,7 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
         f"{entrant.place}/{run.task}/seed_{run.seed}/{run.mode}",
         home / run.place,  # a hash, because the entrant can see this path
         run.mode,
-        submission=one.folder,
+        submission=folder,
         gin_file=competition.public / run.gin_file,
         flags=flags,
         digest=canonical_sha256(identity),
@@ -114,10 +115,10 @@ def _spec(competition: Competition, entrants: Entrants, one: Entered, run: Requi
     )
 
 
-def _refuse(queue: Queue, competition: Competition, entered: Sequence[Entered]) -> None:
+def _refuse(queue: Queue, competition: Competition, entered: Sequence[tuple[Entrant, Path]]) -> None:
     """Records the failure of entrants that cannot run: their folder is invalid, or has changed into a new entrant."""
-    reasons = {one.entrant.place: one.entrant.refused for one in entered if one.entrant.refused}
-    now = {one.entrant.name: one.entrant for one in entered}
+    reasons = {entrant.place: entrant.refused for entrant, _ in entered if entrant.refused}
+    now = {entrant.name: entrant for entrant, _ in entered}
     for entrant in read_entrants(competition).all():
         if entrant.name in now and now[entrant.name].number != entrant.number:
             reasons[entrant.place] = f"its folder changed before this run, and entered as {now[entrant.name].place}"

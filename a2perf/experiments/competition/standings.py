@@ -69,6 +69,12 @@ class EntrantStanding(Record, kw_only=True):
     attempts: int = 0
     tasks: list[TaskStanding] = msgspec.field(default_factory=list)
 
+    @property
+    def outcome(self) -> str:
+        """``"finished"``, or the kinds of its failures."""
+        kinds = dict.fromkeys(kind for task in self.tasks for kind, _ in task.failures)
+        return ", ".join(kinds) or "finished"
+
 
 class Standing(Record, kw_only=True):
     """``results.json``: the entrants, best first."""

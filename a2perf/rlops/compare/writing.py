@@ -16,8 +16,7 @@ from a2perf.report.figures.drawing import Chart, interactive, only_in_pages, pic
 from a2perf.report.page import render
 from a2perf.report.tables import Table, markdown_text, text_table, to_csv, to_markdown
 from a2perf.rlops.compare.comparison import ComparedGroups
-from a2perf.rlops.compare.figures import PanelCurves, curves_of, grid
-from a2perf.rlops.compare.forest import forest_chart
+from a2perf.rlops.compare.figures import PanelCurves, curves_of, forest_chart, grid
 from a2perf.rlops.compare.record import compare_record
 from a2perf.rlops.compare.selection import Panel
 from a2perf.rlops.compare.sentences import comment, method, reasons, summary, title_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from a2perf.experiments.competition.standings import TaskStanding
-from a2perf.report.competition_page import EntrantResults, FrontPage, competition_page
+from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding
+from a2perf.report.competition_page import FrontPage, competition_page
 from a2perf.report.leaderboard import WrittenLeaderboard
 from tests.accessibility import problems
 from tests.report.browser import Browser
@@ -22,9 +22,11 @@ def test_pages_of_the_leaderboard_are_accessible(browser: Browser, built: Writte
 
 
 def test_page_of_a_competition_is_accessible(browser: Browser, tmp_path: Path) -> None:
+    ada = TaskStanding(task="one", held_out=True, returns=[-1.5])
+    bob = TaskStanding(task="one", held_out=True, failures=[["timeout", "too slow"]])
     results = [
-        EntrantResults("ada", [TaskStanding(task="one", held_out=True, returns=[-1.5])], rank=1, mean=-1.5),
-        EntrantResults("bob", [TaskStanding(task="one", held_out=True, failures=[["timeout", "too slow"]])]),
+        EntrantStanding(number=1, name="ada", place="ada", sha256="", tasks=[ada], rank=1, mean=-1.5),
+        EntrantStanding(number=2, name="bob", place="bob", sha256="", tasks=[bob]),
     ]
     page = tmp_path / "index.html"
     front = FrontPage("Cup", [("Sandbox", "bubblewrap")], "ab" * 32, "then", "now", ["a problem"], results, "cd" * 32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from a2perf.rlops.compare.forest import forest_chart
+from a2perf.rlops.compare.figures import forest_chart
 from a2perf.rlops.compare.verdict import Tolerance, judge
 
 

@@ -34,9 +34,9 @@ def request_() -> Request:
 def test_curves_are_the_mean_over_runs_with_the_interval_of_the_reports(written_store: Path, request_: Request) -> None:
     compared = compare_panels(select(Store(written_store), request_)[0], request_)
     drawn = curves_of(compared)
-    assert [one.panel for one in drawn] == list(compared.panels)
-    for one in drawn:
-        for cell_, line in zip(one.panel.cells, one.lines, strict=True):
+    assert [panel_ for panel_, _, _ in drawn] == list(compared.panels)
+    for panel_, lines, _ in drawn:
+        for cell_, line in zip(panel_.cells, lines, strict=True):
             assert line.mean is not None
             assert [name for name, _, _ in line.runs] == ["seed 1", "seed 2", "seed 3"]
             pooled = pooled_over_runs([(held.steps, held.values) for held in cell_.curves])
