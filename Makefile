@@ -203,6 +203,7 @@ test-engines: setup packages engines frameworks openenv
 # PyBullet has no wheel for Python 3.12 and later, and the lock is for 3.11: packages come unpinned. With pyenv, a command
 # such as python3.12 answers only if PYENV_VERSION names its version.
 NEWER_PYTHONS ?= 3.12 3.13
+NEWER_TESTS ?= tests
 NEWER := $(NEWER_PYTHONS:%=.venv-%/.installed)
 .venv-3.%/.installed: pyproject.toml setup.py
 	@echo "newer-python: installing .venv-3.$*"
@@ -214,7 +215,7 @@ NEWER := $(NEWER_PYTHONS:%=.venv-%/.installed)
 test-newer-python: $(NEWER)
 	@set -e; for version in $(NEWER_PYTHONS); do \
 		A2PERF_WITHOUT="$(A2PERF_WITHOUT),pybullet" A2PERF_REQUIRE=mujoco \
-			.venv-$$version/bin/python -m pytest -n $(WORKERS) -m "not slow and not site"; \
+			.venv-$$version/bin/python -m pytest -n $(WORKERS) -m "not slow and not site" $(NEWER_TESTS); \
 	done
 
 # Each extra after the others, in one environment: every domain is imported, and environments of it step. A wheel of torch
