@@ -113,7 +113,7 @@ def installation(program: Path) -> list[Path]:
             break
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
     folders.extend(_prefix(program.resolve()))
-    if Path(sys.prefix) in folders:  # a virtual environment of copies has no link to its base installation
+    if program.resolve().is_relative_to(sys.prefix):  # a copy in a virtual environment has no link to its base
         folders.extend(_prefix(Path(sys.base_prefix, "bin", "python")))
     for folder in tuple(folders):
         if folder in (Path(sys.prefix), Path(sys.base_prefix)):

@@ -15,8 +15,10 @@ import pytest
 from tests.pinned import condense
 from tests.pinned.record import EXPECTED, PINS
 
+_MARKS = {"commands": pytest.mark.group("pybullet")}
 
-@pytest.mark.parametrize("name", PINS)
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_MARKS.get(name, ())) for name in PINS])
 def test_output_is_as_recorded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)

@@ -14,13 +14,13 @@ from tests.made_submissions import TOY, WEB, done
 SIMULATION = "as_windows"
 RECORDED = Path(__file__).parents[1] / "recorded" / "small" / "numpy_ars.zip"
 TROT = pytest.param(
-    "QuadrupedLocomotionMuJoCo-DogTrot-v0", marks=[pytest.mark.group("clips"), pytest.mark.group("mujoco")]
+    ("QuadrupedLocomotionMuJoCo-DogTrot-v0",), marks=[pytest.mark.group("clips"), pytest.mark.group("mujoco")]
 )
 REFUSED = ["a2perf: runs need Linux or macOS", "  Hint: use WSL 2 on Windows; recorded runs are read everywhere"]
 
 STEPS = """
 import sys, a2perf, gymnasium
-env = gymnasium.make(sys.argv[1])
+env = gymnasium.make(sys.argv[1]) if len(sys.argv) == 2 else gymnasium.make_vec(sys.argv[1], num_envs=64)
 env.reset(seed=0)
 env.action_space.seed(0)
 print(env.step(env.action_space.sample())[1:3])
@@ -84,9 +84,9 @@ def test_logs_with_windows_line_ends_are_read(a2perf, tmp_path: Path) -> None:
     assert "imported (sb3, 1 metrics)" in a2perf("rlops", "import", "logs", "--store", "store")
 
 
-@pytest.mark.parametrize("env_id", [TOY, WEB, TROT])
-def test_environments_step_as_on_linux(on_both, env_id: str) -> None:
-    assert on_both(STEPS, env_id)
+@pytest.mark.parametrize("words", [(TOY,), (WEB,), (WEB, "64 at once"), TROT])
+def test_environments_step_as_on_linux(on_both, words: tuple[str, ...]) -> None:
+    assert on_both(STEPS, *words)
 
 
 def test_groups_are_compared_as_on_linux(on_both) -> None:

@@ -132,6 +132,11 @@ def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Pa
 def test_own_virtual_environment_brings_the_python_below_it_and_its_path_files(own_environment) -> None:
     base, env, extra = own_environment
     assert installation(env / "bin" / "python") == [env, base, extra]
+    (env / "bin" / "python").unlink()
+    (env / "bin" / "python").touch()  # as `python -m venv --copies` makes it
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "base_prefix", str(base))
+        assert installation(env / "bin" / "python") == [env, base, extra]
 
 
 def test_path_file_of_a_checkout_brings_the_package_alone(own_environment) -> None:

@@ -29,7 +29,7 @@ from a2perf.domains.web_navigation.episode import ActionMasks
 from a2perf.domains.web_navigation.observation import Frame, array_specs
 from a2perf.domains.web_navigation.page.page_model import PageModel
 from a2perf.errors import ConfigError, InfrastructureError
-from a2perf.system import usable_processors
+from a2perf.system import POSIX, usable_processors
 
 Arrays = dict[str, NDArray[Any]]
 _MEMBERS_PER_WORKER = 64  # fewer make the hand-over dearer than the work
@@ -168,7 +168,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         if workers is None:
             workers = max(min(usable_processors(), self.num_envs // _MEMBERS_PER_WORKER), 1)
-        self.workers = min(integer_of_at_least(1, "workers", workers), self.num_envs)
+        self.workers = min(integer_of_at_least(1, "workers", workers), self.num_envs) if POSIX else 1
         self._arrays = _shared_arrays(template, self.num_envs)
         self._observations = {key: self._arrays[key] for key in array_specs(template.sizes)}
         bounds = np.linspace(0, self.num_envs, self.workers + 1).astype(int).tolist()
@@ -177,7 +177,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self._own = _Members(template, self._arrays, shares[0], next_step)
         self._pipes: list[Connection] = []
         self._processes = []
-        context = multiprocessing.get_context("fork")  # the arrays are inherited, not copied
+        context = multiprocessing.get_context("fork" if POSIX else "spawn")  # the arrays are inherited, not copied
         for share in shares[1:]:
             near, far = context.Pipe()
             members = _Members(template, self._arrays, share, next_step)
