@@ -26,7 +26,10 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load_script(DOCKER / "pinned.py", monkeypatch)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+_LOCKED = [pytest.param(name, marks=pytest.mark.group("pybullet") if "quadruped" in name else ()) for name in BUILT_IN]
+
+
+@pytest.mark.parametrize("name", _LOCKED)  # the lock is for 3.11: newer Pythons have another engine for the robot
 def test_the_lock_has_every_package_of_an_image_and_no_test_tool(name: str, module: ModuleType) -> None:
     command = [sys.executable, str(DOCKER / "pinned.py"), str(ROOT), get_domain(name).extra]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -177,7 +177,7 @@ class WebVectorEnv(VectorEnv[Arrays, NDArray[np.int64], Any]):
         self._own = _Members(template, self._arrays, shares[0], next_step)
         self._pipes: list[Connection] = []
         self._processes = []
-        context = multiprocessing.get_context("fork" if POSIX else "spawn")  # the arrays are inherited, not copied
+        context: Any = multiprocessing.get_context("fork" if POSIX else "spawn")  # the arrays are inherited, not copied
         for share in shares[1:]:
             near, far = context.Pipe()
             members = _Members(template, self._arrays, share, next_step)
