@@ -100,11 +100,7 @@ class Followed:
 
     def measured(self, task: Any, tools: Any) -> Reference:
         """Returns the reference; ``n`` counts episodes."""
-
-        def follow(observation: NDArray[np.float32]) -> NDArray[np.float32]:
-            return _to_motors(observation[NEXT_TARGET], self.gain)
-
-        returns = tools.returns(task, lambda env: follow, self.episodes)
+        returns = tools.returns(task, lambda env: follower(self.gain), self.episodes)
         return tools.reference(
             returns, of="episodes", policy=self.policy, command=_command(task.name, "expert"), seeds=[20_000]
         )
@@ -205,6 +201,11 @@ def _held(env: Any) -> Callable[[Any], Any]:
 def _held_mean(env: Any) -> Callable[[Any], Any]:
     """Holds the mean joint angles of the clip."""
     return lambda observation: _to_motors(env.unwrapped.reference.clip.data.frames[:, 7:].mean(axis=0))
+
+
+def follower(gain: float) -> Callable[[Any], Any]:
+    """Returns the script of ``Followed``."""
+    return lambda observation: _to_motors(observation[NEXT_TARGET], gain)
 
 
 def _to_motors(joints: Any, gain: float = 1.0) -> NDArray[np.float32]:
@@ -348,6 +349,7 @@ def _circuit(name: str, *, core: bool) -> TaskSource:
 
 
 _PRETRAINED = "the policy published with Peng et al. 2020 for this gait, mean action (examples/motion_imitation)"
+FOLLOWER_GAIN = 0.8
 _FOLLOWER = "a scripted follower: 0.8 of the way from the standing pose to the joint angles of the next target frame"
 
 TASKS = (
@@ -369,7 +371,7 @@ TASKS = (
     _circuit("ariane", core=True),
     _circuit("ariane_twin", core=False),
     *(_web(level, websites) for level in (1, 2, 3) for websites in (5, 10)),
-    _quadruped("synthetic_trot_v1", _SYNTHETIC, Followed(0.8, 30, _FOLLOWER), core=False, episodes=10),
+    _quadruped("synthetic_trot_v1", _SYNTHETIC, Followed(FOLLOWER_GAIN, 30, _FOLLOWER), core=False, episodes=10),
 )
 
 _PUBLISHED = load("v1")

@@ -17,6 +17,7 @@ import click
 
 from docs.building import (
     attacks,
+    audits,
     commands,
     environments,
     gin_parameters,
@@ -70,6 +71,7 @@ def sources(folder: Path, *, pictures: bool = True, cache: Path | None = None) -
     camera = film if cache is None else media_cache.cached(film, cache)
     media = folder / environments.MEDIA
     environments.write(folder / "environments", media, film=camera if pictures else None)
+    audits.write(folder / "environments")
     everything = {path.relative_to(folder) for path in folder.rglob("*.md") if _is_page(path, folder)} | set(pages)
     front = folder / "index.md"
     text = front.read_text(encoding="utf-8").replace(_STRIP, _strip(folder / "_static"))

@@ -28,6 +28,7 @@ from a2perf.domains.registry import (
 )
 from a2perf.errors import UserError, install_hint
 from a2perf.metrics.protocol import LATEST, Protocol, ProtocolTask, load
+from docs.building import audits
 from docs.building.markdown import cell, code, described_with_bases, table, with_tables
 from docs.building.pictures import Filmed, film
 from docs.building.space_tables import action_table, observation_table, space_text
@@ -168,7 +169,7 @@ def _page(
         text += [f"## {heading}", "", found, ""] if (found := section(of_domain, heading)) else []
     tasks = [task for task in domain.tasks if task.env_id == environment.id]
     if tasks:
-        text += ["## Tasks and measured returns", "", returns_table(tasks, protocol)]
+        text += ["## Tasks and measured returns", "", returns_table(tasks, protocol), audits.links(tasks)]
     text += ["## Arguments", "", *_arguments(environment)]
     text += ["## Version history", "", found, ""] if (found := _history(history, environment)) else []
     text += ["## References", "", found, ""] if (found := section(of_domain, "References")) else []

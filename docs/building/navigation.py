@@ -42,8 +42,8 @@ CONTENTS = {
 
 
 def is_environment(page: Path) -> bool:
-    """Returns whether a page describes one environment; the page of its domain lists it."""
-    return page.parent.name == "environments" and re.search(r"-v\d+$", page.stem) is not None
+    """Returns whether a page describes one environment or audit; the page of its domain, or ``audits``, lists it."""
+    return page.parent.name == "environments" and re.search(r"-v\d+$|^audit_", page.stem) is not None
 
 
 def contents(pages: Sequence[Path]) -> str:
