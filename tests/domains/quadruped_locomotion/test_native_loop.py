@@ -72,12 +72,12 @@ def fresh_checks():
 
 
 def test_another_pybullet_version_falls_back_with_one_notice_or_is_an_error(make, monkeypatch, fresh_checks, caplog):
-    monkeypatch.setattr(c_api, "SUPPORTED_VERSION", "9.9.9")
+    monkeypatch.setattr(c_api, "SUPPORTED", ("pybullet 9.9.9",))
     with caplog.at_level(logging.WARNING):
         env, _ = make(), make()
     notices = [record.getMessage() for record in caplog.records if "Python physics loop" in record.getMessage()]
     assert len(notices) == 1
-    assert "was checked with 9.9.9" in notices[0]
+    assert "was checked with pybullet 9.9.9" in notices[0]
     env.reset(seed=0)
     assert env.step(np.zeros(12))[1] > 0.0
 

@@ -7,6 +7,7 @@ only with the PyBullet version they were written for, all symbols are looked up 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.metadata
@@ -19,7 +20,7 @@ import numpy as np
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.quadruped_locomotion.physics.robot import IntArray
 
-SUPPORTED_VERSION = "3.2.7"
+SUPPORTED = ("pybullet 3.2.7", "pybullet-arm64 3.2.8")  # of the same C++ sources
 
 IGNORE_VISUAL_SHAPES = 1 << 20
 VELOCITY_MODE = 0
@@ -98,12 +99,15 @@ def unavailable_reason() -> str | None:
         return "Numba is not installed"
     if struct.calcsize("P") != 8:
         return "this is not a 64-bit Python"
-    try:
-        version = importlib.metadata.version("pybullet")
-    except importlib.metadata.PackageNotFoundError:
+    found = ""
+    for name in ("pybullet", "pybullet-arm64"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found = f"{name} {importlib.metadata.version(name)}"
+            break
+    if not found:
         return "PyBullet is not installed"
-    if version != SUPPORTED_VERSION:
-        return f"PyBullet is {version}, the native loop was checked with {SUPPORTED_VERSION}"
+    if found not in SUPPORTED:
+        return f"PyBullet is {found}, the native loop was checked with {' and '.join(SUPPORTED)}"
     try:
         library()
     except (OSError, AttributeError) as error:
