@@ -93,6 +93,7 @@ def test_the_time_limit_holds_after_train_has_returned(submission, launch) -> No
 
 
 @pytest.mark.group("bwrap")
+@pytest.mark.group("pybullet")  # the robot in MuJoCo needs clips, which the cache of this test does not have
 @pytest.mark.timeout(900)
 def test_work_while_the_interpreter_starts_is_training(submission, launch, packages, noted) -> None:
     options = packages(SPIN + "spin(3.0)\n", real=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Notebo
         record = folder / f"{name}.ipynb"
         with filelock.FileLock(f"{record}.lock"):
             if not record.is_file():
+                shutil.rmtree(folder / name, ignore_errors=True)  # of an execution that failed
                 nbformat.write(notebooks.execute(PATHS[name], folder / name), record)
         return nbformat.read(record, as_version=4)
 
