@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from a2perf.fault_point import fault_point
 from a2perf.launch.interface import Launcher, handled_signals
+from a2perf.launch.local import LocalLauncher
 from a2perf.launch.preparation import Restart, prepare
 from a2perf.launch.queue import MAX_RETRIES, Queue
 from a2perf.launch.queue_entry import QueueEntry
@@ -69,12 +70,9 @@ class Conductor:
     def __init__(
         self, launcher: Launcher, workers: int = 1, *, console: Console | None = None, live: bool = True
     ) -> None:
-        self.launcher = launcher
-        self._workers = workers
-        self._console = console
-        self._live = live
-        self._signals = 0
-        self._stop_announced = False
+        self.launcher, self._workers = launcher, workers
+        self._console, self._live = console, live
+        self._signals, self._stop_announced = 0, False
         self._signals_handled = ExitStack()
 
     @property
@@ -117,6 +115,8 @@ class Conductor:
             on_ready(queue)
             # The file may also hold runs of other calls; this one must neither start nor wait for them.
             queue.restrict(keys)
+            if isinstance(self.launcher, LocalLauncher):
+                self.launcher.expects_many = len(specs) > 1
             with self._view() as view:
 
                 def shown(event: RunEvent) -> None:
