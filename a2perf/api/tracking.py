@@ -207,7 +207,9 @@ class TrackedBlock:
         if os.getpid() != self._pid:  # a fork of this process leaves the block; the parent still measures it
             return
         report = self._sampler.stop()
-        failed = None if _is_normal(error) else error
+        # a block also ends as planned by sys.exit(0) or when a generator is closed
+        is_normal = isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
+        failed = None if is_normal else error
         self._tracked._end(report, "" if failed is None else f"{type(failed).__name__}: {failed}")
         if self._record is not None:
             from a2perf.api.tracked_bundle import close_record
@@ -290,8 +292,3 @@ def _wrapped(
             return function(*args, **kwargs)
 
     return plain
-
-
-def _is_normal(error: BaseException | None) -> bool:
-    """Returns whether a block ended as planned: also by ``sys.exit(0)`` or by closing a generator."""
-    return error is None or isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)

@@ -135,7 +135,8 @@ def list_environments(only: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([row for domain in chosen for row in _rows(domain)], indent=2))
         return 0
-    width = max((len(name) for domain in chosen for name in _names(domain)), default=0)
+    ids = [environment.id for domain in chosen for environment in domain.environments]
+    width = max(map(len, [*ids, *(f"  {task.name}" for domain in chosen for task in domain.tasks)]), default=0)
     for domain in chosen:
         click.echo(f"{domain.title} ({domain.name})")
         for environment in domain.environments:
@@ -154,10 +155,6 @@ def list_environments(only: str | None, as_json: bool) -> int:
 
 def _tasks(domain: Domain, environment: Environment) -> list[Task]:
     return [task for task in domain.tasks if task.env_id == environment.id]
-
-
-def _names(domain: Domain) -> list[str]:
-    return [one.id for one in domain.environments] + [f"  {task.name}" for task in domain.tasks]
 
 
 def _rows(domain: Domain) -> list[dict[str, str]]:

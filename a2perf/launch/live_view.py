@@ -94,7 +94,8 @@ class LiveView:
         table.add_column("latest log line", no_wrap=True, overflow="ellipsis", ratio=1)
         running = list(event.running.values())
         for entry, started in running[:_MAX_RUNS]:
-            name = _end_of(terminal_line(entry.command.name), self._console.width // 2)
+            name, width = terminal_line(entry.command.name), self._console.width // 2
+            name = name if len(name) <= width else f"…{name[1 - width :]}"  # runs of an experiment differ at the end
             table.add_row(Text(name), clock_time(self._clock() - started), Text(last_line(_log_of(entry))))
         if len(running) > _MAX_RUNS:
             table.add_row(f"and {len(running) - _MAX_RUNS} more", "", "")
@@ -148,11 +149,6 @@ def rough_time(seconds: float) -> str:
         return f"~{minutes} min"
     hours, minutes = divmod(5 * round(minutes / 5), 60)
     return f"~{hours} h {minutes} min" if minutes else f"~{hours} h"
-
-
-def _end_of(name: str, width: int) -> str:
-    """Returns the end of a long name: there the runs of an experiment differ."""
-    return name if len(name) <= width else f"…{name[1 - width :]}"
 
 
 def _log_of(entry: QueueEntry) -> Path | None:

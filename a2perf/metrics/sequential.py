@@ -284,13 +284,10 @@ class RepeatedIntervals:
         if error == 0.0:
             return difference, difference
         third = float((pooled**3).mean()) * (1.0 / counts[0] ** 2 - 1.0 / counts[1] ** 2)
-        freedom = min(sum(counts) - 2.0, _welch_freedom(ours, theirs, *counts))
+        freedom = sum(counts) - 2.0
+        if ours + theirs:  # at most Welch's, from the squared errors of both sides
+            freedom = min(freedom, (ours + theirs) ** 2 / (ours**2 / (counts[0] - 1) + theirs**2 / (counts[1] - 1)))
         return small_sample_ends(difference, error, third / error**3, min(counts), freedom, confidence)
-
-
-def _welch_freedom(ours: float, theirs: float, count: int, others: int) -> float:
-    """Returns Welch's degrees of freedom from the squared errors and numbers of values of both sides."""
-    return (ours + theirs) ** 2 / (ours**2 / (count - 1) + theirs**2 / (others - 1)) if ours + theirs else math.inf
 
 
 def _looks(most: int) -> list[int]:

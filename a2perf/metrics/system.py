@@ -85,15 +85,6 @@ def _drawn(kind: str, part: str, read: Callable[[_Energy], float]) -> Callable[[
     return number
 
 
-def _energy_and_power() -> list[Metric]:
-    return [
-        _cost(unit, label.format(f", {part.upper()}" if part else ""), formula,
-              name=kind.format(f"_{part}" if part else ""))(_drawn(kind, part, read))
-        for part in ("", *COMPONENTS)
-        for kind, label, unit, formula, read in _DRAWN
-    ]  # fmt: skip
-
-
 @_cost("kg CO2eq", "Emissions", "energy times the carbon intensity of the region")
 def emissions(run: Run) -> RunNumber:
     """Carbon intensity is a yearly mean of a region: always an estimate, whatever measured the energy."""
@@ -221,7 +212,10 @@ energy_gross_of = _drawn("energy{}_gross", "", lambda energy: energy.gross_kwh)
 """Gross energy of a run in kWh, with provenance and uncertainty."""
 
 METRICS: tuple[Metric, ...] = (
-    *_energy_and_power(),
+    *(_cost(unit, label.format(f", {part.upper()}" if part else ""), formula,
+            name=kind.format(f"_{part}" if part else ""))(_drawn(kind, part, read))
+      for part in ("", *COMPONENTS)
+      for kind, label, unit, formula, read in _DRAWN),
     emissions, *_MEMORY, memory_gpu_peak, gpu_utilization_mean, cpu_time, wall_clock,
     *_latencies(),
 )  # fmt: skip

@@ -62,10 +62,6 @@ def _text(longest: int) -> Rule:
     return Rule(lambda value: _is_text(value, longest), f"a printable string of at most {longest} characters")
 
 
-def _is_name_of_domain(value: Any) -> bool:
-    return isinstance(value, str) and value.lower() in (*domains(), ANY)
-
-
 def _list_of(fits: Callable[[Any], bool], most: int, items: str) -> Rule:
     def all_fit(value: Any) -> bool:
         return isinstance(value, list | tuple) and len(value) <= most and all(map(fits, value))
@@ -100,7 +96,9 @@ ALLOWED: dict[str, Rule] = {
         "%BenchmarkMode.TRAIN, .INFERENCE or .GENERALIZATION",
     ),
     "Submission.domain": Rule(
-        lambda value: isinstance(value, BenchmarkDomain) or _is_name_of_domain(value),
+        lambda value: (
+            isinstance(value, BenchmarkDomain) or (isinstance(value, str) and value.lower() in (*domains(), ANY))
+        ),
         "%BenchmarkDomain.X or the name of a domain (`a2perf envs list`)",
     ),
     "Submission.generalization_tasks": _list_of(lambda value: _is_text(value, 200), 100, "names of tasks"),

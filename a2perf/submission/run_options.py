@@ -146,7 +146,12 @@ class RunOptions:
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.given) - set(OPTIONS)):
             raise TypeError(f"{unknown[0]!r} is not an option of every run")
-        present = {name: self.given[name] for name in OPTIONS if _is_given(OPTIONS[name], self.given.get(name))}
+        present = {
+            name: value
+            for name, option in OPTIONS.items()
+            if (value := self.given.get(name)) not in (None, "", (), [])
+            and (value is not False or option.takes_value)  # otherwise there is no --name=False
+        }
         object.__setattr__(self, "given", MappingProxyType(present))
 
     @classmethod
@@ -189,8 +194,3 @@ class RunOptions:
     def words(self) -> tuple[str, ...]:
         """Returns the flags of the evaluator's command line."""
         return tuple(word for name, value in self.given.items() for word in OPTIONS[name].words(value))
-
-
-def _is_given(option: RunOption, value: Any) -> bool:
-    """Returns whether a value was given; ``False`` counts only for a flag that can be given as ``--name=False``."""
-    return value not in (None, "", (), []) and not (value is False and not option.takes_value)

@@ -99,7 +99,10 @@ def reorder(pages: Sequence[PageNode], random: np.random.Generator) -> None:
     for page in pages:
         page.children[:-1] = _shuffled(page.children[:-1], random)
         form = _form(page)
-        places = [number for number, group in enumerate(form.children) if not _has_button(group)]
+        buttons = (NodeRole.NEXT, NodeRole.SUBMIT)
+        places = [
+            number for number, group in enumerate(form.children) if not any(n.role in buttons for n in _walk(group))
+        ]
         moved = _shuffled([form.children[place] for place in places], random)
         for place, group in zip(places, moved, strict=True):
             form.children[place] = group
@@ -143,10 +146,6 @@ def _swap_label(group: PageNode) -> None:
 def _form(page: PageNode, place: int = -1) -> PageNode:
     """Returns the form of a page; it stands in the last part of the page, or at ``place``."""
     return next(node for node in _walk(page.children[place]) if node.id == "mainform")
-
-
-def _has_button(group: PageNode) -> bool:
-    return any(node.role in (NodeRole.NEXT, NodeRole.SUBMIT) for node in _walk(group))
 
 
 def _shuffled(items: Sequence[PageNode], random: np.random.Generator) -> list[PageNode]:

@@ -100,7 +100,9 @@ class Nvml:
         for index in range(pynvml.nvmlDeviceGetCount()):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
-            if wanted is None or any(_selects(entry, index, uuid) for entry in wanted):
+            if wanted is None or any(
+                entry == str(index) or (not entry.isdigit() and uuid.startswith(entry)) for entry in wanted
+            ):
                 nvml.devices.append(nvml._open_device(index, handle))
         return nvml
 
@@ -279,7 +281,3 @@ def _wanted(gpu_ids: Sequence[int | str] | str | None) -> list[str] | None:
         return None
     entries = gpu_ids.split(",") if isinstance(gpu_ids, str) else gpu_ids
     return [str(entry).strip() for entry in entries if str(entry).strip()]
-
-
-def _selects(entry: str, index: int, uuid: str) -> bool:
-    return entry == str(index) or (not entry.isdigit() and uuid.startswith(entry))

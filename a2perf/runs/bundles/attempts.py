@@ -246,15 +246,14 @@ def with_earlier(report: dict[str, Any], attempts: Sequence[Attempt]) -> dict[st
         energy[f"{kind}_kwh"] = last + before
         unsure = energy.get(f"{kind}_uncertainty")
         if isinstance(unsure, dict) and before > 0:
-            energy[f"{kind}_uncertainty"] = _in_proportion(unsure, (last + before) / last) if last > 0 else {}
+            factor = (last + before) / last if last > 0 else 0.0
+            energy[f"{kind}_uncertainty"] = {
+                name: value if name == "coverage_factor" else factor * value for name, value in unsure.items() if factor
+            }
     energy["method"] = f"{energy.get('method', 'none')}; sum over {count} attempts, parts and powers of the last"
     if isinstance(emissions, dict) and "kg_per_kwh" in emissions:
         emissions["kg_co2eq"] = energy["gross_kwh"] * emissions["kg_per_kwh"]
     return report
-
-
-def _in_proportion(unsure: dict[str, Any], factor: float) -> dict[str, Any]:
-    return {name: value if name == "coverage_factor" else factor * value for name, value in unsure.items()}
 
 
 def _end_by_heartbeat(bundle: Path, attempt: Attempt) -> None:
