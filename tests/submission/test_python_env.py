@@ -79,7 +79,7 @@ def test_key_follows_everything_that_decides_about_the_content(
     others = [
         recipe(tmp_path / "u", "toy==2.0\n", wheelhouse),
         replace(one, extras=("circuit-training",)),
-        replace(one, interpreter=replace(one.interpreter, version="3.12.1", tag="cpython-312")),
+        replace(one, interpreter=replace(one.interpreter, version="3.99.1", tag="cpython-399")),
         replace(one, interpreter=replace(one.interpreter, platform="linux-aarch64")),
         replace(one, sources=replace(one.sources, allow_builds=True)),
     ]
