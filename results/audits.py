@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from protocol_v2 import FOLLOWER_GAIN, follower
 from references import Tools
@@ -23,7 +23,9 @@ from references import Tools
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.protocol import ProtocolTask
 from a2perf.storage import write_atomic
-from a2perf_audit import Audit, Subject, audit
+
+if TYPE_CHECKING:
+    from a2perf_audit import Audit
 
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # data files, for new processes with another home
 FILE = Path(__file__).with_name("audits.json")
@@ -52,6 +54,8 @@ def main() -> None:
 
 def audited(task: ProtocolTask) -> Audit:
     """Audits one task."""
+    from a2perf_audit import Subject, audit
+
     kwargs = {**task.env_kwargs}
     with contextlib.closing(Tools.environment(task)) as env:
         if task.name.startswith("synthetic"):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import Child, is_alive, until
+
 WORK = """
 import os, sys
 from a2perf.worker_pool import worker_pool
@@ -34,3 +36,28 @@ def test_module_of_the_working_directory_is_not_imported(tmp_path: Path) -> None
     )
     assert done.stdout.split("\n")[:2] == ["[1, 2] 1", "None"]
     assert not (tmp_path / "canary").exists()
+
+
+ENDLESS = """
+import os, time
+from a2perf.worker_pool import worker_pool
+
+def pid(_):
+    time.sleep(0.5)
+    return os.getpid()
+
+if __name__ == "__main__":
+    with worker_pool(2) as pool:
+        print(*set(pool.map(pid, range(4))), flush=True)
+        time.sleep(1000)
+"""
+
+
+def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(ENDLESS)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    program = Child([sys.executable, tmp_path / "work.py"], env=environment, stdout=subprocess.PIPE)
+    workers = list(map(int, program.stdout.readline().split())) if program.stdout else []
+    program.kill()
+    assert workers
+    until(lambda: not any(map(is_alive, workers)))

@@ -69,8 +69,7 @@ def _collect(work: Path, blocks: Sequence[Block], processes: int, done: int, pro
 
     follower = threading.Thread(target=follow, daemon=True)
     follower.start()
-    prepared = {"initializer": rollout_worker.prepare, "initargs": (work, ended, played)}
-    with worker_pool(processes, **prepared) as pool:
+    with worker_pool(processes, rollout_worker.prepare, (work, ended, played)) as pool:
         try:
             for block in as_completed([pool.submit(rollout_worker.collect, block) for block in blocks]):
                 block.result()
