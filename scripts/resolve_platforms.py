@@ -33,7 +33,7 @@ def problem(platform: str, python: str, extra: str) -> str:
 
 def main() -> None:
     """Prints a row for each extra and platform, with the Pythons that it resolves for."""
-    extras = sys.argv[1:] or ["all", "slurm", "ray", "frames"]
+    extras = sys.argv[1:] or ["all", "slurm", "ray", "mujoco"]
     cases = list(itertools.product(extras, PLATFORMS, PYTHONS))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         problems = dict(zip(cases, pool.map(lambda case: problem(case[1], case[2], case[0]), cases), strict=True))

@@ -44,8 +44,8 @@ frame = runs.scores().to_pandas()
 a2perf.compare(runs, baseline="v1", candidate="v2").plot()
 ```
 
-Importing takes less than 50 ms. Each name is imported on first use, and optional packages when a function needs them:
-`pip install -e '.[frames]'` for pandas. Errors are exceptions of the type `a2perf.UserError` with
+Importing takes less than 50 ms. Each name is imported on first use, and optional packages when a function needs them,
+as pandas for `to_pandas()`. Errors are exceptions of the type `a2perf.UserError` with
 the text that the commands print; nothing ends the process.
 """
 

@@ -170,7 +170,7 @@ def test_a_missing_library_names_the_extra(table: Table, monkeypatch: pytest.Mon
     with pytest.raises(MissingDependency) as caught:
         table.to_pandas()
     assert str(caught.value) == (
-        "a data frame needs the package pandas, which is not installed\n  Hint: pip install -e '.[frames]'"
+        "a data frame needs the package pandas, which is not installed\n  Hint: pip install pandas"
     )
 
 

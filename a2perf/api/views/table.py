@@ -17,7 +17,7 @@ import numpy as np
 from markupsafe import Markup
 
 from a2perf.api.views.columns import Kind, Stored, equal, store
-from a2perf.errors import ConfigError, MissingDependency, did_you_mean, install_hint
+from a2perf.errors import ConfigError, MissingDependency, did_you_mean
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.report.notebook import view
 from a2perf.report.numbers_text import Scale, counted, normalised_text, row_scale, written
@@ -74,7 +74,7 @@ class Tabular:
             import pandas
         except ImportError as error:
             raise MissingDependency(
-                f"a data frame needs the package {error.name}, which is not installed", hint=install_hint("frames")
+                f"a data frame needs the package {error.name}, which is not installed", hint="pip install pandas"
             ) from error
 
         table = self.table()

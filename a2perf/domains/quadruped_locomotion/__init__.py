@@ -28,7 +28,7 @@ _CHECKSUMS = {
 _LONGEST_EPISODE = 600  # control steps; rules.py defines the shorter ones of a training run
 _GAITS = ("pace", "trot", "spin")
 _EXTRA = "quadruped-locomotion"
-MUJOCO_HINT = f"{install_hint(_EXTRA)} mujoco"
+MUJOCO_HINT = install_hint(_EXTRA, "mujoco")
 # of pybullet on Linux x86-64; the same sources are built for macOS as pybullet-arm64
 _HAS_WHEEL = sys.version_info < ((3, 14) if sys.platform == "darwin" else (3, 12))
 PICTURES_HINT = install_hint(_EXTRA) if _HAS_WHEEL else "use CPython 3.11, or build it: pip install pybullet"

@@ -97,7 +97,7 @@ def test_ids_are_ranked_apart_and_missing_mujoco_says_what_to_install(monkeypatc
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(MissingDependency, match="which is not installed") as error:
         gymnasium.make("QuadrupedLocomotionMuJoCo-DogPace-v0", clip="synthetic_trot")
-    assert install_hint("quadruped-locomotion") + " mujoco" in str(error.value)
+    assert install_hint("quadruped-locomotion", "mujoco") in str(error.value)
 
 
 def test_pictures_of_a_mujoco_task_name_what_draws_them(twin, monkeypatch):
