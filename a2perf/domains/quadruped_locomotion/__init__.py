@@ -30,7 +30,7 @@ _GAITS = ("pace", "trot", "spin")
 _EXTRA = "quadruped-locomotion"
 MUJOCO_HINT = install_hint(_EXTRA, "mujoco")
 # of pybullet on Linux x86-64; the same sources are built for macOS as pybullet-arm64
-_HAS_WHEEL = sys.version_info < ((3, 14) if sys.platform == "darwin" else (3, 12))
+_HAS_WHEEL = sys.version_info < ((3, 13) if sys.platform == "darwin" else (3, 12))
 PICTURES_HINT = install_hint(_EXTRA) if _HAS_WHEEL else "use CPython 3.11, or build it: pip install pybullet"
 PYBULLET_HINT = PICTURES_HINT if _HAS_WHEEL else f"{PICTURES_HINT}, or a MuJoCo task such as mujoco_dog_pace"
 _BULLET_INSTALL = "" if _HAS_WHEEL else "use CPython 3.11 or a MuJoCo id"
