@@ -132,10 +132,7 @@ def init(
 @launch_options("launcher", "workers", "retry")
 @click.option("--close-only", is_flag=True, help="Close the list of entries, print its hash and run nothing yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
-def run(
-    folder: Path, submissions: tuple[Path, ...], close_only: bool, as_json: bool,
-    **given: Any,
-) -> int:  # fmt: skip
+def run(folder: Path, submissions: tuple[Path, ...], close_only: bool, as_json: bool, **given: Any) -> int:
     """Run the entries on the public and the secret tasks.
 
     The first run closes the list of entries, since the seeds of all runs depend on every entry; publish its hash before

@@ -153,10 +153,7 @@ def _experiment(options: dict[str, Any], chosen: RunOptions, launch: LaunchOptio
         seeds=options["seeds"] or (0,),
         domain=options["domain"],
         bindings=tuple(options["gin_bindings"]),
-        flags=(
-            *chosen.with_(memory_limit_bytes=None).words(),
-            *(() if options["verbosity"] in (None, "") else ("--verbosity", str(options["verbosity"]))),
-        ),
+        flags=(*chosen.with_(memory_limit_bytes=None).words(), *_given("verbosity", options)),
         participant_args=options["participant_args"],
         resources=launch.resources(chosen),
     )
@@ -171,6 +168,10 @@ def _check_folder(given: str) -> None:
             f"the submission folder {given} {kind}",
             hint="give the folder that holds train.py and inference.py (a subcommand? `a2perf --help` lists them)",
         )
+
+
+def _given(name: str, options: dict[str, Any]) -> list[str]:
+    return [] if options[name] in (None, "") else [_flag(name), str(options[name])]
 
 
 def _flag(name: str) -> str:

@@ -29,9 +29,10 @@ NUMBA_AVAILABLE: bool = numba is not None
 if importlib.util.find_spec("scipy") and NUMBA_AVAILABLE:
     # Numba imports scipy.linalg only to find out whether it exists, which takes as long as all of Numba.
     _linalg: Any = importlib.import_module("numba.np.linalg")
-    _ensure_blas, _linalg.ensure_blas = _linalg.ensure_blas, lambda: None
-    importlib.import_module("numba.np.arraymath")
-    _linalg.ensure_blas = _ensure_blas
+    if _ensure_blas := getattr(_linalg, "ensure_blas", None):
+        _linalg.ensure_blas = lambda: None
+        importlib.import_module("numba.np.arraymath")
+        _linalg.ensure_blas = _ensure_blas
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 # The check for a division by zero would take a third of the compile time (error_model); reference counts take as long.

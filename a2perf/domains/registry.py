@@ -49,7 +49,7 @@ class Environment:
         install: how to get them, where the extra of the domain does not install them.
         assets: names of the data files that it cannot be made without.
         ranking: ids with different values are never ranked in one table (the physics engine, the compat rules).
-        engine: distribution and version of the physics engine with which its scores of reference were measured.
+        engine: distribution and version of the physics engine with which its reference scores were measured.
         vector_entry_point: ``"module:callable"`` that makes a vector environment, if the domain has one.
         example: keyword arguments for trying an id that requires some.
         max_episode_steps: largest number of steps of an episode with these arguments, which the environment ends by
@@ -386,16 +386,21 @@ def stored_fingerprint(env_id: str) -> str | None:
     return None if recorded is None else str(recorded["sha256"])
 
 
-def other_engine(env_id: str) -> str:
-    """Returns which physics engine simulates an id here if the scores of reference were measured with another build."""
-    name, _, version = find_environment(env_id)[1].engine.partition(" ")
-    here = f"{platform.system()} {platform.machine()}"
-    for installed in (name, f"{name}-arm64") if name else ():
+def installed_engine(name: str) -> str:
+    """Returns distribution and version of an installed physics engine or of its build for ARM; "" without one."""
+    for distribution in (name, f"{name}-arm64"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found = importlib.metadata.version(installed)
-            is_measured = (installed, found, here) == (name, version, "Linux x86_64")
-            return "" if is_measured else f"{installed} {found} on {here}, references with {name} {version}"
+            return f"{distribution} {importlib.metadata.version(distribution)}"
     return ""
+
+
+def other_engine(env_id: str) -> str:
+    """Returns the build of the engine that simulates an id here; "" if it is that of the reference scores."""
+    measured = find_environment(env_id)[1].engine
+    found = installed_engine(measured.partition(" ")[0]) if measured else ""
+    here = f"{platform.system()} {platform.machine()}"
+    is_same = (found, here) == (measured, "Linux x86_64")
+    return f"{found} on {here}, references with {measured}" if found and not is_same else ""
 
 
 def recorded_fingerprints(domain: str) -> Mapping[str, Any]:

@@ -161,11 +161,7 @@ def _hidden(spec: SandboxSpec, found: Sequence[VisiblePath]) -> Iterator[Visible
             if _is_below(real, source):
                 seen = os.path.join(place.path, os.path.relpath(real, source)) if real != source else place.path
                 yield VisiblePath(seen, "tmpfs" if os.path.isdir(real) else "nothing", size=4096)
-            elif (
-                place.kind == "read"
-                and _is_below(source, real)
-                and not any(_is_below(place.path, folder) for folder in meant)
-            ):
+            elif place.kind == "read" and _is_below(source, real) and not _is_below_any(place.path, meant):
                 yield VisiblePath(place.path, "tmpfs" if os.path.isdir(source) else "nothing", size=4096)
 
 
@@ -267,6 +263,10 @@ def _nearest(path: str, chosen: Sequence[VisiblePath]) -> VisiblePath | None:
         if place.kind in ("read", "write", "tmpfs") and _is_below(path, place.path):
             return place
     return None
+
+
+def _is_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(_is_below(path, folder) for folder in folders)
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -55,7 +55,6 @@ REMOVED = {
     "clip_actions": "leave it out: finite actions are clipped into the box, and the record counts them",
     "file_size_limit_bytes": "set artifact_limit_bytes, which also limits each file",
     "output_limit_bytes": "10 MiB of each stream are kept; the submission can write more into a file",
-    "python_env_builds": "set python_env = 'built', which also installs packages without a wheel",
     "python_env_find_links": "set the environment variable PIP_FIND_LINKS or UV_FIND_LINKS to folders of wheels",
     "python_env_size_bytes": "set artifact_limit_bytes: an environment may be as large as the artifacts",
     "python_env_offline": "set the environment variable A2PERF_OFFLINE=1",
@@ -295,6 +294,7 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
         num_recorded_observations: accepted for older files, without effect.
         plot_metrics: accepted for older files, without effect; the report draws the plots.
         reliability_metrics: accepted for older files, without effect; `a2perf score` writes every metric.
+        python_env_builds: accepted for older files: True makes ``"built"`` of ``python_env = "isolated"``.
     """
 
     mode: BenchmarkMode | str | None = None
@@ -306,15 +306,20 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
     num_recorded_observations: InitVar[int] = 1000
     plot_metrics: InitVar[bool] = True
     reliability_metrics: InitVar[Sequence[Any] | None] = None
+    python_env_builds: InitVar[bool] = False
 
     def __post_init__(self, time_participant_code: bool, *earlier: Any) -> None:
         for entry in fields(self):
             check_value(entry.name, str(entry.type), getattr(self, entry.name))
         check_value("time_participant_code", "bool", time_participant_code)
-        for name, kind, value in zip(
-            ("num_recorded_observations", "plot_metrics"), ("int", "bool"), earlier, strict=False
-        ):
+        recorded, plots, _, builds = earlier
+        for name, kind, value in (
+            ("num_recorded_observations", "int", recorded), ("plot_metrics", "bool", plots),
+            ("python_env_builds", "bool", builds),
+        ):  # fmt: skip
             check_value(name, kind, value)
+        if builds and self.python_env == "isolated":
+            object.__setattr__(self, "python_env", "built")
         if not time_participant_code:
             object.__setattr__(self, "num_inference_steps", 0)
         if self.mode is None:

@@ -86,6 +86,8 @@ def test_the_later_of_both_names_of_a_setting_counts(tmp_path) -> None:
 
 def test_settings_of_older_files_are_accepted_or_name_their_replacement(tmp_path) -> None:
     assert parse(tmp_path, f"{HEAD}Submission.time_participant_code = False\n").num_inference_steps == 0
+    builds = f"{HEAD}Submission.python_env = 'isolated'\nSubmission.python_env_builds = True\n"
+    assert parse(tmp_path, builds).python_env == "built"
     assert parse(tmp_path, f"{HEAD}Submission.plot_metrics = False\n").num_inference_steps == 1000
     for name, instead in REMOVED.items():
         with pytest.raises(ConfigError, match=rf"line 3: Submission\.{name} was removed") as caught:

@@ -109,7 +109,6 @@ _MUJOCO = tuple(
         install=MUJOCO_HINT,
         assets=(f"quadruped_locomotion/motions/dog_{gait}.txt",),
         ranking="mujoco",
-        engine="mujoco 4.0.0",
         vector_entry_point="a2perf.domains.quadruped_locomotion.vector:make_mujoco_vector_env",
         max_episode_steps=_LONGEST_EPISODE,
     )

@@ -177,8 +177,7 @@ def enter_all(competition: Competition, entrants: Entrants) -> list[tuple[Entran
         check = examine(_absolute(folder))
         isolated = check.needs_packages if python_env == "auto" else python_env == "isolated"
         name = printable(_absolute(folder).name)
-        same = "sha256" if check.sha256 else "refused"
-        entrant = next((one for one in known if one.name == name and getattr(one, same) == getattr(check, same)), None)
+        entrant = next((one for one in known if one.name == name and _is_same(one, check)), None)
         if entrant is None:
             entrant = _new(known + new, name, check, isolated)
             new.append(entrant)
@@ -228,6 +227,10 @@ def _absolute(folder: Path) -> Path:
     """Returns the absolute path of a folder without links, except in the last part: the entrant may have made it."""
     above, name = os.path.split(os.path.abspath(folder))
     return Path(os.path.realpath(above), name)
+
+
+def _is_same(entrant: Entrant, check: FolderCheck) -> bool:
+    return entrant.sha256 == check.sha256 if check.sha256 else entrant.refused == check.refused
 
 
 def _new(known: Sequence[Entrant], name: str, check: FolderCheck, isolated: bool) -> Entrant:

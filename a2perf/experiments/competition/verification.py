@@ -203,9 +203,10 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
             who = ", ".join(entrant.place for entrant in one.entrants)
             weaker = ", and guarantees of it may be missing" if one.allow_weaker else ""
             checked.notes.append(f"{who} ran at the level {one.sandbox}, the terms say {terms.sandbox}{weaker}")
-    verdicts = terms.audit.verdicts if isinstance(terms.audit, AuditTerms) else {"unknown, no sealed audit": "fails"}
-    failed = ", ".join(name for name, verdict in verdicts.items() if verdict == "fails")
-    checked.notes.append(f"failed checks of the environment: {printable(failed) or 'none'}")
+    failed = "unknown, no sealed audit"
+    if isinstance(terms.audit, AuditTerms):
+        failed = ", ".join(name for name, verdict in terms.audit.verdicts.items() if verdict == "fails") or "none"
+    checked.notes.append(f"failed checks of the environment: {printable(failed)}")
     if not terms.train:
         checked.notes.append("no training run: the weights are files of the entrants' folders, listed by hash")
     if secret.sealed_seeds():

@@ -7,10 +7,8 @@ only with the PyBullet version they were written for, all symbols are looked up 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
-import importlib.metadata
 import importlib.util
 import struct
 from ctypes import CDLL, POINTER, c_char_p, c_double, c_int, c_void_p
@@ -19,6 +17,7 @@ import numpy as np
 
 from a2perf.domains.compilation import NUMBA_AVAILABLE
 from a2perf.domains.quadruped_locomotion.physics.robot import IntArray
+from a2perf.domains.registry import installed_engine
 
 SUPPORTED = ("pybullet 3.2.7", "pybullet-arm64 3.2.8")  # of the same C++ sources
 
@@ -99,11 +98,7 @@ def unavailable_reason() -> str | None:
         return "Numba is not installed"
     if struct.calcsize("P") != 8:
         return "this is not a 64-bit Python"
-    found = ""
-    for name in ("pybullet", "pybullet-arm64"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found = f"{name} {importlib.metadata.version(name)}"
-            break
+    found = installed_engine("pybullet")
     if not found:
         return "PyBullet is not installed"
     if found not in SUPPORTED:

@@ -44,7 +44,7 @@ def explain(output: str, lines: Sequence[RequirementLine], base_requirements: Se
     if _NETWORK.search(output):
         return InfrastructureError(
             f"the package index could not be reached:\n{last}",
-            hint=f"provide wheels with PIP_FIND_LINKS=DIR; see {log}",
+            hint=f"provide wheels with PIP_FIND_LINKS=DIR, or UV_FIND_LINKS=DIR if uv names the index; see {log}",
         )
     if _BROKEN.search(output):
         return SubmissionError(f"a package is broken:\n{listed}\n{last}", hint=f"require another version; see {log}")
