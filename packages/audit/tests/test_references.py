@@ -25,7 +25,7 @@ def infer_once(policy, observation):
     return ACTION
 """
 LEAN = "int(observation[2] + 0.5 * observation[3] > 0)"
-HALF = "int(observation[2] > 0)"
+HALF = "int(observation[3] > 0)"  # 132 to 304 on 300 seeds
 FILE = "CartPole-v1-references.json"
 
 
