@@ -1,8 +1,8 @@
 """Files that survive a crash: atomic replacement and append-only journals.
 
 A reader never sees half a file: a file is written under a temporary name in the same folder, flushed to disk and
-renamed (POSIX ``rename`` is atomic within a file system). A journal has one JSON object per line, each flushed before
-the call returns. A line that a crash cut off is skipped by readers and overwritten by the next append.
+renamed (POSIX ``rename`` is atomic within a file system). A journal has one JSON object per line. A line that a crash
+cut off is skipped by readers and overwritten by the next append.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,7 @@ MAX_VALUES = 4_000_000
 """Most values of one file that may be held as Python objects, which take about half a gigabyte: the bound that all
 readers of foreign files share. It also bounds their time without a clock: equal files give equal results."""
 MAX_JOURNAL_BYTES, MAX_LINE_BYTES = 2 << 30, 16 << 20
+_SYNC_S = 0.1
 
 
 def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
@@ -198,7 +200,10 @@ def journal_entries(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
 
 
 class Journal:
-    """An append-only file of JSON objects, one per line, each flushed to disk.
+    """An append-only file of JSON objects, one per line.
+
+    Entries survive the death of the process at once. Against a power failure, one is on disk when ``append`` returns,
+    except those within ``_SYNC_S`` of an earlier one, which follow with the next or at the end.
 
     Args:
         path: the file; created on the first append.
@@ -207,9 +212,10 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
+        self._due_s, self._is_synced = 0.0, True
 
-    def append(self, entry: dict[str, Any], *, durable: bool = True) -> None:
-        """Appends one entry; with ``durable`` it is on disk when the call returns.
+    def append(self, entry: dict[str, Any]) -> None:
+        """Appends one entry.
 
         Raises:
             OSError: the file system refused; earlier entries stay readable.
@@ -217,12 +223,18 @@ class Journal:
         if self._descriptor is None:
             self._open()
         assert self._descriptor is not None
-        line = json.dumps(_finite(entry), separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        options: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
+        try:
+            text = json.dumps(entry, **options)
+        except (TypeError, ValueError):  # an array or a number that JSON does not have
+            text = json.dumps(_finite(entry), **options)
+        line = text.encode() + b"\n"
         written = 0
         while written < len(line):
             written += os.write(self._descriptor, line[written:])
-        if durable:
-            os.fsync(self._descriptor)
+        self._is_synced = False
+        if time.monotonic() >= self._due_s:
+            self._sync(self._descriptor)
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """Yields every complete entry up to the first damaged line, such as one that a crash cut off.
@@ -241,8 +253,12 @@ class Journal:
     def close(self) -> None:
         """Closes the file; a later append reopens it."""
         if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+            try:
+                if not self._is_synced:
+                    self._sync(self._descriptor)
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = None
 
     def __enter__(self) -> Journal:
         return self
@@ -251,6 +267,10 @@ class Journal:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _sync(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+        self._due_s, self._is_synced = time.monotonic() + _SYNC_S, True
 
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

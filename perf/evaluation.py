@@ -5,7 +5,8 @@
 
 A policy that always gives the same valid action (the first of the mask) plays the same task in three ways, in turns in
 one run: a loop in one process; Gymnasium's ``AsyncVectorEnv`` with one child; ``a2perf.evaluate``, which confines the
-policy, checks and hashes what it receives, and accounts for every step. Steps per second count resets, not the start.
+policy, checks and hashes what it receives, and accounts for every step. Steps per second count resets and records of
+episodes, not the start.
 """
 
 from __future__ import annotations
@@ -125,19 +126,11 @@ class _Timed(gymnasium.Wrapper):
         return result
 
 
-class _TimedTrace(StepTrace):
-    """Adds up the time of the hashes."""
-
-    ns = 0
-
-    def act(self, *arguments: Any) -> None:
-        began = time.perf_counter_ns()
-        super().act(*arguments)
-        _TimedTrace.ns += time.perf_counter_ns() - began
-
-
 def where(task: Any, seconds: float, sandbox: str) -> dict[str, float]:
-    """Returns the mean microseconds per step of each part of an evaluated step; resets count in the environment."""
+    """Returns the mean microseconds per step of each part of an evaluated step.
+
+    Resets count in the environment, and in the transport the observation's hash, which is made meanwhile.
+    """
     with tempfile.TemporaryDirectory() as folder, _Timed(_make(task)) as env:
         entry = _entry(Path(folder))
         spec = ParticipantSpec(submission=entry, logs=Path(folder, "logs"), call_timeout_s=60.0)
@@ -145,22 +138,23 @@ def where(task: Any, seconds: float, sandbox: str) -> dict[str, float]:
             process.start()
             process.load_policy({})
             account = StepAccount(process)
-            rollout(env, account, index=0, seed=0, trace=StepTrace())
-            first, env.ns, _TimedTrace.ns, seed = account.calls, 0, 0, 0
+            rollout(env, account, index=0, seed=0)
+            first, env.ns, seed = account.calls, 0, 0
             began = time.perf_counter()
             while time.perf_counter() - began < seconds:
                 seed += 1
-                rollout(env, account, index=seed, seed=seed, trace=_TimedTrace(account.packed))
+                trace = StepTrace(account.packed)
+                account.see = trace.see
+                rollout(env, account, index=seed, seed=seed, trace=trace)
             steps, wall_us = account.calls - first, (time.perf_counter() - began) * 1e6
             columns = account.columns(first)
     inside = (columns["infer_ns"] + columns["preprocess_ns"]).sum() / 1e3 / steps
     found = {
         "environment": env.ns / 1e3 / steps,
-        "hashes": _TimedTrace.ns / 1e3 / steps,
         "policy": float(inside),
         "transport": float(columns["round_trip_ns"].sum() / 1e3 / steps - inside),
     }
-    return {**found, "checks and account": wall_us / steps - sum(found.values()), "step": wall_us / steps}
+    return {**found, "checks, action's hash, account": wall_us / steps - sum(found.values()), "step": wall_us / steps}
 
 
 def _entry(folder: Path) -> Path:
@@ -172,8 +166,8 @@ def _entry(folder: Path) -> Path:
     return entry
 
 
-def evaluated(task: Any, episodes: int, sandbox: str) -> tuple[float, float, float]:
-    """Returns steps per second, the median round trip in us, and the wall time of the whole call in s."""
+def evaluated(task: Any, episodes: int, sandbox: str) -> tuple[float, float, float, float]:
+    """Returns steps per second, the median round trip in us, and the wall time of the call and of playing in s."""
     with tempfile.TemporaryDirectory() as folder:
         entry = _entry(Path(folder))
         began = time.perf_counter()
@@ -185,7 +179,9 @@ def evaluated(task: Any, episodes: int, sandbox: str) -> tuple[float, float, flo
         played = json.loads(next(Path(result.bundle).rglob("rollouts.json")).read_text())["episodes"]
         with np.load(next(Path(result.bundle).rglob("rollout_steps.npz"))) as steps:
             trip = float(np.median(steps["round_trip_ns"])) / 1e3
-        return sum(e["length"] for e in played) / sum(e["wall_s"] for e in played), trip, wall_s
+        phases = json.loads(next(Path(result.bundle).rglob("tracking.json")).read_text())["phases"]
+        playing_s = phases["rollouts"]["wall_s"]
+        return sum(e["length"] for e in played) / playing_s, trip, wall_s, playing_s
 
 
 def main() -> None:
@@ -209,12 +205,12 @@ def main() -> None:
         episodes = 3
         for turn in range(options.rounds + 1):
             loop, child = in_process(task, options.seconds), async_vector(task, options.seconds)
-            ours, trip, wall_s = evaluated(task, episodes, options.sandbox)
+            ours, trip, wall_s, playing_s = evaluated(task, episodes, options.sandbox)
             if turn:  # the first turn fills caches and tells how long an episode takes
                 theirs = (stable_baselines3(task, episodes),) if options.sb3 else ()
                 rows.append((loop, child, ours, trip, wall_s, ours / loop, ours / child, *(ours / x for x in theirs)))
             else:
-                episodes = max(3, min(2000, int(episodes * options.seconds / max(0.05, wall_s - 1.0))))
+                episodes = max(3, int(episodes * options.seconds / playing_s))
         names = ("loop steps/s", "async steps/s", "evaluated steps/s", "round trip us", "call s", "over loop",
                  "over async", *["over SB3"] * options.sb3)  # fmt: skip
         found[label] = {

@@ -18,7 +18,7 @@ from pathlib import Path
 from a2perf.storage import Journal
 with Journal(Path(sys.argv[1])) as journal:
     for number in range(10**9):
-        journal.append({"number": number, "text": "x" * 200}, durable=False)
+        journal.append({"number": number, "text": "x" * 200})
 """
 
 

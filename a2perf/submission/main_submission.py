@@ -177,6 +177,7 @@ def warm_up(
         UserError: the configuration is wrong.
     """
     from a2perf.domains.tfa.suite_gym import create_domain
+    from a2perf.sandbox import strongest_level
     from a2perf.submission import submission_util
     from a2perf.submission.evaluator.process.own_code import package_sha256
     from a2perf.submission.evaluator.submitted.identity import RunTask
@@ -189,6 +190,7 @@ def warm_up(
     settings = submission_util.Submission(**given, participant_module_path=submission)
     chosen = RunTask.configured(str(settings.domain))
     package_sha256()  # every manifest names it
+    strongest_level()  # of this host, found by a trial start
     configuration.clear()
     with outside_of(folder):
         importlib.import_module(f"a2perf.submission.evaluator.{BenchmarkMode(settings.mode).value}")

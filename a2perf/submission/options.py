@@ -80,10 +80,10 @@ def set_verbosity(given: str | None) -> int:
     Raises:
         ConfigError: another text.
     """
-    from absl import logging as absl_logging
-
     if given is None:
         return 0
+    from absl import logging as absl_logging
+
     names = {"debug": 1, "info": 0, "warning": -1, "warn": -1, "error": -2, "fatal": -3}
     try:
         level = names[given.lower()] if given.lower() in names else int(given)

@@ -19,7 +19,7 @@ from a2perf.runs.run import EARLIER
 from a2perf.runs.stores.finding import find_runs
 from a2perf.storage import Journal, read_record, write_json, write_record
 from a2perf.submission.evaluator.playing import results
-from a2perf.submission.evaluator.playing.episode_records import completed_episodes, further_episodes
+from a2perf.submission.evaluator.playing.episode_records import recorded_episodes
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.settings import Submission
 
@@ -63,8 +63,7 @@ def _restore(settings: Submission, path: Path, progress: RunProgress) -> None:
         rollouts = folder / ROLLOUTS_FILE
         if rollouts.exists():
             record = read_record(rollouts, RolloutResults)
-            record.episodes = completed_episodes(Journal(journal))
-            record.further = further_episodes(Journal(journal))
+            record.episodes, record.further = recorded_episodes(Journal(journal))
             write_record(rollouts, record)
     if (path / METRICS / LATENCY_FILE).exists():
         read_record(path / METRICS / LATENCY_FILE, LatencyResults)

@@ -177,7 +177,7 @@ def generate(
         if journal is not None:
             candidate, design, success, length = measured
             entry = {"candidate": candidate, "parts": design.parts, "success": success, "length": length}
-            journal.append(entry, durable=False)
+            journal.append(entry)
         yield measured
         found += 1
         if found >= count:

@@ -60,29 +60,20 @@ class EpisodeRecords:
             timed = read_record(folder / LATENCY_FILE, LatencyResults).costs
             if timed is not None and step_account.unlike(timed, costs):
                 costs.flags.append(step_account.UNLIKE_TIMED)
-        write_record(
-            folder / ROLLOUTS_FILE,
-            RolloutResults(
-                task=task.name, env_id=task.env_id, episodes=completed_episodes(self._journal), costs=costs,
-                further=further_episodes(self._journal),
-            ),
-        )  # fmt: skip
+        scored, further = recorded_episodes(self._journal)
+        results = RolloutResults(task=task.name, env_id=task.env_id, episodes=scored, costs=costs, further=further)
+        write_record(folder / ROLLOUTS_FILE, results)
         step_account.write_steps(folder / STEPS_FILE, self._journal.entries())
         text = None if costs is None else step_account.warning(costs, "scored episodes")
         return [] if text is None else [text]
 
 
-def completed_episodes(journal: Journal) -> list[Episode]:
-    """Returns the scored episodes in a journal, ordered by index."""
-    return _journalled(journal, SCORED_EPISODE)
-
-
-def further_episodes(journal: Journal) -> list[Episode]:
-    """Returns the repeated and perturbed episodes in a journal, ordered by index."""
-    return _journalled(journal, FURTHER_EPISODE)
-
-
-def _journalled(journal: Journal, kind: str) -> list[Episode]:
-    found = [msgspec.convert(entry["episode"], Episode) for entry in journal.entries() if entry.get("kind") == kind]
-    by_index = {episode.index: episode for episode in found}
-    return [by_index[index] for index in sorted(by_index)]
+def recorded_episodes(journal: Journal) -> tuple[list[Episode], list[Episode]]:
+    """Returns the scored episodes in a journal, and the repeated and perturbed ones, each ordered by index."""
+    found: dict[str, dict[int, Episode]] = {kind: {} for kind in _KINDS}
+    for entry in journal.entries():
+        if entry.get("kind") in _KINDS:
+            episode = msgspec.convert(entry["episode"], Episode)
+            found[entry["kind"]][episode.index] = episode
+    scored, further = ([of_kind[index] for index in sorted(of_kind)] for of_kind in found.values())
+    return scored, further

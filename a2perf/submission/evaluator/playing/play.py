@@ -131,6 +131,7 @@ class _Worker:
         recorder = ActionRecorder(world.action_space) if studies_reliability(settings) else None
         before, kept = account.calls, self._run.kept.get(planned.index)
         trace = StepTrace(account.packed) if planned.is_scored else None
+        account.see = None if trace is None else trace.see
         try:
             with stall_limit(self._run.stall_s, lambda: account.calls):
                 episode = rollout(

@@ -43,9 +43,12 @@ class StepTrace:
         self._actions: list[int] = []
         self._rewards: list[float] = []
 
-    def act(self, observation: Any, action: Any) -> None:
-        """Adds an observation and the action; call it before the step, which may reuse the observation's memory."""
+    def see(self, observation: Any) -> None:
+        """Adds an observation, at the latest before the step, which may reuse its memory."""
         self._observations.append(value_hash(observation, self._packed()))
+
+    def act(self, action: Any) -> None:
+        """Adds the action."""
         self._actions.append(value_hash(action))
 
     def reward(self, reward: float) -> None:
@@ -70,6 +73,7 @@ def rollout(
 
     Args:
         on_step: called with observation and checked action before each step of the environment.
+        trace: gets actions and rewards; its ``see`` gets the observations from the policy, while that computes.
 
     Raises:
         ParticipantFailure: the participant failed, or its action is not valid in the action space or in this state.
@@ -90,7 +94,7 @@ def rollout(
         if on_step is not None:
             on_step(observation, action)
         if trace is not None:
-            trace.act(observation, action)
+            trace.act(action)
         try:
             observation, reward, terminated, truncated, info = env.step(action)
         except SubmissionError as error:  # the action is in the space, but not allowed in this state

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,14 @@ _COLUMNS = ("preprocess_ns", "infer_ns", "round_trip_ns", "between_cpu_ns", "cal
 
 
 class StepAccount:
-    """The policy of a participant process, which records the cost of every answer."""
+    """The policy of a participant process, which records the cost of every answer.
+
+    Attributes:
+        see: called with every observation, see ``ParticipantProcess.infer``.
+    """
 
     def __init__(self, participant: ParticipantProcess) -> None:
+        self.see: Callable[[Any], None] | None = None
         self._participant = participant
         self._rows = array("q")  # a run may have millions of steps: 40 bytes each
         self._marked = (0, 0.0, "")
@@ -65,7 +70,7 @@ class StepAccount:
         if time.monotonic() >= clocks.due_s:
             clocks.refresh()
         before = clocks.read()
-        answer = self._participant.infer(observation)
+        answer = self._participant.infer(observation, see=self.see)
         after = clocks.read()
         self._rows.extend(
             (answer.preprocess_ns, answer.infer_ns, answer.round_trip_ns, before - self._after, after - before)
@@ -94,9 +99,14 @@ class StepAccount:
         return {"round_trip_ns": columns["round_trip_ns"].tolist(), "cpu_ns": cpu.tolist()}
 
     def mark(self) -> None:
-        """Reads the processor time of the calls so far, which ``totals`` returns even after the process has ended."""
-        sample = self._tree.sample()
-        self._marked = (self.calls, sample.cpu_seconds - self._began_s, sample.cpu_method)
+        """Keeps the processor time of the calls so far, which ``totals`` returns even after the process has ended.
+
+        That of short-lived processes is read at the first mark, then once in ``_REFRESH_S``.
+        """
+        clocks = self._clocks
+        if not self.has_marked or time.monotonic() >= clocks.due_s:
+            clocks.refresh()
+        self._marked = (self.calls, clocks.tree_s - self._began_s, clocks.method)
 
     @property
     def has_marked(self) -> bool:
@@ -149,8 +159,12 @@ class _Clocks:
         self._tree = tree
         self._last: dict[int, int] = {}
         self._total = 0
-        self.tree_s = self.due_s = 0.0
         self.refresh()
+
+    @property
+    def tree_s(self) -> float:
+        """The time of the whole tree at the last refresh, and what living processes used from then to the last read."""
+        return self._tree_s + (self._total - self._total_then) * 1e-9
 
     def read(self) -> int:
         """Returns the time used so far."""
@@ -171,7 +185,8 @@ class _Clocks:
         """Looks for new processes; time that they used before is only in the total of the tree."""
         self.read()
         sample = self._tree.sample()
-        self.tree_s = sample.cpu_seconds
+        self.method = sample.cpu_method
+        self._tree_s, self._total_then = sample.cpu_seconds, self._total
         for pid in sorted(sample.pids)[:_MOST_CLOCKS]:
             if pid not in self._last:
                 try:

@@ -41,6 +41,7 @@ START_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
+_SEEN_MEANWHILE_BYTES = 1 << 18  # a hash takes 12 us, an answer at least 20 and the copy
 _proven: set[tuple[str, str]] = set()
 T = TypeVar("T")
 
@@ -200,15 +201,21 @@ class ParticipantProcess:
         reply = self._ask("report_confidence", self._spec.call_timeout_s)
         return self._read("report_confidence", lambda: answers.confidence(reply))
 
-    def infer(self, observation: Any, timeout_s: float | None = None) -> Answer:
+    def infer(
+        self, observation: Any, timeout_s: float | None = None, *, see: Callable[[Any], None] | None = None
+    ) -> Answer:
         """Requests the action for one observation, by default within the limit of the spec.
+
+        Args:
+            see: called with the observation, while the participant computes if it is too small to delay the answer.
 
         Raises:
             ParticipantFailure: it failed, did not answer in time, or the answer is not a valid message.
         """
         self._calls += 1
         where = f"infer_once (call {self._calls})"
-        reply, elapsed = self._exchange(("infer", observation), where, timeout_s or self._spec.call_timeout_s)
+        limit_s = timeout_s or self._spec.call_timeout_s
+        reply, elapsed = self._exchange(("infer", observation), where, limit_s, see=see)
         answer = self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
         if self.first_inference is None:
             self.first_inference = answer
@@ -319,8 +326,9 @@ class ParticipantProcess:
         return self._read(operation, lambda: self._accepted(reply, operation))
 
     def _exchange(
-        self, request: tuple[Any, ...], where: str, timeout_s: float | None, *, since_start: bool = False
-    ) -> tuple[Any, int]:
+        self, request: tuple[Any, ...], where: str, timeout_s: float | None, *, since_start: bool = False,
+        see: Callable[[Any], None] | None = None,
+    ) -> tuple[Any, int]:  # fmt: skip
         """Sends one request and returns the unchecked reply with the round trip in nanoseconds."""
         connection = self._connection
         if connection is None:
@@ -331,7 +339,14 @@ class ParticipantProcess:
         deadline = self._deadline(timeout_s, None if since_start else time.monotonic())
         try:
             connection.send(request, deadline=deadline)
-            return connection.receive(deadline=deadline), time.perf_counter_ns() - started
+            packed = connection.packed
+            meanwhile = packed is not None and packed.words.nbytes <= _SEEN_MEANWHILE_BYTES
+            if see is not None and meanwhile:
+                see(request[1])
+            reply, elapsed = connection.receive(deadline=deadline), time.perf_counter_ns() - started
+            if see is not None and not meanwhile:
+                see(request[1])
+            return reply, elapsed
         except WireError as error:
             if isinstance(error, Unsendable):
                 self.kill()
