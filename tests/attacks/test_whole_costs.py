@@ -21,18 +21,22 @@ def spin(seconds, folder=None):
             with open(f"{folder}/used-{os.getpid()}", "w") as file:
                 file.write(f"{time.process_time():9.6f}")
 """
+# Not os.fork, which Python 3.12 refuses to exit handlers.
 TRAINS_AT_ITS_END = (
     SPIN
     + """
+import subprocess, sys
+
 def train():
     folder = os.environ["A2PERF_ARTIFACTS"]
     def after():
-        if os.fork() == 0:
-            spin(1.0, folder)
-            os._exit(0)
+        child = subprocess.Popen([sys.executable, __file__, folder])
         spin(1.0, folder)
-        os.wait()
+        child.wait()
     atexit.register(after)
+
+if __name__ == "__main__":
+    spin(1.0, sys.argv[1])
 """
 )
 SLEEPS_AT_ITS_END = """
