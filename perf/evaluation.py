@@ -129,7 +129,7 @@ class _Timed(gymnasium.Wrapper):
 def where(task: Any, seconds: float, sandbox: str) -> dict[str, float]:
     """Returns the mean microseconds per step of each part of an evaluated step.
 
-    Resets count in the environment, and in the transport the observation's hash, which is made meanwhile.
+    Resets count in the environment, and in the transport the hash of the observation.
     """
     with tempfile.TemporaryDirectory() as folder, _Timed(_make(task)) as env:
         entry = _entry(Path(folder))

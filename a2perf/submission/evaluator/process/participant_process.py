@@ -340,11 +340,11 @@ class ParticipantProcess:
         try:
             connection.send(request, deadline=deadline)
             packed = connection.packed
-            meanwhile = packed is not None and packed.words.nbytes <= _SEEN_MEANWHILE_BYTES
-            if see is not None and meanwhile:
+            during_wait = packed is not None and packed.words.nbytes <= _SEEN_MEANWHILE_BYTES
+            if see is not None and during_wait:
                 see(request[1])
             reply, elapsed = connection.receive(deadline=deadline), time.perf_counter_ns() - started
-            if see is not None and not meanwhile:
+            if see is not None and not during_wait:
                 see(request[1])
             return reply, elapsed
         except WireError as error:
