@@ -7,6 +7,7 @@ cut off is skipped by readers and overwritten by the next append.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -38,6 +39,7 @@ MAX_VALUES = 4_000_000
 readers of foreign files share. It also bounds their time without a clock: equal files give equal results."""
 MAX_JOURNAL_BYTES, MAX_LINE_BYTES = 2 << 30, 16 << 20
 _SYNC_S = 0.1
+_on_a_line = functools.partial(json.dumps, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
@@ -202,8 +204,8 @@ def journal_entries(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
 class Journal:
     """An append-only file of JSON objects, one per line.
 
-    Entries survive the death of the process at once. Against a power failure, one is on disk when ``append`` returns,
-    except those within ``_SYNC_S`` of an earlier one, which follow with the next or at the end.
+    Entries survive the death of the process. They survive a power failure when ``append`` has returned, except those
+    within ``_SYNC_S`` of the entry before, which follow with the next or at the end.
 
     Args:
         path: the file; created on the first append.
@@ -212,7 +214,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
-        self._due_s, self._is_synced = 0.0, True
+        self._due_s = 0.0
 
     def append(self, entry: dict[str, Any]) -> None:
         """Appends one entry.
@@ -223,18 +225,17 @@ class Journal:
         if self._descriptor is None:
             self._open()
         assert self._descriptor is not None
-        options: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
         try:
-            text = json.dumps(entry, **options)
+            text = _on_a_line(entry)
         except (TypeError, ValueError):  # an array or a number that JSON does not have
-            text = json.dumps(_finite(entry), **options)
+            text = _on_a_line(_finite(entry))
         line = text.encode() + b"\n"
         written = 0
         while written < len(line):
             written += os.write(self._descriptor, line[written:])
-        self._is_synced = False
         if time.monotonic() >= self._due_s:
-            self._sync(self._descriptor)
+            os.fsync(self._descriptor)
+            self._due_s = time.monotonic() + _SYNC_S
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """Yields every complete entry up to the first damaged line, such as one that a crash cut off.
@@ -254,8 +255,7 @@ class Journal:
         """Closes the file; a later append reopens it."""
         if self._descriptor is not None:
             try:
-                if not self._is_synced:
-                    self._sync(self._descriptor)
+                os.fsync(self._descriptor)
             finally:
                 os.close(self._descriptor)
                 self._descriptor = None
@@ -267,10 +267,6 @@ class Journal:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _sync(self, descriptor: int) -> None:
-        os.fsync(descriptor)
-        self._due_s, self._is_synced = time.monotonic() + _SYNC_S, True
 
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,8 +33,12 @@ def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path) -> None:
 
 def test_json_has_no_nan_and_takes_numpy(tmp_path) -> None:
     path = tmp_path / "deep" / "a.json"
-    write_json(path, {"nan": math.nan, "inf": [math.inf, -math.inf], "array": np.arange(3), "scalar": np.float32(0.5)})
-    assert json.loads(path.read_text()) == {"nan": None, "inf": [None, None], "array": [0, 1, 2], "scalar": 0.5}
+    given = {"nan": math.nan, "inf": [math.inf, -math.inf], "array": np.arange(3), "scalar": np.float32(0.5)}
+    write_json(path, given)
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        journal.append(given)
+    for read in (json.loads(path.read_text()), *journal.entries()):
+        assert read == {"nan": None, "inf": [None, None], "array": [0, 1, 2], "scalar": 0.5}
 
 
 def test_broken_json_names_the_file(tmp_path) -> None:
