@@ -114,6 +114,7 @@ def reproduce(
         submissions: folders of submissions; by default the recorded paths.
         allow_changed: accept a submission of ``submissions`` with other files than the recorded ones.
         trust_bundle: accept arguments of an environment that no registered task has; they can name files of this host.
+            Import the package of an environment.
         entry: only this leaderboard entry: ``"name"`` or ``"name:task"``.
         sample: check a random sample: a share such as ``"10%"``, or a number of bundles.
         sample_seed: seed of the sample.

@@ -30,7 +30,8 @@ from a2perf.submission.run_options import RunOptions, run_options
               help="Use a submission of --submission with other files than the recorded ones.")  # fmt: skip
 @click.option(
     "--trust-bundle", is_flag=True,
-    help="Accept arguments of an environment that no registered task has. Only for bundles from people you trust.",
+    help="Accept arguments of an environment that no registered task has, and import its package. Only for bundles "
+    "from people you trust.",
 )  # fmt: skip
 @click.option("--entry", metavar="NAME[:TASK]", help="Only this entry of a leaderboard: a submission, on one task.")
 @click.option("--sample", metavar="SIZE[:SEED]",

@@ -177,18 +177,18 @@ def fingerprint(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STAL
 
 
 def module_of(env_id: str) -> str:
-    """Returns the top-level module of the package that was given with an id, else of its class."""
+    """Returns the module that was given with an id, else the top-level module of its class."""
     import gymnasium
 
-    entry = _named.get(env_id) or gymnasium.spec(env_id).entry_point
-    return str(getattr(entry, "__module__", entry)).partition(":")[0].partition(".")[0]
+    entry = gymnasium.spec(env_id).entry_point
+    return _named.get(env_id) or str(getattr(entry, "__module__", entry)).partition(":")[0].partition(".")[0]
 
 
-def participant_id(env_id: str) -> str:
-    """Returns the id for a new process: with the package, unless Gymnasium imports it."""
-    top = module_of(env_id)
+def participant_id(env_id: str, module: str = "") -> str:
+    """Returns the id for a new process: with ``module``, by default ``module_of``, unless Gymnasium imports it."""
+    module = module or module_of(env_id)
     plugins = {entry.module.partition(".")[0] for entry in importlib.metadata.entry_points(group="gymnasium.envs")}
-    return env_id if top in {"gymnasium", *plugins} else f"{_named.get(env_id, top)}:{env_id}"
+    return env_id if module.partition(".")[0] in {"gymnasium", *plugins} else f"{module}:{env_id}"
 
 
 def _unknown_space(space: Any) -> str:

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Iterable
 
 from a2perf import assets
+from a2perf.domains import any_environment
 from a2perf.domains.registry import Domain, Environment, find_environment
 from a2perf.errors import AssetUnavailable, MissingDependency, install_hint
 
@@ -16,13 +17,13 @@ def missing_modules(domain: Domain, environment: Environment) -> list[str]:
 
 
 def require_packages(env_ids: Iterable[str]) -> None:
-    """Checks that this host has the packages of registered environments; nothing is imported.
+    """Checks that this host has the packages of environments; only that of ``my_envs:ID`` is imported.
 
     Raises:
         MissingDependency: a package is not installed.
     """
     for env_id in dict.fromkeys(env_ids):
-        domain, environment = find_environment(env_id)
+        domain, environment = find_environment(any_environment.register(env_id))
         if missing := missing_modules(domain, environment):
             raise MissingDependency(
                 f"{env_id} needs packages that are not installed on this host: {', '.join(missing)}",

@@ -145,6 +145,26 @@ def test_an_environment_of_a_package_is_named_with_it(tmp_path: Path) -> None:
     assert {manifest["environment"]["module"] for manifest in manifests} == {"planted_envs"}
 
 
+def forget(package: str, before: dict[str, Any]) -> None:
+    """Undoes the import of a package, as in a new process."""
+    del sys.modules[package]
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+def test_a_package_is_imported_again_only_for_a_trusted_bundle(tmp_path: Path, capsys: Any) -> None:
+    before = dict(gymnasium.registry)
+    # its class is Gymnasium's: only the record names the module that registers the id
+    evaluate(lambda observation: 0, tmp_path / "run", "planted_envs:Short-v0")
+    forget("planted_envs", before)
+    words = ["reproduce", str(tmp_path / "run"), "--output", str(tmp_path / "reproduced")]
+    assert status(*words, "--fail-on", "unchecked") == 1
+    assert "planted_envs:Short-v0 would be imported (accept: --trust-bundle)" in capsys.readouterr().out
+    assert "planted_envs" not in sys.modules
+    assert status(*words, "--trust-bundle", "--force") == 0
+    assert "CONFIRMED (bit-equal)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("fault", "text"),
     [

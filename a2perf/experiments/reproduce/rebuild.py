@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from a2perf.domains.any_environment import participant_id, register
 from a2perf.domains.registry import find_environment, get_domain, stored_fingerprint
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash, recorded_bindings
@@ -71,6 +72,7 @@ class ReproduceRequest:
         submissions: folders that are submissions or hold some; the recorded path is tried too.
         allow_changed: accept a submission of ``submissions`` with the same name and other files.
         trust_bundle: accept arguments of an environment that no registered task has; they can name files of the host.
+            Import the package of an environment.
         entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
         max_reruns: repetitions of one bundle after which its claims stay open.
         output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
@@ -347,18 +349,26 @@ def _settings(recorded: Run, request: ReproduceRequest) -> dict[str, Any]:
         if name.startswith("create_domain.") and name.partition(".")[2] not in _NOT_ENVIRONMENT
     }
     if manifest.env_id is not None:
-        environment = {"create_domain.env_name": manifest.env_id}
+        environment = {"create_domain.env_name": _environment_id(manifest)}
         environment |= {f"create_domain.{name}": value for name, value in manifest.env_kwargs.items()}
     elif not request.trust_bundle:
         environment = {}
     return {**found, **environment}
 
 
+def _environment_id(manifest: Manifest) -> str:
+    """Returns the id of the recorded environment, with its package if that has to be imported."""
+    module = "" if manifest.environment is None else manifest.environment.module
+    return participant_id(str(manifest.env_id), module) if module else str(manifest.env_id)
+
+
 def _environment_problems(manifest: Manifest, *, trusted: bool) -> list[str]:
     try:
         get_domain(manifest.domain)
         if manifest.env_id is not None:
-            find_environment(manifest.env_id)
+            if not trusted and (named := _environment_id(manifest)) != manifest.env_id:  # importing it executes code
+                return [f"the package of its environment {printable(named)} would be imported (accept: --trust-bundle)"]
+            find_environment(register(_environment_id(manifest)))
     except ConfigError as error:
         return [f"its environment: {error.message}"]
     if bad := [name for name in manifest.env_kwargs if not name.isidentifier()]:

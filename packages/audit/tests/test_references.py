@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 import a2perf
@@ -87,6 +89,42 @@ def test_references_normalise_runs_reports_and_leaderboards(monkeypatch: Any, tm
     Path(FILE).write_text(Path(FILE).read_text().replace('"mean": 500.0', '"mean": 400.0'))
     with pytest.raises(ConfigError, match="its signature does not fit"):
         str(a2perf.read_run(run[0].bundle))
+
+
+PACKAGE = """
+import gymnasium
+gymnasium.register("Short-v0", "gymnasium.envs.classic_control.cartpole:CartPoleEnv", max_episode_steps=30)
+"""
+
+
+def test_a_protocol_names_the_package_of_its_environment(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    (tmp_path / "short_envs.py").write_text(PACKAGE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    given = ["short_envs:Short-v0", "--env-kwargs", '{"sutton_barto_reward": true}', "--seeds", "0", "--episodes", "5"]
+    words = ["--expert", "expert", "--sandbox", "process", "--allow-weaker", "--output", "short.json"]
+    try:
+        assert status("references", *given, *words) == 0
+        (task,) = json.loads(Path("short.json").read_text())["tasks"].values()
+        assert (task["name"], task["env_id"]) == ("Short-v0", "short_envs:Short-v0")
+        monkeypatch.setenv(protocol.VARIABLE, "short.json")
+        forget()
+        assert status("submit", "expert", "--protocol", "short", "-o", "submitted", "--sandbox", "process") == 0
+        scores = json.loads(Path("submitted/protocol.json").read_text())["scores"]
+        assert scores["Short-v0"]["iqm"] == 1
+        forget()
+        capsys.readouterr()
+        status("audit", "short", "--episodes", "5", "--search-steps", "100", "--json")
+        (audited,) = json.loads(capsys.readouterr().out)
+        assert audited["subject"] == "short_envs:Short-v0"
+        assert "sutton_barto_reward" in audited["command"]
+    finally:
+        forget()
+
+
+def forget() -> None:
+    """Undoes the import of the package, as in a new process."""
+    del gymnasium.registry["Short-v0"], sys.modules["short_envs"]
 
 
 def test_what_measures_nothing_is_refused(capsys: Any, monkeypatch: Any) -> None:

@@ -22,10 +22,11 @@ _DIST_INFO = re.compile(r"([\w.]+)-([\w.!+]+)\.dist-info")
 def environment_package(env_id: str) -> EnvironmentPackage:
     """Returns the package of an environment that is not a2perf's."""
     module = any_environment.module_of(env_id)
-    name, *_ = importlib.metadata.packages_distributions().get(module, [""])
-    file = Path(sys.modules[module].__file__ or "")
+    top = module.partition(".")[0]
+    name, *_ = importlib.metadata.packages_distributions().get(top, [""])
+    file = Path(sys.modules[top].__file__ or "")
     return EnvironmentPackage(
-        name=name or module,
+        name=name or top,
         version=importlib.metadata.version(name) if name else "",
         module=module,
         sha256=package_sha256(file.parent if file.name == "__init__.py" else file),

@@ -73,7 +73,7 @@ class RunTask:
         if "env_name" not in bound:
             first = domain.tasks[0]
             return cls(domain.name, first.name, first.env_id, {**first.kwargs, **env_kwargs})
-        owner, environment = find_environment(str(bound["env_name"]))
+        owner, environment = find_environment(any_environment.register(str(bound["env_name"])))
         if owner.name != domain.name:
             raise ConfigError(
                 f"{bound['env_name']} belongs to {owner.name}, but Submission.domain is {domain.name}",

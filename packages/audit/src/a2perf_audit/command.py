@@ -54,9 +54,9 @@ def audit(
 
     kwargs = arguments(env_kwargs)
     audits: list[Audit] = []
-    for name in (task for target in targets for task in _tasks_of(target)):
+    for name, of_task in (task for target in targets for task in _tasks_of(target)):
         subject = Subject(
-            name=name, kwargs=kwargs, reward_range=reward_range, maximum=maximum, episodes=episodes,
+            name=name, kwargs={**of_task, **kwargs}, reward_range=reward_range, maximum=maximum, episodes=episodes,
             search_steps=search_steps,
         )  # fmt: skip
         if expert is not None:
@@ -84,11 +84,14 @@ def arguments(given: str) -> dict[str, Any]:
     return kwargs
 
 
-def _tasks_of(target: str) -> list[str]:
-    """Returns the tasks of a protocol, or the name of one environment."""
+def _tasks_of(target: str) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the tasks of a protocol, or one environment: names, with the arguments that a name does not imply."""
+    from a2perf.domains.registry import ANY
     from a2perf.metrics import protocol
 
-    return list(protocol.load(target).tasks) if target in protocol.names() else [target]
+    tasks = protocol.load(target).tasks.values() if target in protocol.names() else ()
+    named = [(task.env_id, task.env_kwargs) if task.domain == ANY else (task.name, {}) for task in tasks]
+    return named or [(target, {})]
 
 
 def _expert(given: str, subject: Subject) -> Callable[[Any], Any]:

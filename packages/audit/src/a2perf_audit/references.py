@@ -97,7 +97,7 @@ def measured(
         UserError: the expert is not better than the best trivial policy, or something cannot run.
     """
     import a2perf
-    from a2perf.domains.any_environment import LONGEST_EPISODE
+    from a2perf.domains.any_environment import LONGEST_EPISODE, participant_id
     from a2perf.metrics.protocol import Budget, Evaluation, ProtocolTask, Trivial
     from a2perf_audit.auditing import Bench, Subject
     from a2perf_audit.policies import random_policy, trivial
@@ -125,8 +125,8 @@ def measured(
             hint="give a submission that solves the environment",
         )
     return ProtocolTask(
-        name=manifest.task, domain=manifest.domain, env_id=str(manifest.env_id), env_kwargs=kwargs, train_kwargs={},
-        fingerprint=str(manifest.env_fingerprint), core=True, training_seeds=list(seeds),
+        name=manifest.task, domain=manifest.domain, env_id=participant_id(str(manifest.env_id)), env_kwargs=kwargs,
+        train_kwargs={}, fingerprint=str(manifest.env_fingerprint), core=True, training_seeds=list(seeds),
         budget=Budget(steps=0, energy_kwh=0.0, reason="no training"),
         evaluation=Evaluation(episodes=episodes, seeds="", seeds_sha256="", warmup_calls=0, timed_calls=0),
         thresholds=[0.5, 0.9], references={"random": random, "floor": floor, "expert": reference},
