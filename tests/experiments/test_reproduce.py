@@ -16,9 +16,7 @@ from a2perf.launch.interface import get_launcher
 from a2perf.runs.bundles.reproduction import mark_of, place_of, read_reproduction
 from a2perf.runs.packed import signing
 from a2perf.submission.run_options import RunOptions
-from tests.made_submissions import launch, policy, write_submission
-
-pytest.importorskip("pybullet", reason="needs the extra quadruped-locomotion")
+from tests.made_submissions import TROT, launch, policy, write_submission
 
 
 def write_agent(folder: Path, action: float) -> Path:
@@ -39,7 +37,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     done = launch(
         "--submission", folder / "agent", "--gin-config", gin, "--root-dir", folder / "runs" / "seed_0",
-        "--task", "synthetic_trot", "--domain", "quadruped_locomotion", cwd=folder,
+        "--task", TROT, cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder
@@ -96,7 +94,7 @@ def test_flags_of_the_recorded_command_are_repeated(recorded: Path, tmp_path: Pa
     base, limit = tmp_path / "flags", 900_000_000
     done = launch(
         "--submission", recorded / "agent", "--gin-config", recorded / "run.gin", "--root-dir",
-        base / "runs" / "seed_0", "--task", "synthetic_trot", "--repeats", 2, "--memory-limit-bytes", limit,
+        base / "runs" / "seed_0", "--task", TROT, "--repeats", 2, "--memory-limit-bytes", limit,
         "--run-time-limit-s", 500, "--concurrent-episodes", 2, "--allow-weaker", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
