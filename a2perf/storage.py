@@ -133,10 +133,14 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Writes a record as JSON, atomically."""
+    """Writes a record like ``write_json``, except for the exponents of floats: much faster, in half the memory."""
     import msgspec
 
-    write_json(path, msgspec.to_builtins(record))
+    try:
+        text = msgspec.json.format(msgspec.json.encode(record, order="sorted"), indent=2).decode() + "\n"
+    except UnicodeEncodeError:  # a surrogate
+        text = json_text(msgspec.to_builtins(record))
+    write_atomic(path, terminal_text(text))
 
 
 def read_record(path: Path, kind: type[R]) -> R:

@@ -36,7 +36,7 @@ from a2perf.runs.bundles.layout import (
     WRITTEN,
     archive_path,
 )
-from a2perf.storage import Journal, json_text, read_record, write_record
+from a2perf.storage import Journal, json_text, read_record, write_json
 
 __all__ = [
     "SIGNATURE", "Bundle", "Finished", "given_resources", "hash_files", "integrity", "now", "open_bundle",
@@ -201,7 +201,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     manifest.checksum = None
     # Of the values as a reader parses them: the text has null for NaN and escapes for surrogates.
     manifest.checksum = inventory.checksum(json.loads(json_text(msgspec.to_builtins(manifest))))
-    write_record(path / MANIFEST, manifest)
+    write_json(path / MANIFEST, msgspec.to_builtins(manifest))
 
 
 def participant_starts(path: Path, manifest: Manifest) -> None:

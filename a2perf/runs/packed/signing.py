@@ -26,7 +26,7 @@ from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, find_bundles, read_manifest
 from a2perf.runs.bundles.layout import MANIFEST, SIGNATURE
 from a2perf.runs.packed.packed_archive import packed_place
-from a2perf.storage import json_text, parse_record, write_atomic, write_record
+from a2perf.storage import json_text, parse_record, write_atomic, write_json
 from a2perf.stranger_files import printable
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
     sha256, submission = manifest_sha256(bundle), manifest.submission.sha256
     statement = Statement(manifest_sha256=sha256, submission_sha256=submission, signed_at=now())
     signature = BundleSignature(statement=statement, **signed(private, _canonical(statement)))
-    write_record(bundle / SIGNATURE, signature)
+    write_json(bundle / SIGNATURE, msgspec.to_builtins(signature))
     return signature
 
 

@@ -12,6 +12,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a2perf.metrics.trackers.process_tree import Tree, open_tree
-from a2perf.records import StepCosts
+from a2perf.records import SCORED_EPISODE, StepCosts
 from a2perf.submission.evaluator.process.answers import Answer
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.participant.shared_region import PackedArrays
@@ -207,20 +208,22 @@ def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
 
     The arrays are ``episode``, ``round_trip_ns`` and ``cpu_ns``, and those of ``StepTrace`` if every episode has them.
     """
-    found = {
-        entry["episode"]["index"]: {
-            name: np.array(values, dtype=_STEP_TYPES[name]) for name, values in entry["steps"].items()
-        }
-        for entry in entries
-        if entry.get("kind") == "episode" and "steps" in entry
-    }
-    names = [name for name in _STEP_TYPES if all(name in steps for steps in found.values())]
-    steps: dict[str, Any] = {
-        name: np.concatenate([np.zeros(0, _STEP_TYPES[name]), *(found[index][name] for index in sorted(found))])
-        for name in names
-    }
-    lengths = [len(found[index]["round_trip_ns"]) for index in sorted(found)]
-    np.savez_compressed(path, episode=np.repeat(np.array(sorted(found), dtype=np.int64), lengths), **steps)
+    columns = {name: array("d" if kind is np.float64 else "q") for name, kind in _STEP_TYPES.items()}
+    places: dict[int, range] = {}  # 10^5 episodes as arrays of their own would take 100 MB
+    for entry in entries:
+        if entry.get("kind") == SCORED_EPISODE and "steps" in entry:
+            first = len(columns["round_trip_ns"])
+            for name in tuple(columns):
+                if name in entry["steps"]:
+                    columns[name].extend(entry["steps"][name])
+                else:
+                    del columns[name]
+            places[entry["episode"]["index"]] = range(first, len(columns["round_trip_ns"]))
+    indices = sorted(places)
+    order = np.fromiter(chain.from_iterable(places[index] for index in indices), np.int64)
+    steps: dict[str, Any] = {name: np.array(values, _STEP_TYPES[name])[order] for name, values in columns.items()}
+    lengths = [len(places[index]) for index in indices]
+    np.savez_compressed(path, episode=np.repeat(np.array(indices, dtype=np.int64), lengths), **steps)
 
 
 def unlike(timed: StepCosts, scored: StepCosts) -> bool:
