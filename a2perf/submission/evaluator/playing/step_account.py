@@ -209,7 +209,7 @@ def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
     The arrays are ``episode``, ``round_trip_ns`` and ``cpu_ns``, and those of ``StepTrace`` if every episode has them.
     """
     columns = {name: array("d" if kind is np.float64 else "q") for name, kind in _STEP_TYPES.items()}
-    places: dict[int, range] = {}  # 10^5 episodes as arrays of their own would take 100 MB
+    places: dict[int, range] = {}  # separate arrays of 10^5 episodes would take 100 MB
     for entry in entries:
         if entry.get("kind") == SCORED_EPISODE and "steps" in entry:
             first = len(columns["round_trip_ns"])
