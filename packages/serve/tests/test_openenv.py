@@ -111,6 +111,15 @@ def test_a_client_that_reads_no_answer_is_disconnected(server: Server) -> None:
         assert _ask(other, "reset", seed=1) == first
 
 
+@pytest.mark.group("openenv")
+def test_the_unmodified_validator_passes_the_server(server: Server) -> None:
+    command = [str(openenv_python.found()), "-m", "openenv.cli", "validate", "--url", server.address, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    report = json.loads(done.stdout)
+    assert (report["passed"], report["mode"]) == (True, "production")
+    assert (report["summary"]["passed_count"], report["summary"]["total_count"]) == (6, 6)
+
+
 _CLIENT = """
 import json, runpy, sys
 from openenv.core import GenericEnvClient

@@ -138,6 +138,8 @@ def openenv_routes(sessions: Sessions) -> list[BaseRoute]:
     return [
         Route("/schema", endpoint.schema, methods=["GET"]),
         Route("/metadata", endpoint.metadata, methods=["GET"]),
+        Route("/openapi.json", endpoint.openapi, methods=["GET"]),
+        Route("/mcp", endpoint.mcp, methods=["POST"]),
         WebSocketRoute("/ws", endpoint.websocket),
     ]
 
@@ -234,6 +236,17 @@ class _OpenEnvEndpoint:
         names = ", ".join(task.name for task in self._settings.tasks)
         fields = {"name": "a2perf", "description": f"Tasks: {names}", "version": __version__}
         return answer({**fields, "sessions": len(self._sessions)})
+
+    async def openapi(self, request: Request) -> Response:
+        """``GET /openapi.json``: in OpenEnv's terms a server in production mode, since episodes need the WebSocket."""
+        gets = ("/health", "/metadata", "/schema")
+        paths = {path: {"get": {"responses": {"200": {"description": "JSON"}}}} for path in gets}
+        return answer({"openapi": "3.1.0", "info": {"title": "a2perf", "version": __version__}, "paths": paths})
+
+    async def mcp(self, request: Request) -> Response:
+        """``POST /mcp``: an error of JSON-RPC, which OpenEnv expects of an environment without tools."""
+        refused = {"code": -32601, "message": "this server has no tools: start another one with --protocol mcp"}
+        return answer({"jsonrpc": "2.0", "id": None, "error": refused})
 
 
 def _error_message(error: ServingError) -> bytes:
