@@ -57,7 +57,6 @@ BAD_INFERENCE = {
 }
 
 
-@pytest.mark.group("pybullet")
 @pytest.mark.parametrize("case", BAD_INFERENCE)
 def test_failing_inference_names_the_call(case: str, submission, launch) -> None:
     function, body, kind, word = BAD_INFERENCE[case]

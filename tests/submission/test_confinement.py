@@ -85,7 +85,6 @@ CURIOUS = policy(
 )
 
 
-@pytest.mark.group("pybullet")
 @pytest.mark.group("bwrap")
 def test_run_in_a_folder_of_the_submission_hides_its_bundle(submission, launch, tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("1")
@@ -115,7 +114,6 @@ FALSE_CLOCK = policy(
 )
 
 
-@pytest.mark.group("pybullet")
 def test_clock_that_runs_slow_is_named_in_the_manifest(submission, launch) -> None:
     flags = bindings("Submission.num_inference_episodes = 1", "Submission.num_warmup_steps = 1")
     outcome = launch(submission(inference=FALSE_CLOCK), "inference.gin", *flags)

@@ -48,7 +48,6 @@ MOMENTS: dict[str, Callable[[Path], bool]] = {
 }
 
 
-@pytest.mark.group("pybullet")
 @pytest.mark.parametrize(
     ("moment", "sent"),
     [
@@ -87,7 +86,6 @@ def test_killed_launcher_leaves_a_readable_bundle_and_the_same_command_resumes(
     assert not processes_of(tmp_path)
 
 
-@pytest.mark.group("pybullet")
 def test_resumed_run_has_the_same_numbers_as_an_undisturbed_one(submission, tmp_path: Path) -> None:
     path, root = submission(inference=SLOW_POLICY), tmp_path / "disturbed"
     argv = command("--submission", path, "--gin_config", "inference.gin", "--root_dir", root)

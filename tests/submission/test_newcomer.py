@@ -76,7 +76,6 @@ def test_06_09_11_failing_training_is_a_named_failure(
     assert "successfully" not in outcome.output
 
 
-@pytest.mark.group("pybullet")
 def test_12_missing_function_is_named_with_its_signature(submission, launch) -> None:
     code = "def preprocess_observation(observation):\n    return observation\n"
     code += "def infer_once(policy, observation):\n    return 0\n"
@@ -96,7 +95,6 @@ SIGNATURES = {
 }  # fmt: skip
 
 
-@pytest.mark.group("pybullet")
 @pytest.mark.parametrize("style", SIGNATURES)
 def test_13_every_published_signature_works(style: str, submission, launch) -> None:
     code = policy(top="class Actor:\n    pass", load="return Actor()", infer="return np.zeros(12, np.float32)")

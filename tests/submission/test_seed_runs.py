@@ -55,7 +55,6 @@ def episodes(outcome: Any) -> list[tuple[int, float]]:
     return [(episode["seed"], episode["episode_return"]) for episode in rollouts["episodes"]]
 
 
-@pytest.mark.group("pybullet")
 def test_submissions_meet_the_same_episodes_on_hosts_that_share_a_secret(evaluate, tmp_path, monkeypatch) -> None:
     first, second = evaluate("first"), evaluate("second", entry="other", inference=OTHER)
     seeds = [seed for seed, _ in episodes(first)]
@@ -70,7 +69,6 @@ def test_submissions_meet_the_same_episodes_on_hosts_that_share_a_secret(evaluat
     assert repeated.manifest("inference")["seeds"] == first.manifest("inference")["seeds"]
 
 
-@pytest.mark.group("pybullet")
 def test_record_of_another_root_seed_is_refused(evaluate, submission, launch, tmp_path) -> None:
     first = evaluate("first")
     flags = ("--seed", "5", "--seeds-from", first.root / "inference")
@@ -79,7 +77,6 @@ def test_record_of_another_root_seed_is_refused(evaluate, submission, launch, tm
     assert "has the root seed 0, but this run has 5" in outcome.output
 
 
-@pytest.mark.group("pybullet")
 def test_interrupted_bundle_of_before_keyed_seeds_resumes_with_its_own(evaluate, launch, submission, tmp_path) -> None:
     done = evaluate("run", "--public-seeds")
     expected = episodes(done)
@@ -97,7 +94,6 @@ def test_interrupted_bundle_of_before_keyed_seeds_resumes_with_its_own(evaluate,
     assert len(resumed.manifest("inference")["attempts"]) == 2
 
 
-@pytest.mark.group("pybullet")
 def test_fresh_policy_remembers_nothing_of_earlier_episodes(evaluate) -> None:
     kept = evaluate("kept", inference=REMEMBERING)
     fresh = evaluate("fresh", "--gin_bindings", "Submission.fresh_policy = 'episode'", inference=REMEMBERING)

@@ -32,7 +32,6 @@ def test_function_is_a_submission_of_three_lines(tmp_path: Path) -> None:
     assert action.tolist() == [2.0 * (index + 1) for index in range(12)]
 
 
-@pytest.mark.group("pybullet")
 def test_function_that_loads_gets_the_environment_and_the_arguments(tmp_path: Path) -> None:
     text = (
         IMPORT
