@@ -15,7 +15,7 @@ COUNTING = policy(
     top="import os",
     load="""
     assert env.action_space.shape == (12,)
-    assert os.environ["A2PERF_ENV_ID"].startswith("QuadrupedLocomotion-")
+    assert os.environ["A2PERF_ENV_ID"].startswith("QuadrupedLocomotion")
     return kwargs
     """,
     preprocess="assert observation.shape == (160,), observation.shape\nreturn observation * 1.0",
@@ -53,7 +53,6 @@ def test_finished_run_is_printed_again_and_force_starts_anew(submission, launch)
     assert len(list((forced.root / "attic").iterdir())) == 1
 
 
-@pytest.mark.group("pybullet")
 def test_inference_sees_the_artefacts_of_the_training(submission, launch) -> None:
     code = COUNTING.replace(
         "return kwargs", "return {'value': open(os.environ['ROOT_DIR'] + '/weights.txt').read() and 0.1}"
@@ -64,7 +63,7 @@ def test_inference_sees_the_artefacts_of_the_training(submission, launch) -> Non
     assert outcome.status == 0, outcome.output
 
 
-@pytest.mark.group("pybullet")
+@pytest.mark.group("pybullet")  # pictures
 def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
     outcome = launch(
         submission(inference=COUNTING), "inference.gin", "--participant_args", "value=0.05",
@@ -112,7 +111,6 @@ def test_inference_writes_latency_and_rollouts(submission, launch) -> None:
     assert validate(outcome.root / "inference") == []
 
 
-@pytest.mark.group("pybullet")
 def test_same_seed_gives_the_same_returns_and_another_seed_does_not(submission, launch, tmp_path: Path) -> None:
     path = submission(inference=COUNTING)
 
@@ -127,7 +125,6 @@ def test_same_seed_gives_the_same_returns_and_another_seed_does_not(submission, 
     assert returns("c", 4) != first
 
 
-@pytest.mark.group("pybullet")
 def test_evaluation_seeds_come_from_a_private_file(submission, launch, tmp_path: Path) -> None:
     private = tmp_path / "private.txt"
     private.write_text("101\n202\n303\n")
@@ -182,7 +179,6 @@ def test_unknown_generalization_task_is_exit_2(submission, launch) -> None:
     assert "did you mean 'synthetic_spin_v1'" in outcome.output
 
 
-@pytest.mark.group("pybullet")
 def test_offline_rescoring_writes_the_same_files_and_runs_nothing(submission, launch) -> None:
     path = submission(inference=COUNTING)
     first = launch(path, "inference.gin")
