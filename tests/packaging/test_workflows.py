@@ -68,7 +68,7 @@ def test_workflows_limit_time_and_permissions(path: Path) -> None:
     for name, job in content["jobs"].items():
         assert "timeout-minutes" in job or name == "publish"
         systems = job["strategy"]["matrix"]["os"] if job["runs-on"] == "${{ matrix.os }}" else [job["runs-on"]]
-        assert all(re.fullmatch(r"ubuntu-\d\d\.04(-arm)?|macos-\d\d", system) for system in systems)
+        assert all(re.fullmatch(r"ubuntu-\d\d\.04(-arm)?|macos-\d\d|windows-latest", system) for system in systems)
         for key in ("run", "env"):
             assert "${{ github.event" not in json.dumps([step.get(key) for step in job["steps"]]), "shell injection"
 
