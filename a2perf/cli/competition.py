@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from collections.abc import Sequence
@@ -95,7 +96,7 @@ def init(
             given["seeds"] = list(seeds)
         made = competitions.create_from_profile(
             folder, competition_profile(profile), name, terms=given, settings=settings, designs=designs,
-            references=references, audit=audited, progress=_progress,
+            references=references, audit=audited, progress=functools.partial(click.echo, err=True),
         )  # fmt: skip
     else:
         if domain is None:
@@ -244,10 +245,6 @@ def _assignments(texts: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
                 f"--set {text} is not valid: {error}", hint="limits are numbers without a unit"
             ) from error
     return terms, settings
-
-
-def _progress(line: str) -> None:
-    click.echo(line, err=True)
 
 
 def _print_checked(checked: Checked) -> None:

@@ -112,9 +112,11 @@ def find_checkpoints(
                 for (path, number), energy in zip(paths, energies, strict=True)
             ], []
     if pattern is not None:
+        folder = training.artifacts
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         raise UserError(
-            f"nothing in {training.artifacts} matches {pattern!r} and has a number in its name",
-            hint=f"choose a pattern for these files: {_shown(training.artifacts)}",
+            f"nothing in {folder} matches {pattern!r} and has a number in its name",
+            hint=f"choose a pattern for these files: {names_text(names) or 'nothing'}",
         )
     return [_policy(training, "", 1, training.energy, training.artifacts, {})], [
         f"{training.name} has no checkpoints; its final policy is used"
@@ -195,8 +197,3 @@ def _policy(
         participant_args={**training.manifest.participant_args, **arguments}, checkpoint=path, number=number,
         training=training.sha256, training_name=training.name, training_energy=energy,
     )  # fmt: skip
-
-
-def _shown(folder: Path) -> str:
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return names_text(names) or "nothing"

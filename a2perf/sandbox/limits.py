@@ -252,14 +252,10 @@ def _shared_group(where: GroupParent) -> GroupParent:
         with contextlib.suppress(OSError):  # before Linux 5.11 version 1 does not count a group's children by default
             (group / "memory.use_hierarchy").write_text("1")
     bound = group / _BOUNDS[where.version]
-    if bound.read_text().strip() != str(_in_pages(participants_bytes())):
+    page = os.sysconf("SC_PAGE_SIZE")
+    if bound.read_text().strip() != str(participants_bytes() // page * page):
         bound.write_text(str(participants_bytes()))
     return GroupParent(where.version, {name: group if at == base else at for name, at in where.parents.items()})
-
-
-def _in_pages(size: int) -> int:
-    page = os.sysconf("SC_PAGE_SIZE")
-    return size // page * page
 
 
 def _without_scheduling(where: GroupParent) -> GroupParent:

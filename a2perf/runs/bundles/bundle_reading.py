@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -104,10 +104,10 @@ def read(folder: RunFolder) -> Run:
     run.conditions += _clipped(run)
     run.conditions += _not_read(reader)
     if mode == "inference":
-        run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _latency_seconds(reader.files, name)) or {}
+        run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _times(reader.files, name, _LATENCY)) or {}
         if run.latency_s:
             # A policy can tell timed calls from scored ones, so what is ranked is the cost of the scored steps.
-            run.latency_s |= reader.tolerant(layout.STEPS, lambda name: _step_seconds(reader.files, name)) or {}
+            run.latency_s |= reader.tolerant(layout.STEPS, lambda name: _times(reader.files, name, _STEPS)) or {}
         latency = reader.record(layout.LATENCY, LatencyResults)
         for call in _LATENCY.values():
             summary = getattr(latency, call, None)
@@ -420,14 +420,9 @@ def _of_trace(reader: BundleReader) -> TrackingReport:
     return report
 
 
-def _latency_seconds(files: BundleFiles, name: str) -> dict[str, Values]:
-    arrays = read_arrays(files, name, tuple(_LATENCY))
-    return {_LATENCY[key]: np.asarray(array, np.float64) * 1e-9 for key, array in arrays.items() if array.size}
-
-
-def _step_seconds(files: BundleFiles, name: str) -> dict[str, Values]:
-    arrays = read_arrays(files, name, tuple(_STEPS))
-    return {_STEPS[key]: np.asarray(array, np.float64) * 1e-9 for key, array in arrays.items() if array.size}
+def _times(files: BundleFiles, name: str, calls: Mapping[str, str]) -> dict[str, Values]:
+    arrays = read_arrays(files, name, tuple(calls))
+    return {calls[key]: np.asarray(array, np.float64) * 1e-9 for key, array in arrays.items() if array.size}
 
 
 def read_arrays(files: BundleFiles, name: str, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
