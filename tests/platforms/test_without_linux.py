@@ -9,8 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from uv import find_uv_bin
 
 from tests.made_submissions import TOY, TROT, WEB, gin, policy, write_submission
+from tests.submission import wheels
 from tests.waiting import Child, until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -92,3 +94,24 @@ def test_doctor_names_what_is_weaker(a2perf) -> None:
     assert "level process" in output
     assert "memory of a whole tree weaker than on Linux: sampled" in output
     assert "ready: " in output
+
+
+def test_isolated_environment_is_built_and_used(
+    a2perf, host_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host_python.with_name("uv").symlink_to(find_uv_bin())  # uv looks for itself beside the interpreter
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    wheels.real_base(folder)
+    wheels.write_wheel(folder, "toy", "1.0")
+    for name, value in {"UV_FIND_LINKS": folder, "A2PERF_CACHE_DIR": tmp_path / "cache"}.items():
+        monkeypatch.setenv(name, str(value))
+    code = policy(top="import toy", load="print('toy', toy.VERSION, np.__file__)", infer="return 0")
+    settings = {"num_inference_steps": 5, "num_inference_episodes": 1, "python_env": "isolated"}
+    write_submission(tmp_path / "agent", code, requirements="toy==1.0\n")
+    (tmp_path / "inference.gin").write_text(gin(WEB, **settings))
+    a2perf("run", "--submission", "agent", "--gin-config", "inference.gin", "--root-dir", "runs")
+    bundle = tmp_path / "runs" / "inference"
+    assert f"toy 1.0 {tmp_path / 'cache' / 'python_envs'}" in (bundle / "logs" / "stdout.log").read_text()
+    recorded = json.loads((bundle / "manifest.json").read_text())
+    assert (recorded["python_env"]["kind"], recorded["python_env"]["packages"]["toy"]) == ("isolated", "1.0")
