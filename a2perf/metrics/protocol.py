@@ -309,7 +309,7 @@ def scored_task(name: str, fingerprint: str, protocol: str = "") -> ScoredTask |
 def protocol_task(name: str, env_id: str) -> ProtocolTask | None:
     """Returns the task of that name and environment in the newest protocol that has it; None if none has it."""
     found = (load(candidate).tasks.get(name) for candidate in versions())
-    return next((task for task in found if task is not None and f":{task.env_id}".endswith(f":{env_id}")), None)
+    return next((task for task in found if task is not None and task.env_id.rpartition(":")[2] == env_id), None)
 
 
 def names() -> list[str]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium
+import msgspec
 import pytest
 
 import a2perf
 from a2perf.cli import main
 from a2perf.errors import ConfigError, RunFailed
+from a2perf.runs.bundles.bundle import write_manifest
+from a2perf.runs.bundles.inventory import read_manifest
 
 LANDER = '''
 import time
@@ -161,6 +165,18 @@ def test_a_package_is_imported_again_only_for_a_trusted_bundle(tmp_path: Path, c
     assert status(*words, "--fail-on", "unchecked") == 1
     assert "planted_envs:Short-v0 would be imported (accept: --trust-bundle)" in capsys.readouterr().out
     assert "planted_envs" not in sys.modules
+    for module in ("", "gymnasium"):  # written by hand: the id itself has the package
+        forged = tmp_path / f"forged{module}"
+        shutil.copytree(tmp_path / "run", forged)
+        (bundle,) = (file.parent for file in forged.rglob("manifest.json"))
+        manifest = read_manifest(bundle)
+        manifest.env_id = "planted_envs:Short-v0"
+        assert manifest.environment is not None
+        manifest.environment = msgspec.structs.replace(manifest.environment, module=module)
+        write_manifest(bundle, manifest)
+        assert status("reproduce", str(forged), "--output", f"{forged}-again", "--fail-on", "unchecked") == 1
+        assert "planted_envs:Short-v0 would be imported (accept: --trust-bundle)" in capsys.readouterr().out
+        assert "planted_envs" not in sys.modules
     assert status(*words, "--trust-bundle", "--force") == 0
     assert "CONFIRMED (bit-equal)" in capsys.readouterr().out
 

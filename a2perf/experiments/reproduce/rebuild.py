@@ -366,9 +366,10 @@ def _environment_problems(manifest: Manifest, *, trusted: bool) -> list[str]:
     try:
         get_domain(manifest.domain)
         if manifest.env_id is not None:
-            if not trusted and (named := _environment_id(manifest)) != manifest.env_id:  # importing it executes code
+            named = _environment_id(manifest)
+            if ":" in named and not trusted:  # importing it executes code
                 return [f"the package of its environment {printable(named)} would be imported (accept: --trust-bundle)"]
-            find_environment(register(_environment_id(manifest)))
+            find_environment(register(named))
     except ConfigError as error:
         return [f"its environment: {error.message}"]
     if bad := [name for name in manifest.env_kwargs if not name.isidentifier()]:

@@ -41,7 +41,7 @@ START_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
 CLOSE_GRACE_S = 5.0
 ENDING_GRACE_S = 5.0
-_SEEN_MEANWHILE_BYTES = 1 << 18  # a hash takes 12 us, an answer at least 20 and the copy
+_SEEN_IN_WAIT_BYTES = 1 << 18  # a hash takes 12 us, an answer at least 20 and the copy
 _proven: set[tuple[str, str]] = set()
 T = TypeVar("T")
 
@@ -340,7 +340,7 @@ class ParticipantProcess:
         try:
             connection.send(request, deadline=deadline)
             packed = connection.packed
-            during_wait = packed is not None and packed.words.nbytes <= _SEEN_MEANWHILE_BYTES
+            during_wait = packed is not None and packed.words.nbytes <= _SEEN_IN_WAIT_BYTES
             if see is not None and during_wait:
                 see(request[1])
             reply, elapsed = connection.receive(deadline=deadline), time.perf_counter_ns() - started
