@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from uv import find_uv_bin
 
 from tests.made_submissions import TOY, TROT, WEB, gin, policy, write_submission
 from tests.submission import wheels
@@ -99,7 +101,9 @@ def test_doctor_names_what_is_weaker(a2perf) -> None:
 def test_isolated_environment_is_built_and_used(
     a2perf, host_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host_python.with_name("uv").symlink_to(find_uv_bin())  # uv looks for itself beside the interpreter
+    uv = shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+    assert uv, "pip install uv"
+    host_python.with_name("uv").symlink_to(uv)  # the evaluator looks for it beside its interpreter
     folder = tmp_path / "wheels"
     folder.mkdir()
     wheels.real_base(folder)
