@@ -205,8 +205,8 @@ def submit(
     where = get_launcher(launcher, **(launcher_options or {}))
     with Conductor(where, count, console=shown, live=progress != "lines") as conductor:
         restart = Restart(infrastructure=retry_infrastructure)
-        record, summary = run_protocol(request, output, conductor, restart=restart, stop=stop or (lambda: False))
-    result = Submitted(output, record, exit_code(record, summary))
+        record, ended = run_protocol(request, output, conductor, restart=restart, stop=stop or (lambda: False))
+    result = Submitted(output, record, exit_code(record, ended))
     if result.exit_code == ExitCode.INFRASTRUCTURE and all(run.state == _MISSING for run in record.runs):
         reason = next((f"{run.path}: {run.reason}" for run in record.runs if run.reason), "see the logs")
         raise RunFailed(

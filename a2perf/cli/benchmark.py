@@ -81,7 +81,7 @@ def benchmark(**options: Any) -> int:
     with launch.conductor() as conductor:
         result = run_matrix(matrix, conductor, resources=launch.resources(), on_kept=kept)
     # counts come from the queue, which also knows the runs of other processes on the same matrix
-    counts = result.summary.counts if result.summary is not None else {}
+    counts = result.executed.counts if result.executed is not None else {}
     done = sum(len(run.commands) for run in result.kept) + counts.get(State.FINISHED, 0)
     failed = counts.get(State.FAILED, 0)
     left = len(lines) - done - failed

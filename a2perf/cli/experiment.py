@@ -89,11 +89,9 @@ def _print_summary(result: ExperimentResult, root: Path) -> None:
     console = plain_console()
     console.print(runs_table(result.entries))
     print_failures(console, result.entries)
-    done = result.summary.counts[State.FINISHED]
-    console.print(
-        f"{done} of {len(result.entries)} runs finished in {root} ({result.summary.wall_s:.1f} s)", markup=False
-    )
-    if result.summary.stopped:
+    done = result.counts[State.FINISHED]
+    console.print(f"{done} of {len(result.entries)} runs finished in {root} ({result.wall_s:.1f} s)", markup=False)
+    if result.stopped:
         console.print("interrupted; run the same command again to resume")
     elif done:
         console.print(

@@ -18,7 +18,7 @@ from typing import Any
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.autotag import API, TAGS_VARIABLE, autotag, content_hash, joined_tags, submission_tag
 from a2perf.experiments.command_run import COMMAND_MODE, MatrixPlan
-from a2perf.launch import Conductor, Resources, Restart, RunCommand, RunEvent, RunSpec, Summary
+from a2perf.launch import Conductor, ExperimentResult, Resources, Restart, RunCommand, RunEvent, RunSpec
 from a2perf.launch.outcomes import read_manifest
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.records import RunState, SubmissionIdentity
@@ -62,12 +62,12 @@ class MatrixResult:
     """The result of a matrix.
 
     Attributes:
-        summary: summary of the runs that were executed now; None without such runs.
+        executed: the runs that were executed now; None without such runs.
         exit_code: 0 all finished, 1 some run failed, 3 the infrastructure failed one, 130 interrupted.
     """
 
     kept: tuple[MatrixRun, ...]
-    summary: Summary | None
+    executed: ExperimentResult | None
     exit_code: int
 
 
@@ -180,15 +180,15 @@ def run_matrix(
     for run in wanted:
         if not (run.folder / RUN_FILE).exists():
             write_record(run.folder / RUN_FILE, plan.record(run.env_id, run.seed, run.commands[0]))
-    summary = conductor.run(
+    executed = conductor.run(
         [spec for run in wanted for spec in run_specs(matrix, run, resources or Resources())],
         plan.store / QUEUE_FOLDER / f"{plan.path().stem}.sqlite",
         restart=Restart(everything=True),  # the bundles decide: the list holds only unfinished runs
         on_event=on_event,
         stop=stop,
-    ).summary
-    failed = sum(count for kind, count in summary.failed.items() if kind != INFRASTRUCTURE)
-    return MatrixResult(kept, summary, 1 if failed and not summary.stopped else summary.exit_code)
+    )
+    failed = sum(count for kind, count in executed.failed.items() if kind != INFRASTRUCTURE)
+    return MatrixResult(kept, executed, 1 if failed and not executed.stopped else executed.exit_code)
 
 
 def is_finished(folder: Path, bundles: int = 1) -> bool:

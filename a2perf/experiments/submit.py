@@ -16,7 +16,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.experiments.needs import require_folder
 from a2perf.experiments.protocol_plan import SubmitRequest, plan, run_specs
 from a2perf.experiments.protocol_record import record_of, shown
-from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, RunEvent, State, Summary
+from a2perf.launch import QUEUE_FILE, Conductor, ExperimentResult, QueueEntry, Restart, RunEvent, State
 from a2perf.metrics import protocol as protocols
 from a2perf.metrics.submitted import FILE, ProtocolRecord
 from a2perf.plain_text import markdown_text
@@ -36,7 +36,7 @@ def submit(
     *,
     restart: Restart | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[ProtocolRecord, Summary]:
+) -> tuple[ProtocolRecord, ExperimentResult]:
     """Executes the unfinished runs of a protocol.
 
     Args:
@@ -87,7 +87,7 @@ def submit(
             specs, folder / QUEUE_FILE, restart=restart, on_event=on_event, stop=stop,
             on_ready=lambda queue: write([entry for entry in queue.entries() if entry.key in ours]),
         )  # fmt: skip
-        return write(result.entries), result.summary
+        return write(result.entries), result
 
 
 def earlier_tasks(folder: Path) -> list[str]:
@@ -99,10 +99,10 @@ def earlier_tasks(folder: Path) -> list[str]:
     return read_record(folder / FILE, ProtocolRecord).tasks if (folder / FILE).exists() else []
 
 
-def exit_code(record: ProtocolRecord, summary: Summary) -> int:
+def exit_code(record: ProtocolRecord, result: ExperimentResult) -> int:
     """Returns 0 if every run finished, 1 if the submission failed one, 3 if the host failed one, 130 if stopped."""
-    if summary.exit_code != 0:
-        return summary.exit_code
+    if result.exit_code != 0:
+        return result.exit_code
     return 0 if record.complete else 1
 
 

@@ -9,22 +9,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from a2perf.launch.conductor import QUEUE_FILE, Conductor, ExperimentResult
+    from a2perf.launch.conductor import QUEUE_FILE, Conductor
     from a2perf.launch.interface import LAUNCHERS, ExitStatus, Job, Launcher, get_launcher
     from a2perf.launch.preparation import Restart
     from a2perf.launch.queue import Queue
     from a2perf.launch.queue_entry import AttemptOutcome, Lease, QueueEntry, State
     from a2perf.launch.run_spec import Resources, RunCommand, RunSpec
-    from a2perf.launch.scheduler import RunEvent, Summary, drive
+    from a2perf.launch.scheduler import ExperimentResult, RunEvent, drive
 
 _HOMES = {
-    "conductor": ("QUEUE_FILE", "Conductor", "ExperimentResult"),
+    "conductor": ("QUEUE_FILE", "Conductor"),
     "interface": ("LAUNCHERS", "ExitStatus", "Job", "Launcher", "get_launcher"),
     "preparation": ("Restart",),
     "queue": ("Queue",),
     "queue_entry": ("AttemptOutcome", "Lease", "QueueEntry", "State"),
     "run_spec": ("Resources", "RunCommand", "RunSpec"),
-    "scheduler": ("RunEvent", "Summary", "drive"),
+    "scheduler": ("ExperimentResult", "RunEvent", "drive"),
 }
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
     "RunEvent",
     "RunSpec",
     "State",
-    "Summary",
     "drive",
     "get_launcher",
 ]

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -20,40 +20,14 @@ from a2perf.launch.interface import Launcher, handled_signals
 from a2perf.launch.local import LocalLauncher
 from a2perf.launch.preparation import Restart, prepare
 from a2perf.launch.queue import MAX_RETRIES, Queue
-from a2perf.launch.queue_entry import QueueEntry
 from a2perf.launch.run_spec import RunSpec
-from a2perf.launch.scheduler import RunEvent, Summary, drive
+from a2perf.launch.scheduler import ExperimentResult, RunEvent, drive
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 QUEUE_FILE = "queue.sqlite"
 """Name of the queue in an experiment's root folder."""
-
-
-@dataclass(frozen=True)
-class ExperimentResult:
-    """The result of a list of runs."""
-
-    entries: Sequence[QueueEntry]
-    summary: Summary
-
-    @property
-    def exit_code(self) -> int:
-        """0 all finished, 1 some run failed, 3 the infrastructure failed one, 130 stopped before the end."""
-        return self.summary.exit_code
-
-    def as_json(self, root: Path) -> dict[str, Any]:
-        """Returns the result as a JSON object; ``root`` is the experiment's folder."""
-        return {
-            "root": str(root),
-            "exit_code": self.exit_code,
-            "counts": {state.value: count for state, count in self.summary.counts.items()},
-            "failed": dict(self.summary.failed),
-            "wall_s": self.summary.wall_s,
-            "jobs_started": self.summary.attempts,
-            "runs": [entry.as_json() for entry in self.entries],
-        }
 
 
 class Conductor:
@@ -124,11 +98,11 @@ class Conductor:
                     if view is not None:
                         view.show(event)
 
-                summary = drive(
+                result = drive(
                     queue, self.launcher, self._workers, on_event=shown, stop=lambda: self._must_stop() or stop()
                 )
             fault_point("launcher: driven")
-            return ExperimentResult(queue.entries(keys), summary)
+            return replace(result, entries=queue.entries(keys))
 
     def _view(self) -> Any:
         if self._console is None:

@@ -7,8 +7,10 @@ ones. It may die at any instruction: the next process that reaps the queue finds
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from a2perf.errors import InfrastructureError, UserError
 from a2perf.fault_point import fault_point
@@ -52,11 +54,13 @@ class RunEvent:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """The result of a drive.
+class ExperimentResult:
+    """The result of a list of runs.
 
     Attributes:
+        failed: how many entries failed, by kind.
         stopped: whether the caller stopped it before every entry was settled.
+        entries: the runs at the end; ``Conductor.run`` adds them.
     """
 
     counts: Mapping[State, int]
@@ -64,6 +68,7 @@ class Summary:
     wall_s: float
     attempts: int
     stopped: bool
+    entries: Sequence[QueueEntry] = ()
 
     @property
     def exit_code(self) -> int:
@@ -73,6 +78,18 @@ class Summary:
         if self.failed.get(INFRASTRUCTURE):
             return 3
         return 1 if self.failed else 0
+
+    def as_json(self, root: Path) -> dict[str, Any]:
+        """Returns the result as a JSON object; ``root`` is the experiment's folder."""
+        return {
+            "root": str(root),
+            "exit_code": self.exit_code,
+            "counts": {state.value: count for state, count in self.counts.items()},
+            "failed": dict(self.failed),
+            "wall_s": self.wall_s,
+            "jobs_started": self.attempts,
+            "runs": [entry.as_json() for entry in self.entries],
+        }
 
 
 @dataclass
@@ -89,7 +106,7 @@ def drive(
     *,
     on_event: Callable[[RunEvent], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Summary:
+) -> ExperimentResult:
     """Executes the entries of a queue until every one is settled.
 
     Args:
@@ -122,7 +139,7 @@ def drive(
         loop.stop()
     loop.tick()
     counts = queue.counts()
-    return Summary(
+    return ExperimentResult(
         counts=counts,
         failed=queue.failures(),
         wall_s=time.monotonic() - started,

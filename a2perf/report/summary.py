@@ -19,7 +19,7 @@ from a2perf.report.references import NormalisedScore, normalised_score, scored_t
 from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import Text
 from a2perf.report.task_results import Label, TaskResults
-from a2perf.report.trust import Chip, chips_of
+from a2perf.report.trust import chips_of
 from a2perf.runs.run import Run
 
 FAILED_STATES = ("failed", "unreadable")
@@ -55,6 +55,7 @@ class SummaryRow:
         score: normalised; the mean return if the task has no reference scores.
         bar: None without a normalised score.
         worst: mean of the worst 5 % of the episodes, on the scale of ``score``.
+        chips: remarks on the result; ``state`` is the tone, ``hint`` the explanation.
     """
 
     label: Label
@@ -64,7 +65,7 @@ class SummaryRow:
     worst: Text
     energy: Text
     latency: Text
-    chips: tuple[Chip, ...]
+    chips: tuple[Text, ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -10,6 +9,7 @@ from a2perf.metrics.scores import SeedGroup
 from a2perf.plain_text import plain_text
 from a2perf.report.provenance import noise
 from a2perf.report.score_tables import ESTIMATED
+from a2perf.report.tables import Text
 from a2perf.runs.run import Run
 
 Tone = Literal["good", "plain", "warn", "bad"]
@@ -17,49 +17,42 @@ FEWEST_SEEDS = 3
 """Below, intervals are missing or so wide that ranks mean little."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Chip:
-    """A short remark with a longer explanation for a tooltip."""
-
-    text: str
-    tone: Tone
-    detail: str
-
-
-def chips_of(groups: Sequence[SeedGroup]) -> Iterator[Chip]:
+def chips_of(groups: Sequence[SeedGroup]) -> Iterator[Text]:
     """Yields the chips of one submission on one task."""
     runs = list({id(run): run for group in groups for run in group.runs}.values())
     if bad := [run for run in runs if run.state not in ("finished", "recorded")]:
         states = ", ".join(dict.fromkeys(run.state for run in bad))
-        yield Chip(f"{len(bad)} of {len(runs)} runs {states}", "bad", "; ".join(f"{r.key}: {r.state}" for r in bad[:4]))
+        yield _chip(
+            f"{len(bad)} of {len(runs)} runs {states}", "bad", "; ".join(f"{r.key}: {r.state}" for r in bad[:4])
+        )
     if (count := len(groups[0].runs)) == 1:
-        yield Chip("1 seed", "warn", "One run: no interval, and no claim about other seeds")
+        yield _chip("1 seed", "warn", "One run: no interval, and no claim about other seeds")
     else:
         tone: Tone = "warn" if count < FEWEST_SEEDS else "plain"
-        yield Chip(f"{count} seeds", tone, "Independent runs behind the score; the interval is over them")
+        yield _chip(f"{count} seeds", tone, "Independent runs behind the score; the interval is over them")
     sandboxes = [None if run.manifest is None else run.manifest.sandbox for run in runs]
     levels = {sandbox.level for sandbox in sandboxes if sandbox is not None}
     if None in sandboxes:
-        yield Chip("confinement unknown", "warn", "The runs do not record how the submission's process was confined")
+        yield _chip("confinement unknown", "warn", "The runs do not record how the submission's process was confined")
     elif levels <= {"none", "process"}:
-        yield Chip("not isolated", "warn", "The submission's process could read and write all files of the user")
+        yield _chip("not isolated", "warn", "The submission's process could read and write all files of the user")
     else:
-        yield Chip(f"sandbox: {', '.join(sorted(levels))}", "plain", "How the submission's process was confined")
+        yield _chip(f"sandbox: {', '.join(sorted(levels))}", "plain", "How the submission's process was confined")
     if any(run.changed for run in runs):
-        yield Chip("files changed", "bad", "Recorded files differ from the hashes in the manifest: do not trust them")
+        yield _chip("files changed", "bad", "Recorded files differ from the hashes in the manifest: do not trust them")
     elif any(run.manifest is None for run in runs):
-        yield Chip("no hashes", "warn", "These runs come without a manifest, so changes cannot be noticed")
+        yield _chip("no hashes", "warn", "These runs come without a manifest, so changes cannot be noticed")
     else:
-        yield Chip("hashes ok", "good", "All recorded files match the hashes in the manifest")
+        yield _chip("hashes ok", "good", "All recorded files match the hashes in the manifest")
     if reasons := {reason for run in runs for reason in noise(run)}:
-        yield Chip("noisy host", "warn", plain_text(f"Timings are unreliable: {'; '.join(sorted(reasons))}"))
+        yield _chip("noisy host", "warn", plain_text(f"Timings are unreliable: {'; '.join(sorted(reasons))}"))
     energies = [group.scores.get("energy_gross") for group in groups]
     if {one.provenance for one in energies if one is not None and one.value is not None} & ESTIMATED.keys():
-        yield Chip("energy estimated", "plain", "A model computed the energy; no instrument measured it")
+        yield _chip("energy estimated", "plain", "A model computed the energy; no instrument measured it")
     yield from _reproduced([run for run in runs if run.mode != "train"])
 
 
-def _reproduced(evaluations: Sequence[Run]) -> Iterator[Chip]:
+def _reproduced(evaluations: Sequence[Run]) -> Iterator[Text]:
     """Yields the verdicts of repeating the evaluations; a verdict without a trusted signature is a plain chip."""
     marks = [run.reproduction for run in evaluations if run.reproduction is not None]
     if not marks:
@@ -70,4 +63,9 @@ def _reproduced(evaluations: Sequence[Run]) -> Iterator[Chip]:
     count = len(refuted or confirmed or marks)
     text = shown.text if len(evaluations) == 1 else f"{count} of {len(evaluations)} {shown.text}"
     tone: Tone = "bad" if refuted else "plain" if confirmed else "warn"
-    yield Chip(plain_text(text), tone, plain_text(f"a2perf reproduce: {shown.detail}"))
+    yield _chip(plain_text(text), tone, plain_text(f"a2perf reproduce: {shown.detail}"))
+
+
+def _chip(text: str, tone: Tone, detail: str) -> Text:
+    """Returns a short remark with a longer explanation for a tooltip."""
+    return Text(text=text, state=tone, hint=detail)

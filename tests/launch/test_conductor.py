@@ -131,7 +131,7 @@ def test_everything_runs_again_only_for_who_asks_for_it(spec: Callable[..., RunS
     for restart in (None, None, Restart(everything=True)):
         with Conductor(get_launcher("local")) as conductor:
             specs = [spec("good", "pass"), spec("bad", "raise SystemExit(1)")]
-            started.append(conductor.run(specs, tmp_path / QUEUE_FILE, restart=restart).summary.attempts)
+            started.append(conductor.run(specs, tmp_path / QUEUE_FILE, restart=restart).attempts)
     # a finished run without a bundle cannot be checked, so it runs again; a failed one stays failed
     assert started == [2, 1, 2]
 

@@ -36,7 +36,7 @@ def test_one_run_has_a_score_and_a_bar_but_no_interval(runs: RunMaker) -> None:
     assert row.bar.start == random
     assert row.bar.width == pytest.approx(0.7 * (expert - random), abs=0.02)
     assert row.bar.low is None
-    assert "1 seed" in [chip.text for chip in row.chips if chip.tone == "warn"]
+    assert "1 seed" in [chip.text for chip in row.chips if chip.state == "warn"]
 
 
 def test_rows_are_ordered_by_score_and_overlapping_leaders_are_named_together(runs: RunMaker) -> None:
@@ -69,7 +69,7 @@ def test_failed_runs_are_listed_with_reason_and_log(runs: RunMaker) -> None:
     (failed,) = found.failed
     assert failed.reason == "exception in train: Boom"
     assert failed.log == "evil/train/logs/participant.log"
-    chips = [chip.text for task in found.tasks for row in task.rows for chip in row.chips if chip.tone == "bad"]
+    chips = [chip.text for task in found.tasks for row in task.rows for chip in row.chips if chip.state == "bad"]
     assert "1 of 1 runs failed" in chips
 
 

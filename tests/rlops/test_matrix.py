@@ -150,8 +150,8 @@ def test_failed_runs_are_told_and_cost_only_themselves(project: Path) -> None:
         ),
     )  # fmt: skip
     assert result.exit_code == 1
-    assert result.summary is not None
-    assert dict(result.summary.failed) == {"exit": 1, "signal": 1}
+    assert result.executed is not None
+    assert dict(result.executed.failed) == {"exit": 1, "signal": 1}
     reasons = [reason for what, _, reason in told if what == "failed"]
     assert sum("ended with status 7" in reason for reason in reasons) == 1
     assert sum("was ended by SIGSEGV" in reason for reason in reasons) == 1

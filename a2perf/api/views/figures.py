@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from a2perf.api.scored_group import MODE_NAMES, ScoredGroup
 from a2perf.api.views.table import ESTIMATED_MARK
@@ -15,7 +15,7 @@ from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.numbers_text import row_scale
 from a2perf.runs.run import Run
-from a2perf.runs.stores.seed_groups import seed_key
+from a2perf.runs.stores.seed_groups import SeedKey, seed_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -59,12 +59,15 @@ def intervals_figure(groups: Sequence[ScoredGroup], metric: str) -> Figure:
     from a2perf.report.figures.panels import ChartPanel
 
     by_task: dict[str, list[tuple[str, MetricValue]]] = {}
-    rows_of = [
-        _Row(group.domain, group.task, group.mode, group.fingerprint, str(group.entry["env_kwargs"]), group.view,
-             group.algorithm, group.version, "" if group.task or group.domain else group.runs[0])
+    keys = [
+        SeedKey(
+            domain=group.domain, task=group.task, algorithm=group.algorithm, version=group.version,
+            fingerprint=group.fingerprint, mode=group.mode, layout="", env_kwargs=str(group.entry["env_kwargs"]),
+            view=group.view, alone="" if group.task or group.domain else group.runs[0],
+        )
         for group in groups
     ]  # fmt: skip
-    for group, (title, name) in zip(groups, _titles_and_names(rows_of), strict=True):
+    for group, (title, name) in zip(groups, _titles_and_names(keys), strict=True):
         value = group.value_of(metric)
         if value is not None:
             by_task.setdefault(title, []).append((name, value))
@@ -89,21 +92,18 @@ def _return_panels(runs: Sequence[Run]) -> list[ChartPanel]:
     from a2perf.report.figures.compared_charts import dots, rows_height
     from a2perf.report.figures.panels import ChartPanel
 
-    rows_of: list[_Row] = []
+    keys: list[SeedKey] = []
     drawn: list[Values] = []
     for run in runs:
-        identity = run.identity
+        key = seed_key(run.identity, run.folder)._replace(algorithm=run.algorithm, layout="")
         for mode, of_tasks in run.returns.items():
             for task, values in sorted(of_tasks.items()):
                 finite = as_finite(values)[0]
                 if finite.size:
-                    known = task or identity.task
-                    where = (identity.domain, known, mode, identity.fingerprint, identity.env_kwargs, identity.view)
-                    alone = seed_key(identity, run.folder).alone
-                    rows_of.append(_Row(*where, run.algorithm, identity.version, alone))
+                    keys.append(key._replace(task=task or key.task, mode=mode))
                     drawn.append(finite)
     found: dict[str, dict[str, list[Values]]] = {}
-    for finite, (title, name) in zip(drawn, _titles_and_names(rows_of), strict=True):
+    for finite, (title, name) in zip(drawn, _titles_and_names(keys), strict=True):
         found.setdefault(title, {}).setdefault(name, []).append(finite)
     places = _places(name for of_task in found.values() for name in of_task)
     panels = []
@@ -148,46 +148,32 @@ def _into(chart: Callable[..., Drawing], data: Any, into: SubFigure, **options: 
     return drawing
 
 
-class _Row(NamedTuple):
-    """What the runs of one row of a figure share; they differ by their seed."""
-
-    domain: str
-    task: str
-    mode: str
-    fingerprint: str
-    arguments: str
-    view: str
-    algorithm: str
-    version: str
-    alone: str
-
-
-def _titles_and_names(rows: Sequence[_Row]) -> list[tuple[str, str]]:
-    """Returns the title of the panel and the name of each row.
+def _titles_and_names(keys: Sequence[SeedKey]) -> list[tuple[str, str]]:
+    """Returns the title of the panel and the name of the row of each group of seeds.
 
     Environments that behave differently get separate panels. Rows of one algorithm that differ in its version or in
     the arguments of the environment get different names.
     """
     prints: dict[tuple[str, str, str], set[str]] = {}
     versions: dict[str, set[str]] = {}
-    for row in rows:
-        prints.setdefault(row[:3], set()).add(row.fingerprint)
-        versions.setdefault(row.algorithm, set()).add(row.version)
-    taken: dict[tuple[str, str], _Row] = {}
-    found: dict[_Row, tuple[str, str]] = {}
-    for row in sorted(set(rows)):
-        title = _title(row.domain, row.task, row.mode)
-        if len(prints[row[:3]]) > 1:
-            title += f" (fingerprint {row.fingerprint[:_DIGITS] or 'unknown'})"
-        several = len(versions[row.algorithm]) > 1 and row.version
-        name = f"{row.algorithm} ({row.view})" if row.view else row.algorithm
-        name = f"{name} ({row.version[:_DIGITS]})" if several else name
+    for key in keys:
+        prints.setdefault((key.domain, key.task, key.mode), set()).add(key.fingerprint)
+        versions.setdefault(key.algorithm, set()).add(key.version)
+    taken: set[tuple[str, str]] = set()
+    found: dict[SeedKey, tuple[str, str]] = {}
+    for key in sorted(set(keys)):
+        title = _title(key.domain, key.task, key.mode)
+        if len(prints[key.domain, key.task, key.mode]) > 1:
+            title += f" (fingerprint {key.fingerprint[:_DIGITS] or 'unknown'})"
+        several = len(versions[key.algorithm]) > 1 and key.version
+        name = f"{key.algorithm} ({key.view})" if key.view else key.algorithm
+        name = f"{name} ({key.version[:_DIGITS]})" if several else name
         number = 1
         while (unique := name if number == 1 else f"{name} ({number})", title) in taken:
             number += 1
-        taken[unique, title] = row
-        found[row] = (title, unique)
-    return [found[row] for row in rows]
+        taken.add((unique, title))
+        found[key] = (title, unique)
+    return [found[key] for key in keys]
 
 
 def _title(domain: str, task: str, mode: str) -> str:

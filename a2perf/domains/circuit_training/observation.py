@@ -83,6 +83,7 @@ class ObservationConfig:
         return gymnasium.spaces.Dict(parts)
 
 
+@gin.configurable("ObservationExtractor", module="a2perf.circuit_training")
 @dataclass(frozen=True)
 class ExtractorSettings:
     """Observed positions of macros at the start.
@@ -95,12 +96,6 @@ class ExtractorSettings:
     default_location_x: float = 0.5
     default_location_y: float = 0.5
     use_plc_init_location: bool = True
-
-
-@gin.configurable("ObservationExtractor", module="a2perf.circuit_training")
-def extractor_settings(**parameters: Any) -> ExtractorSettings:
-    """Returns the settings, completed by what is bound to ``ObservationExtractor`` in gin."""
-    return ExtractorSettings(**parameters)
 
 
 class ObservationExtractor:
@@ -232,7 +227,7 @@ class ObservationExtractor:
     # --- Fixed features
 
     def _start(self, locations: FloatArray) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int32]]:
-        settings = extractor_settings()
+        settings = ExtractorSettings()
         known = (locations[:, 0] >= 0.0) | (locations[:, 1] >= 0.0)
         if not settings.use_plc_init_location:
             known[:] = False

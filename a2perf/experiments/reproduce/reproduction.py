@@ -216,7 +216,7 @@ def _round(
             write(label, one.place, _failed(one, failed[0], request))
         elif entries[-1].state is State.FINISHED:
             take(entries[-1])
-    return result.summary.stopped, failed_by_host
+    return result.stopped, failed_by_host
 
 
 def _prepare(request: ReproduceRequest, bundle: Run, place: Path) -> _Open | Reproduction:
