@@ -14,7 +14,7 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -42,18 +42,18 @@ _SYNC_S = 0.1
 _on_a_line = functools.partial(json.dumps, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
-    """Replaces ``path`` by ``data`` atomically; creates parent folders.
+def write_atomic(path: Path, data: bytes | str | Iterable[bytes], *, mode: int = 0o644) -> None:
+    """Replaces ``path`` by ``data``, or by its parts in turn, atomically; creates parent folders.
 
     Raises:
         OSError: the file system refused (full, read-only, no permission); ``path`` is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    payload = data.encode() if isinstance(data, str) else data
+    parts = [data.encode()] if isinstance(data, str) else [data] if isinstance(data, bytes) else data
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(payload)
+            stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())  # before the rename: after a power failure the file could be empty otherwise
         # mkstemp creates files that only their owner may read.
@@ -136,11 +136,18 @@ def write_record(path: Path, record: Record) -> None:
     """Writes a record like ``write_json``, except for the exponents of floats: much faster, in half the memory."""
     import msgspec
 
+    write_atomic(path, msgspec.json.format(record_text(record), indent=2) + "\n")
+
+
+def record_text(record: Record) -> str:
+    """Returns a record as JSON without line breaks; see ``json_text`` for characters."""
+    import msgspec
+
     try:
-        text = msgspec.json.format(msgspec.json.encode(record, order="sorted"), indent=2).decode() + "\n"
+        text = msgspec.json.encode(record, order="sorted").decode()
     except UnicodeEncodeError:  # a surrogate
-        text = json_text(msgspec.to_builtins(record))
-    write_atomic(path, terminal_text(text))
+        text = msgspec.json.format(json_text(msgspec.to_builtins(record)), indent=-1)
+    return terminal_text(text)
 
 
 def read_record(path: Path, kind: type[R]) -> R:

@@ -17,9 +17,9 @@ from a2perf.runs.bundles.inventory import problems, read_manifest
 from a2perf.runs.bundles.layout import JOURNAL, LATENCY_FILE, MANIFEST, METRICS, ROLLOUTS_FILE, SCORES
 from a2perf.runs.run import EARLIER
 from a2perf.runs.stores.finding import find_runs
-from a2perf.storage import Journal, read_record, write_json, write_record
+from a2perf.storage import Journal, read_record, write_json
 from a2perf.submission.evaluator.playing import results
-from a2perf.submission.evaluator.playing.episode_records import recorded_episodes
+from a2perf.submission.evaluator.playing.episode_records import write_rollouts
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.settings import Submission
 
@@ -62,9 +62,7 @@ def _restore(settings: Submission, path: Path, progress: RunProgress) -> None:
         folder = journal.parent if path.name == "generalization" else path / METRICS
         rollouts = folder / ROLLOUTS_FILE
         if rollouts.exists():
-            record = read_record(rollouts, RolloutResults)
-            record.episodes, record.further = recorded_episodes(Journal(journal))
-            write_record(rollouts, record)
+            write_rollouts(rollouts, read_record(rollouts, RolloutResults), Journal(journal))
     if (path / METRICS / LATENCY_FILE).exists():
         read_record(path / METRICS / LATENCY_FILE, LatencyResults)
     results.publish_from(path, path.name, settings.values, emissions=settings.measure_emissions)

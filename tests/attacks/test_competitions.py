@@ -122,7 +122,7 @@ def test_a_packed_competition_is_verified_and_a_change_in_it_is_found(
     assert status == 0
     (folder,) = unpack(packed, tmp_path)
     changed = next(folder.glob("runs/ada/**/rollouts.json"))
-    changed.write_text(changed.read_text().replace('"length": ', '"length": 1', 1))
+    changed.write_text(changed.read_text().replace('"length":', '"length":1', 1))
     (folder / "runs" / "eve").mkdir()
     status, said = run("verify", pack([folder], tmp_path / "changed.zip"))
     assert status == 1

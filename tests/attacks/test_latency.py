@@ -156,7 +156,7 @@ def test_hidden_work_is_counted_or_flagged(measured, what: str, level: str, note
     assert found.round_trip is not None
     assert found.costs is not None
     assert found.processor_time is not None
-    counted = found.round_trip.median_s >= 0.015
+    counted = found.round_trip.mean_s >= 0.015  # flags compare with the mean; on a loaded machine the median is shorter
     assert counted or found.costs.flags or found.costs.account == "proc_stat"
     assert counted or any("do not rank by latency" in said for said in warnings) or found.costs.account == "proc_stat"
     if found.costs.account != "proc_stat":

@@ -501,7 +501,7 @@ def test_five_entrants_each_get_an_honest_outcome(
 
     # Who bends a result after the fact is found.
     rollouts = bundles["good"] / "metrics" / "rollouts.json"
-    rollouts.write_text(rollouts.read_text().replace('"length": ', '"length": 1', 1))
+    rollouts.write_text(rollouts.read_text().replace('"length":', '"length":1', 1))
     status, said = run("publish", folder, "-o", tmp_path / "again", "--yes")
     assert (status, "nothing was published" in said) == (1, True)
     assert "metrics/rollouts.json was changed after the run" in said

@@ -33,7 +33,7 @@ from a2perf.storage import Journal, read_json, read_record, write_json, write_re
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
 from a2perf.submission.evaluator.playing import results
-from a2perf.submission.evaluator.playing.episode_records import recorded_episodes
+from a2perf.submission.evaluator.playing.episode_records import recorded_returns
 from a2perf.submission.evaluator.playing.play import play
 from a2perf.submission.evaluator.process import failure_diagnosis
 from a2perf.submission.evaluator.process.confinement import confinement, parallel_tasks
@@ -233,13 +233,13 @@ def _run_task(item: _TaskRun, parent: int) -> None:
         return
     except (UserError, OSError) as error:
         failure = Failure(kind=FailureKind.INFRASTRUCTURE, where=item.task.name, message=str(error))
-    episodes = recorded_episodes(journal)[0]
+    returns = recorded_returns(journal)
     write_record(
         item.folder / OUTCOME_FILE,
         TaskOutcome(
             task=item.task.name,
-            episodes=len(episodes),
-            mean_return=sum(episode.episode_return for episode in episodes) / len(episodes) if episodes else None,
+            episodes=len(returns),
+            mean_return=sum(returns) / len(returns) if returns else None,
             failure=failure,
             sandbox=item.manifest.sandbox,
             python_env=item.manifest.python_env,

@@ -14,7 +14,7 @@ from a2perf.records import Manifest
 from a2perf.runs.bundles.bundle import Bundle
 from a2perf.runs.bundles.layout import ARTIFACTS, LATENCY_FILE
 from a2perf.submission.evaluator.playing import latency, media, results
-from a2perf.submission.evaluator.playing.episode_records import recorded_episodes
+from a2perf.submission.evaluator.playing.episode_records import recorded_returns
 from a2perf.submission.evaluator.playing.play import play
 from a2perf.submission.evaluator.playing.seeds import RunSeeds, read_seed_file
 from a2perf.submission.evaluator.process.participants import ParticipantFolders, Participants
@@ -78,8 +78,7 @@ def _infer(settings: Submission, task: RunTask, env: Any, bundle: Bundle, progre
     if media.can_render(env):
         make_media(settings, task, bundle.manifest.seeds["episodes"], kept, bundle, progress)
     results.publish_from(bundle.path, "inference", settings.values, emissions=settings.measure_emissions)
-    episodes = recorded_episodes(bundle.journal())[0]
-    returns = [episode.episode_return for episode in episodes]
+    returns = recorded_returns(bundle.journal())
     progress.say(f"{len(returns)} episodes, mean return {sum(returns) / len(returns):.2f}")
     return "finished"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from a2perf.records import (
     StepCosts,
 )
 from a2perf.runs.bundles.layout import LATENCY_FILE, ROLLOUTS_FILE, STEPS_FILE
-from a2perf.storage import Journal, read_record, write_record
+from a2perf.storage import Journal, read_record, record_text, write_atomic
 from a2perf.submission.evaluator.playing import step_account
 from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.identity import RunTask
@@ -60,20 +60,39 @@ class EpisodeRecords:
             timed = read_record(folder / LATENCY_FILE, LatencyResults).costs
             if timed is not None and step_account.unlike(timed, costs):
                 costs.flags.append(step_account.UNLIKE_TIMED)
-        scored, further = recorded_episodes(self._journal)
-        results = RolloutResults(task=task.name, env_id=task.env_id, episodes=scored, costs=costs, further=further)
-        write_record(folder / ROLLOUTS_FILE, results)
+        results = RolloutResults(task=task.name, env_id=task.env_id, episodes=[], costs=costs)
+        write_rollouts(folder / ROLLOUTS_FILE, results, self._journal)
         step_account.write_steps(folder / STEPS_FILE, self._journal.entries())
         text = None if costs is None else step_account.warning(costs, "scored episodes")
         return [] if text is None else [text]
 
 
-def recorded_episodes(journal: Journal) -> tuple[list[Episode], list[Episode]]:
-    """Returns the scored episodes in a journal, and the repeated and perturbed ones, each ordered by index."""
-    found: dict[str, dict[int, Episode]] = {kind: {} for kind in _KINDS}
+def write_rollouts(path: Path, results: RolloutResults, journal: Journal) -> None:
+    """Writes ``rollouts.json`` with the episodes of a journal, one per line, in place of those of ``results``.
+
+    Of an episode only its line is kept in memory: a run may have a million.
+    """
+    lines: dict[str, dict[int, bytes]] = {kind: {} for kind in _KINDS}
     for entry in journal.entries():
         if entry.get("kind") in _KINDS:
             episode = msgspec.convert(entry["episode"], Episode)
-            found[entry["kind"]][episode.index] = episode
-    scored, further = ([of_kind[index] for index in sorted(of_kind)] for of_kind in found.values())
-    return scored, further
+            lines[entry["kind"]][episode.index] = record_text(episode).encode()
+    write_atomic(path, _with_lines(msgspec.structs.replace(results, episodes=[], further=[]), lines))
+
+
+def _with_lines(results: RolloutResults, lines: dict[str, dict[int, bytes]]) -> Iterator[bytes]:
+    rest = record_text(results).encode()
+    for name, of_kind in zip((b"episodes", b"further"), lines.values(), strict=True):
+        before, empty, rest = rest.partition(b'"%s":[]' % name)
+        yield before + empty[:-1]
+        for number, index in enumerate(sorted(of_kind)):
+            yield (b",\n" if number else b"\n") + of_kind[index]
+        yield b"\n]"
+    yield rest + b"\n"
+
+
+def recorded_returns(journal: Journal) -> list[float]:
+    """Returns the returns of the scored episodes in a journal, ordered by index."""
+    scored = (entry["episode"] for entry in journal.entries() if entry.get("kind") == SCORED_EPISODE)
+    found = {episode["index"]: episode["episode_return"] for episode in scored}
+    return [found[index] for index in sorted(found)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from a2perf.records import RolloutResults
+from a2perf.records import Record
 from a2perf.runs.bundles.layout import (
     GENERALIZATION_RESULTS_FILE,
     INFERENCE_RESULTS_FILE,
@@ -23,6 +23,17 @@ from a2perf.runs.bundles.layout import (
     emissions_file,
 )
 from a2perf.storage import read_record, write_json
+
+
+class _Played(Record):
+    episode_return: float
+
+
+class _Returns(Record):
+    """The part of ``rollouts.json`` that the classic files repeat: a hundredth of the memory of the whole."""
+
+    task: str
+    episodes: list[_Played]
 
 
 def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> None:
@@ -39,7 +50,7 @@ def publish_from(bundle: Path, mode: str, folder: Path, *, emissions: bool) -> N
                 found["inference_time"] = {**_summary((arrays["infer_ns"] * 1e-9).tolist()), "unit": "s"}
         rollouts = bundle / METRICS / ROLLOUTS_FILE
         if rollouts.exists():
-            episodes = read_record(rollouts, RolloutResults).episodes
+            episodes = read_record(rollouts, _Returns).episodes
             found["rollout_returns"] = {**_summary([episode.episode_return for episode in episodes]), "unit": "1"}
         write_json(folder / INFERENCE_RESULTS_FILE, found)
     if mode == "generalization":
@@ -50,7 +61,7 @@ def generalization_rollouts(path: Path) -> dict[str, list[float]]:
     """Returns the content of ``generalization_rollouts.json`` of a bundle: the returns by task."""
     found: dict[str, list[float]] = {}
     for rollouts in sorted((path / METRICS / "tasks").glob(f"*/{ROLLOUTS_FILE}")):
-        record = read_record(rollouts, RolloutResults)
+        record = read_record(rollouts, _Returns)
         found[record.task] = [episode.episode_return for episode in record.episodes]
     return found
 

@@ -221,7 +221,7 @@ def write_steps(path: Path, entries: Iterable[Mapping[str, Any]]) -> None:
             places[entry["episode"]["index"]] = range(first, len(columns["round_trip_ns"]))
     indices = sorted(places)
     order = np.fromiter(chain.from_iterable(places[index] for index in indices), np.int64)
-    steps: dict[str, Any] = {name: np.array(values, _STEP_TYPES[name])[order] for name, values in columns.items()}
+    steps: dict[str, Any] = {name: np.array(columns.pop(name), _STEP_TYPES[name])[order] for name in tuple(columns)}
     lengths = [len(places[index]) for index in indices]
     np.savez_compressed(path, episode=np.repeat(np.array(indices, dtype=np.int64), lengths), **steps)
 
