@@ -43,8 +43,13 @@ class UserError(CarriedError):
         self.message: str = message
         self.hint: str | None = hint
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The message and the hint, without what gin adds to ``str()``: the address of the called function."""
         return with_hint(self.message, self.hint)
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class ConfigError(UserError):

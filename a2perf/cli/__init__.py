@@ -150,7 +150,7 @@ def _status(command: click.Command, arguments: Sequence[str] | None, name: str) 
         return result if isinstance(result, int) else 0
     except UserError as error:
         # lines of the message are indented, so a message cannot imitate a second error
-        shown = _LINE_BREAK.sub("\n    ", str(error))
+        shown = _LINE_BREAK.sub("\n    ", error.text)
         click.echo(f"{name}: {shown}", err=True)
         return int(error.exit_code)
     except OSError as error:

@@ -101,11 +101,9 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
             warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # records name older versions
             with stall_limit(STALL_S):
                 env: Any = maker(env_id, **given)
-    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise MissingDependency(
-            f"{env_id} needs a package that is not installed: {_line(error)}", hint=_install(env_id)
-        ) from error
     except Exception as error:  # of any kind: its constructor is not ours
+        if isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError):
+            raise _missing(env_id, error) from error
         shown = f" with {dict(kwargs)}" if kwargs else ""
         raise ConfigError(
             f"{env_id} cannot be made{shown}: {type(error).__name__}: {_line(error)}", hint="correct its arguments"
@@ -116,7 +114,9 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
     for name in ("observation_space", "action_space"):
         if unknown := _unknown_space(getattr(env, name)):
             env.close()
-            raise ConfigError(f"the {name} of {env_id} is a {unknown}", hint=f"use spaces of {', '.join(_SPACES)}")
+            raise ConfigError(
+                f"the {name} of {env_id} is of the unknown kind {unknown}", hint=f"use spaces of {', '.join(_SPACES)}"
+            )
     return env
 
 
@@ -126,6 +126,7 @@ def check_api(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STALL_
     Raises:
         ConfigError: it breaks a rule of Gymnasium's API; the message names it.
     """
+    from gymnasium.error import DependencyNotInstalled
     from gymnasium.utils.env_checker import check_env
 
     env = make(env_id, kwargs, disable_env_checker=True)
@@ -135,6 +136,8 @@ def check_api(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STALL_
             with stall_limit(limit_s):
                 check_env(env.unwrapped, skip_render_check=True)
     except Exception as error:  # the checker asserts, and the environment may raise
+        if isinstance(error, DependencyNotInstalled):  # to draw: of one with render_mode="human"
+            raise _missing(env_id, error) from error
         raise ConfigError(
             f"{env_id} breaks a rule of Gymnasium: {_line(error)}", hint="correct the environment"
         ) from error
@@ -202,13 +205,14 @@ def _unknown_space(space: Any) -> str:
     return next(filter(None, map(_unknown_space, inner)), "")
 
 
-def _install(env_id: str) -> str:
+def _missing(env_id: str, error: Exception) -> MissingDependency:
     import gymnasium
 
     entry = str(gymnasium.spec(env_id).entry_point)
     group = re.match(r"gymnasium\.envs\.(box2d|mujoco|toy_text|classic_control|phys2d|tabular)", entry)
     names = {"toy_text": "toy-text", "classic_control": "classic-control", "phys2d": "jax", "tabular": "jax"}
-    return f"pip install 'gymnasium[{names.get(group[1], group[1])}]'" if group else "install it"
+    hint = f"pip install 'gymnasium[{names.get(group[1], group[1])}]'" if group else "install it"
+    return MissingDependency(f"{env_id} needs a package that is not installed: {_line(error)}", hint=hint)
 
 
 def add_value(digest: Any, value: Any) -> None:

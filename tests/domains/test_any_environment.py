@@ -55,6 +55,8 @@ class Lander(gymnasium.Env):
             raise RuntimeError("the engine stalled")
         if self.fault == "hangs" and self.late and self.steps == 2 or self.fault == "hangs at once":
             time.sleep(1e6)
+        if self.fault == "display":
+            raise gymnasium.error.DependencyNotInstalled("pygame is not installed")
         if self.fault == "stalls" and self.steps == 3:
             raise RuntimeError("no fuel")
         reward = float("nan") if self.fault == "nan" and self.late and self.steps == 2 else float(action)
@@ -219,11 +221,12 @@ def test_a_new_submission_is_of_the_task_that_was_named(task: str, env_id: str, 
         (["--env-id", "ALE/Pong-v5"], "Have you installed the proper package for ALE"),
         (["--env-id", "no_such_package:Foo-v0"], "the package no_such_package cannot be imported"),
         (["--env-id", "planted_envs:OnlyMany-v0"], "only registered as a vector environment"),
-        (["--env-id", "planted_envs:Molecules-v0"], "the observation_space of Molecules-v0 is a Graph"),
+        (["--env-id", "planted_envs:Molecules-v0"], "observation_space of Molecules-v0 is of the unknown kind Graph"),
         (["--env-id", "planted_envs:Lander-v1"], "Please use `Lander-v3`"),
         (["--env-id", "CartPole-v1", "--env-kwargs", '{"gravty": 1}'], "unexpected keyword argument 'gravty'"),
         (["--env-id", "CartPole-v1", "--env-kwargs", "[1]"], "--env-kwargs is not a JSON object"),
         (["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "space"}'], "breaks a rule of Gymnasium"),
+        (["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "display"}'], "needs a package that is not"),
         (["--env-id", "phys2d/CartPole-v1"], "needs a package that is not installed"),
         (["--env-id", "planted_envs:Lander-v0", "--env-kwargs", '{"fault": "stalls"}'], "RuntimeError: no fuel"),
         (["--domain", "gymnasium"], "neither --gin-config nor --task was given"),
@@ -235,6 +238,7 @@ def test_what_cannot_run_is_one_sentence(words: list[str], text: str, minimal: P
     said = capfd.readouterr().err
     assert text in said
     assert "Traceback" not in said
+    assert "configurable" not in said  # a note of gin, with an address
     assert len(said.splitlines()) <= 5
 
 

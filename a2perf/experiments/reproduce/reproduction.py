@@ -254,8 +254,7 @@ def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
 
 
 def _failed(one: _Open, entry: QueueEntry, request: ReproduceRequest) -> Reproduction:
-    # gin adds the call to a message, which does not help here
-    why = entry.reason.removeprefix("a2perf: ").partition(" In call to configurable")[0]
+    why = entry.reason.removeprefix("a2perf: ")
     found = _of(one, request, "NOT CHECKED", f"the repetition failed: {entry.kind}: {why}")
     found.missing = [*found.missing, why]
     found.checked = offline_checks(one.judgement.recorded)

@@ -106,7 +106,7 @@ class RunProgress:
 
     def refused(self, error: UserError) -> None:
         """Shows an error of the caller's input."""
-        print(f"a2perf: {error}", file=sys.stderr)
+        print(f"a2perf: {error.text}", file=sys.stderr)
 
     def close(self) -> None:
         """Ends a live bar."""

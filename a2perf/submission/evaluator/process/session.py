@@ -82,7 +82,7 @@ def supervise(bundle: Bundle, progress: RunProgress, body: Callable[[], str]) ->
     except UserError as error:
         broken = error.exit_code is ExitCode.PARTICIPANT_FAILED  # the submission violates the contract
         kind = FailureKind.CONTRACT if broken else FailureKind.INFRASTRUCTURE
-        failure = Failure(kind=kind, where=bundle.manifest.mode, message=str(error))
+        failure = Failure(kind=kind, where=bundle.manifest.mode, message=error.text)
         # The caller's settings were checked earlier. A usage error after the participant has started may be its doing.
         late = bundle.manifest.attempts[-1].participant_started_at is not None
         usage = error.exit_code is ExitCode.USAGE and not late
