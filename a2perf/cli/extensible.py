@@ -91,7 +91,10 @@ class ExtensibleGroup(click.Group):
                 f"{ctx.command_path} {word} comes with the distribution a2perf-{BROUGHT_BY[name]}",
                 hint=install_line(BROUGHT_BY[name]),
             )
-        near = did_you_mean(word, self.list_commands(ctx))
+        names = self.list_commands(ctx)
+        groups = {name: group for name in names if isinstance(group := self.get_command(ctx, name), click.Group)}
+        within = next((name for name, group in groups.items() if group.get_command(ctx, word)), None)
+        near = f"; did you mean '{within} {word}'?" if within else did_you_mean(word, names)
         return UserError(f"there is no command {word!r}{near}", hint=f"{ctx.command_path} --help")
 
 

@@ -63,6 +63,7 @@ def test_help_of_main_commands_shows_examples_whose_options_exist(name: str) -> 
     [
         ("reprot runs", "there is no command 'reprot'; did you mean 'report'?", "a2perf --help"),
         ("xyz", "there is no command 'xyz'", "a2perf --help"),
+        ("compare runs", "there is no command 'compare'; did you mean 'rlops compare'?", "a2perf --help"),
         ("--verison", "no such option '--verison'; did you mean '--version'?", "a2perf --help"),
         ("run ada", "a2perf run does not take 'ada'", "a2perf run --submission ada --gin-config FILE"),
         ("run --seed 1", "missing option '--submission'", "a2perf run --help"),
