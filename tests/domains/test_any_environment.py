@@ -179,8 +179,11 @@ def test_a_package_is_imported_again_only_for_a_trusted_bundle(tmp_path: Path, c
         assert status("reproduce", str(forged), "--output", f"{forged}-again", "--fail-on", "unchecked") == 1
         assert "planted_envs:Short-v0 would be imported (accept: --trust-bundle)" in capsys.readouterr().out
         assert "planted_envs" not in sys.modules
+    (tmp_path / "packages" / "planted_envs.py").write_text(f"{LANDER}# changed\n")
     assert status(*words, "--trust-bundle", "--force") == 0
-    assert "CONFIRMED (bit-equal)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "CONFIRMED (bit-equal)" in said
+    assert "changed: files of the environment" in said
 
 
 @pytest.mark.parametrize(

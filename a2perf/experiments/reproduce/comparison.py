@@ -102,6 +102,7 @@ def changed_conditions(
     pairs: list[tuple[str, Any, Any]] = [
         ("submission", submission, submission_sha256[:12]),
         ("environment fingerprint", (recorded.env_fingerprint or "")[:12], fingerprint[:12]),
+        ("files of the environment", _files_of_environment(recorded), _files_of_environment(repeated)),
         ("a2perf", recorded.a2perf_version, repeated.a2perf_version),
         ("a2perf code", recorded.a2perf_sha256[:12], repeated.a2perf_sha256[:12]),
         ("Python", _python(recorded), _python(repeated)),
@@ -124,6 +125,10 @@ def changed_conditions(
         for name, before, after in pairs
         if before != after and (_text(before) or name in ("packages", "a2perf code"))
     ]
+
+
+def _files_of_environment(manifest: Manifest) -> str:
+    return "" if manifest.environment is None else manifest.environment.sha256[:12]
 
 
 def same_host(recorded: Manifest, repeated: Manifest) -> bool | None:
