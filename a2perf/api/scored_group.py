@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,7 +16,10 @@ from a2perf.api.views.table import ESTIMATED_MARK, WIDTH
 from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text, terminal_text
-from a2perf.report.numbers_text import counted, normalised_text, rounded
+from a2perf.report.numbers_text import counted, interval_text, normalised_text, rounded
+
+if TYPE_CHECKING:
+    from a2perf.metrics.protocol import NormalisedReturn
 
 NORMALISED = "normalised_score"
 """Name of the mean return on the scale of its task in tables and figures."""
@@ -118,17 +121,10 @@ class ScoredGroup:
         """Mean return with 0 for the floor and 1 for an expert; None without reference scores."""
         from a2perf.metrics import protocol
 
-        returns = self._value("returns")
-        if self.mode != "inference" or returns is None or returns.value is None:
-            return None
-        found = protocol.scored_task(self.entry["task"], self.fingerprint, self.entry["protocol"])
-        if found is None:
-            return None
-        ends = returns.interval
-        interval = (
-            None if ends is None else (float(found.task.normalise(ends[0])), float(found.task.normalise(ends[1])))
-        )
-        return NormalisedReturn(float(found.task.normalise(returns.value)), interval, found.scale)
+        found = None
+        if self.mode == "inference":
+            found = protocol.scored_task(self.entry["task"], self.fingerprint, self.entry["protocol"])
+        return None if found is None else found.normalised(self._value("returns"))
 
     def value_of(self, metric: str) -> MetricValue | None:
         """Returns a metric that has a value; ``"normalised_score"`` is the normalised mean return. None without one."""
@@ -197,17 +193,6 @@ def _values(entries: Mapping[str, Any]) -> dict[str, MetricValue]:
     return found
 
 
-class NormalisedReturn(NamedTuple):
-    """The mean return of a group on the scale of its task: 0 is the floor and 1 the expert.
-
-    ``interval`` is over runs, None with one run; ``scale`` is the scale in words.
-    """
-
-    value: float
-    interval: tuple[float, float] | None
-    scale: str
-
-
 def document_text(
     document: Mapping[str, Any], groups: Sequence[ScoredGroup], *, every: bool = False, further: str = ""
 ) -> str:
@@ -259,11 +244,7 @@ def number_text(shown: MetricValue) -> str:
 
 def normalised_number(score: NormalisedReturn) -> str:
     """Returns a normalised score with its interval as text."""
-    text = normalised_text(score.value)
-    if score.interval is not None:
-        low, high = map(normalised_text, score.interval)
-        text += f" [{low}, {high}]"
-    return text
+    return f"{normalised_text(score.value)} {interval_text(score.interval)}".rstrip()
 
 
 def wrapped(text: str) -> str:

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from a2perf.arrays import Values
 from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean
+from a2perf.metrics.values import MetricValue
 
 if TYPE_CHECKING:
     from a2perf.domains.registry import Domain, Task
@@ -282,6 +283,17 @@ class Protocol(msgspec.Struct, kw_only=True, frozen=True):
         return [task for task in self.tasks.values() if task.core]
 
 
+class NormalisedReturn(NamedTuple):
+    """The mean return of a group on the scale of its task: 0 is the floor and 1 the expert.
+
+    ``interval`` is over runs, None with one run; ``scale`` is the scale in words.
+    """
+
+    value: float
+    interval: tuple[float, float] | None
+    scale: str
+
+
 class ScoredTask(NamedTuple):
     """A task with reference scores and the name of its protocol."""
 
@@ -292,6 +304,16 @@ class ScoredTask(NamedTuple):
     def scale(self) -> str:
         """The scale in words."""
         return f"0 {self.task.floor.removesuffix(' policy')}, 1 expert; protocol {self.protocol}"
+
+    def normalised(self, returns: MetricValue | None) -> NormalisedReturn | None:
+        """Returns the mean return of runs on the scale of the task; None without a finite one."""
+        if returns is None or returns.value is None or not np.isfinite(returns.value):
+            return None
+        interval = None
+        if returns.interval is not None:
+            low, high = self.task.normalise(returns.interval).tolist()
+            interval = (low, high)
+        return NormalisedReturn(float(self.task.normalise(returns.value)), interval, self.scale)
 
 
 def scored_task(name: str, fingerprint: str, protocol: str = "") -> ScoredTask | None:

@@ -184,6 +184,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """Returns the interval of a normalised score, ``"[0.85, 0.97]"``; nothing without one."""
+    return "" if interval is None else "[{}, {}]".format(*map(normalised_text, interval))
+
+
 def normalised_text(score: float | None) -> str:
     """Returns a normalised score with three decimals, more than which few seeds cannot support; ``–`` without one."""
     if score is None:

@@ -17,10 +17,10 @@ from a2perf.metrics.definition import Metric
 from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
-from a2perf.report.numbers_text import counted, normalised_text, row_scale, written
+from a2perf.report.numbers_text import counted, interval_text, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
-from a2perf.report.references import normalised_score, scored_task
+from a2perf.report.references import scored_task
 from a2perf.report.tables import Column, Table, Text
 from a2perf.report.task_results import Label, TaskResults, title_of
 from a2perf.runs.bundles.layout import MODES
@@ -254,9 +254,9 @@ def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[Scor
     cells = []
     for algorithm, cell in zip(setting.algorithms, returns.cells, strict=True):
         group = setting.of(algorithm, "inference")
-        score = None if group is None else normalised_score(group, found)
+        score = None if group is None else found.normalised(group.scores.get("returns"))
         if score is not None:
-            ends = "" if score.low is None else f"[{normalised_text(score.low)}, {normalised_text(score.high)}]"
+            ends = interval_text(score.interval)
             cell = Text(text=normalised_text(score.value), detail=ends, best=cell.best, sort=score.value)
         cells.append(cell)
     label = f"Normalised score ({found.scale})"

@@ -6,16 +6,18 @@ One row per submission and task, failed runs before everything else, and one gen
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
+from a2perf.metrics.protocol import NormalisedReturn, ScoredTask
 from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.names import WITHOUT_MODEL
-from a2perf.report.numbers_text import Scale, counted, normalised_text, rounded, row_scale, written
+from a2perf.report.numbers_text import Scale, counted, interval_text, normalised_text, rounded, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import rank_ranges
-from a2perf.report.references import NormalisedScore, normalised_score, scored_task
+from a2perf.report.references import scored_task
 from a2perf.report.score_tables import ESTIMATED
 from a2perf.report.tables import Text
 from a2perf.report.task_results import Label, TaskResults
@@ -117,7 +119,12 @@ class FirstScreen:
 class _Entry:
     group: SeedGroup
     others: tuple[SeedGroup, ...]
-    score: NormalisedScore | None
+    task: ScoredTask | None
+    """With the reference scores of an evaluation."""
+
+    @functools.cached_property
+    def score(self) -> NormalisedReturn | None:
+        return None if self.task is None else self.task.normalised(self.value("returns"))
 
     def value(self, name: str) -> MetricValue | None:
         found = self.group.scores.get(name)
@@ -174,8 +181,7 @@ def _entries(setting: TaskResults) -> list[_Entry]:
             if (group := setting.of(algorithm, mode)) is not None
         ]
         if groups:
-            score = normalised_score(groups[0], task) if groups[0].mode == "inference" else None
-            found.append(_Entry(groups[0], tuple(groups[1:]), score))
+            found.append(_Entry(groups[0], tuple(groups[1:]), task if groups[0].mode == "inference" else None))
     return sorted(found, key=_Entry.order)
 
 
@@ -187,7 +193,7 @@ def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryR
         label=label,
         state="failed" if failed else "",
         score=_score_cell(entry),
-        bar=None if entry.score is None else _bar(entry.score),
+        bar=_bar(entry),
         worst=_worst_cell(entry),
         energy=_energy_cell(entry, energy),
         latency=_latency_cell(entry, latency),
@@ -197,9 +203,7 @@ def _row(entry: _Entry, label: Label, energy: Scale, latency: Scale) -> SummaryR
 
 def _score_cell(entry: _Entry) -> Text:
     if entry.score is not None:
-        score = entry.score
-        interval = "" if score.low is None else f"[{normalised_text(score.low)}, {normalised_text(score.high)}]"
-        return Text(text=normalised_text(score.value), detail=interval)
+        return Text(text=normalised_text(entry.score.value), detail=interval_text(entry.score.interval))
     if entry.group.mode == "train":
         return Text(detail="not evaluated")
     value = entry.value("generalization" if entry.group.mode == "generalization" else "returns")
@@ -218,8 +222,8 @@ def _worst_cell(entry: _Entry) -> Text:
         return Text()
     episodes = _episodes(entry.group)
     detail = f"of {counted(episodes, 'episode')}"
-    if entry.score is not None:
-        return Text(text=normalised_text(entry.score.worst), detail=detail)
+    if entry.task is not None and entry.score is not None:
+        return Text(text=normalised_text(float(entry.task.task.normalise(value.value))), detail=detail)
     return Text(text=rounded(value.value, "").value, detail=detail)
 
 
@@ -255,19 +259,22 @@ def _scale(values: Sequence[MetricValue | None], unit: str) -> Scale:
     return row_scale([value.value for value in values if value is not None and value.value is not None], unit)
 
 
-def _bar(score: NormalisedScore) -> Bar:
+def _bar(entry: _Entry) -> Bar | None:
+    score = entry.score
+    if entry.task is None or score is None:
+        return None
     start, end = _place(0.0), _place(score.value)
     beyond = "left" if score.value < _BAR[0] else "right" if score.value > _BAR[1] else ""
-    interval = ""
-    if score.low is not None:
-        interval = f", 95 % interval {normalised_text(score.low)} to {normalised_text(score.high)}"
+    ends, interval = score.interval, ""
+    if ends is not None:
+        interval = f", 95 % interval {normalised_text(ends[0])} to {normalised_text(ends[1])}"
     return Bar(
         start=min(start, end),
         width=round(abs(end - start), 2),
-        low=None if score.low is None else _place(score.low),
-        high=None if score.high is None else _place(score.high),
+        low=None if ends is None else _place(ends[0]),
+        high=None if ends is None else _place(ends[1]),
         beyond=beyond,
-        text=f"Score {normalised_text(score.value)}{interval}; 0 is the {score.floor}, 1 the expert",
+        text=f"Score {normalised_text(score.value)}{interval}; 0 is the {entry.task.task.floor}, 1 the expert",
     )
 
 
@@ -315,28 +322,28 @@ def _task_sentence(held: Sequence[_Entry], labels: Mapping[str, Label]) -> str:
         return ""
     first = held[0]
     title = labels[first.group.algorithm].title
-    if first.score is None:
+    score = first.score
+    if first.task is None or score is None:
         value = _score_cell(first)
         what = f"{value.detail}, no reference scores" if first.group.mode == "inference" else value.detail
         return f"{title} {value.text} ({what})" if value.text != "–" else ""
     rivals = [entry for entry in held if entry.score is not None]
-    intervals = [(entry.score.low, entry.score.high) for entry in rivals if entry.score is not None]
+    intervals = [entry.score.interval or (None, None) for entry in rivals if entry.score is not None]
     tied = [entry for entry, (best, _) in zip(rivals, rank_ranges(intervals), strict=True) if best == 1]
-    score = first.score
-    basis = f"{counted(_episodes(first.group), 'episode')}, {counted(score.n, 'seed')}"
-    if score.low is None:
+    basis = f"{counted(_episodes(first.group), 'episode')}, {counted(first.group.scores['returns'].n, 'seed')}"
+    if score.interval is None:
         basis += ": no interval"
     else:
-        basis += f", 95 % interval {100 * score.low:.0f} to {100 * (score.high or 0.0):.0f} %"
-    if first.score.value < _NOT_BETTER:
-        number = normalised_text(first.score.value)
-        return f"no submission is better than the {first.score.floor} (best: {title}, {number})"
+        basis += ", 95 % interval {:.0f} to {:.0f} %".format(*(100 * end for end in score.interval))
+    if score.value < _NOT_BETTER:
+        number = normalised_text(score.value)
+        return f"no submission is better than the {first.task.task.floor} (best: {title}, {number})"
     if len(tied) > 1 and all(low is not None for low, _ in intervals):
         names = [labels[entry.group.algorithm].title for entry in tied]
         listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= 3 else f"{len(names)} submissions"
-        share = _percent(first.score.value)
+        share = _percent(score.value)
         return f"{listed} lead with overlapping intervals; {share} of the expert by {title} ({basis})"
-    return f"{_percent(first.score.value)} of the expert by {title} ({basis})"
+    return f"{_percent(score.value)} of the expert by {title} ({basis})"
 
 
 def _percent(score: float) -> str:

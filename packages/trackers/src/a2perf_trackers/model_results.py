@@ -16,7 +16,7 @@ from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import MetricValue, Profile, profile_named
 from a2perf.plain_text import plain_text
 from a2perf.report.names import metric_title, submission_title
-from a2perf.report.references import normalised_score, scored_task
+from a2perf.report.references import scored_task
 from a2perf.report.score_tables import HEADLINES, NORMALISED
 from a2perf.report.task_results import TaskResults, results_by_task
 from a2perf.runs.run import Run
@@ -195,12 +195,12 @@ def _metric(value: MetricValue, profile: Profile) -> dict[str, Any]:
 
 def _normalised(setting: TaskResults, group: SeedGroup, profile: Profile) -> list[dict[str, Any]]:
     found = scored_task(setting)
-    score = normalised_score(group, found)
-    if found is None or score is None:
+    returns = group.scores.get("returns")
+    score = None if found is None else found.normalised(returns)
+    if score is None or returns is None:
         return []
-    interval = None if score.low is None or score.high is None else (score.low, score.high)
-    value = MetricValue(name=NORMALISED, value=score.value, interval=interval, n=score.n, direction="max")
-    return [_metric(value, profile) | {"metric_name": f"Normalised score ({found.scale})"}]
+    value = MetricValue(name=NORMALISED, value=score.value, interval=score.interval, n=returns.n, direction="max")
+    return [_metric(value, profile) | {"metric_name": f"Normalised score ({score.scale})"}]
 
 
 def _hardware(run: Run) -> str:
