@@ -1,4 +1,4 @@
-"""The returns of a setting, and the task whose stored references normalise them."""
+"""The returns of a setting, and its task with the stored references that normalise them."""
 
 from __future__ import annotations
 
