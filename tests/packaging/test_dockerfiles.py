@@ -5,6 +5,8 @@ Nothing is built here: that needs an engine and minutes. What can rot without on
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -24,6 +26,24 @@ BUILT_IN = ("circuit_training", "quadruped_locomotion", "web_navigation")
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load_script(DOCKER / "pinned.py", monkeypatch)
+
+
+_ENGINES = {"quadruped_locomotion": [pytest.mark.group("pybullet")]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_ENGINES.get(name, ())) for name in BUILT_IN[:2]])
+def test_the_step_that_compiles_kernels_runs(name: str, tmp_path: Path) -> None:
+    (words,) = re.findall(r"install\.sh --kernels (\S+)", (DOCKER / f"{name}.Dockerfile").read_text())
+    done = subprocess.run(
+        [sys.executable, str(DOCKER / "compile_kernels.py"), words],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert "no kernels" not in done.stdout
+
+
+def test_the_file_of_buildx_has_every_domain() -> None:
+    (listed,) = re.findall(r'variable "DOMAINS" \{ default = (\[.*\]) \}', (DOCKER / "docker-bake.hcl").read_text())
+    assert sorted(json.loads(listed)) == sorted(BUILT_IN)
 
 
 _LOCKED = [pytest.param(name, marks=pytest.mark.group("pybullet") if "quadruped" in name else ()) for name in BUILT_IN]
