@@ -1,6 +1,6 @@
 """Compiles the kernels of an environment into NUMBA_CACHE_DIR by running a few steps of one episode.
 
-An environment whose engine has no wheel for this processor (PyBullet on ARM64) is left out.
+An engine without a wheel for this processor (PyBullet on ARM64) has no kernels.
 """
 
 from __future__ import annotations
