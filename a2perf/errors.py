@@ -147,12 +147,12 @@ def install_hint(*extras: str) -> str:
     return f"pip install -e {target}"
 
 
-def names_hint(given: str, valid: Iterable[str], *, most: int = 12) -> str:
+def names_hint(given: str, valid: Iterable[str]) -> str:
     """Returns a short hint for an unknown name: correct it if a valid one is near, else the first valid names."""
     names = list(valid)
     if near := did_you_mean(given, names):
         return "write " + near.removeprefix("; did you mean ").strip("?'")
-    return f"choose one of: {names_text(names, most)}"
+    return f"choose one of: {names_text(names)}"
 
 
 def names_text(names: Sequence[str], most: int = 12) -> str:

@@ -213,9 +213,7 @@ def _given_runs(given: Any) -> list[_Item]:
     return [(run if id(run) in in_memory else Result(run), run) for run in with_records(read_runs(given))]
 
 
-def _chosen_groups(
-    items: Sequence[_Item], baseline: Any, candidate: Any, tasks: Sequence[str] | None = None
-) -> list[Group]:
+def _chosen_groups(items: Sequence[_Item], baseline: Any, candidate: Any, tasks: Sequence[str] | None) -> list[Group]:
     """Returns the groups, the baseline first.
 
     Without a candidate these are all other groups that have one of the tasks, or share one with the baseline.

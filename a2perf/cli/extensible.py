@@ -98,10 +98,10 @@ class ExtensibleGroup(click.Group):
         return UserError(f"there is no command {word!r}{near}", hint=f"{ctx.command_path} --help")
 
 
-def distributions(prefix: str = "") -> dict[str, dict[str, str]]:
+def distributions() -> dict[str, dict[str, str]]:
     """Returns the summaries of the installed commands by distribution and by the name of the command."""
     found: dict[str, dict[str, str]] = {}
-    for name, point in _points(prefix).items():
+    for name, point in _points("").items():
         try:
             summary = _load(point).get_short_help_str(200)
         except UserError as error:

@@ -18,14 +18,11 @@ def missing_package() -> str | None:
     return next((name for name in ("imageio", "imageio_ffmpeg") if importlib.util.find_spec(name) is None), None)
 
 
-def write_video(
-    path: Path, pictures: Iterable[NDArray[np.uint8] | Any], pictures_per_s: float, *, macro_block_size: int = 1
-) -> None:
+def write_video(path: Path, pictures: Iterable[NDArray[np.uint8] | Any], pictures_per_s: float) -> None:
     """Writes pictures as an MP4 file; they are consumed one at a time.
 
     Args:
         pictures: RGB, shape (height, width, 3), all of one size.
-        macro_block_size: sides become multiples of it; 1 keeps the size.
 
     Raises:
         MissingDependency: the video writer is not installed.
@@ -35,6 +32,6 @@ def write_video(
     import imageio
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with imageio.get_writer(path, fps=pictures_per_s, macro_block_size=macro_block_size) as writer:
+    with imageio.get_writer(path, fps=pictures_per_s, macro_block_size=1) as writer:  # 1 keeps the size
         for picture in pictures:
             writer.append_data(np.asarray(picture, np.uint8))

@@ -116,7 +116,7 @@ class Browser:
     """
 
     def __init__(self, pages: dict[str, str], flags: Iterable[str] = ()) -> None:
-        programs = find_programs()
+        chromium, chromedriver = find_programs()
         self.round_trips = 0
         self.lost = False
         # Reentrant: a call that loses the browser holds it and runs close().
@@ -129,7 +129,7 @@ class Browser:
         try:
             for name, text in {"controller.html": _CONTROLLER, **pages}.items():
                 (self.folder / name).write_text(text, encoding="utf-8")
-            self._guard = self._start_guard(control, programs.chromedriver)
+            self._guard = self._start_guard(control, chromedriver)
         except BaseException:
             os.close(self._control)
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -137,7 +137,7 @@ class Browser:
         finally:
             os.close(control)
         try:
-            self._driver = self._start_session(self._read_port(), programs.chromium, flags)
+            self._driver = self._start_session(self._read_port(), chromium, flags)
         except BaseException:
             self.close()
             raise

@@ -7,22 +7,14 @@ import importlib.util
 import os
 import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 from a2perf.domains.web_navigation import CHROMEDRIVER, CHROMIUM
 from a2perf.errors import MissingDependency, install_hint
 from a2perf.system import require_posix
 
 
-class BrowserPrograms(NamedTuple):
-    """Paths of the two programs."""
-
-    chromium: str
-    chromedriver: str
-
-
-def find_programs() -> BrowserPrograms:
-    """Finds Chromium, ChromeDriver and Selenium on this host, without starting or importing any.
+def find_programs() -> tuple[str, str]:
+    """Returns the paths of Chromium and ChromeDriver; looks for Selenium too, and starts or imports none of them.
 
     Raises:
         MissingDependency: one of them is not installed; ``hint`` has the command that installs it.
@@ -40,7 +32,7 @@ def find_programs() -> BrowserPrograms:
         raise MissingDependency(
             "backend='chromium' needs the Python package selenium", hint=f"{install_hint('web-navigation')}; or {model}"
         )
-    return BrowserPrograms(chromium, chromedriver)
+    return chromium, chromedriver
 
 
 def sandbox_is_refused() -> bool:
