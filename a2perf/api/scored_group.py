@@ -16,7 +16,7 @@ from a2perf.api.views.table import ESTIMATED_MARK, WIDTH
 from a2perf.metrics import registry
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text, terminal_text
-from a2perf.report.numbers_text import counted, interval_text, normalised_text, rounded
+from a2perf.report.numbers_text import counted, interval_text, normalised_text, rounded_text
 
 if TYPE_CHECKING:
     from a2perf.metrics.protocol import NormalisedReturn
@@ -236,10 +236,8 @@ def text_line(title: str, number: str, remark: str = "") -> str:
 def number_text(shown: MetricValue) -> str:
     """Returns a value with its spread and unit, rounded as in reports; ≈ marks a model's estimate."""
     assert shown.value is not None
-    number = rounded(shown.value, shown.unit, shown.spread)
-    spread = f" ± {number.spread}" if number.spread else ""
     mark = ESTIMATED_MARK if shown.provenance in ("estimated", "mixed") else ""
-    return f"{mark}{number.value}{spread} {number.unit}".rstrip()
+    return mark + rounded_text(shown.value, shown.unit, shown.spread)
 
 
 def normalised_number(score: NormalisedReturn) -> str:

@@ -67,10 +67,9 @@ def is_given(name: str) -> bool:
 
 def size_text(size: int) -> str:
     """Returns a number of bytes in the unit that suits it, ``"12.3 MiB"``."""
-    from a2perf.report.numbers_text import rounded
+    from a2perf.report.numbers_text import rounded_text
 
-    number = rounded(float(size), "bytes")
-    return f"{number.value} {number.unit}"
+    return rounded_text(size, "bytes")
 
 
 def in_workflow() -> bool:

@@ -184,6 +184,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def rounded_text(value: float, unit: str = "", spread: float | None = None) -> str:
+    """Returns a value with its spread and unit, each as in ``rounded``: ``"12.3 ± 0.4 ms"``."""
+    number = rounded(float(value), unit, spread)
+    beside = f" ± {number.spread}" if number.spread else ""
+    return f"{number.value}{beside} {number.unit}".rstrip()
+
+
 def interval_text(interval: tuple[float, float] | None) -> str:
     """Returns the interval of a normalised score, ``"[0.85, 0.97]"``; nothing without one."""
     return "" if interval is None else "[{}, {}]".format(*map(normalised_text, interval))

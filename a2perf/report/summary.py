@@ -14,7 +14,7 @@ from a2perf.metrics.scores import SeedGroup
 from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.names import WITHOUT_MODEL
-from a2perf.report.numbers_text import Scale, counted, interval_text, normalised_text, rounded, row_scale, written
+from a2perf.report.numbers_text import Scale, counted, interval_text, normalised_text, rounded_text, row_scale, written
 from a2perf.report.provenance import noise
 from a2perf.report.ranks import rank_ranges
 from a2perf.report.references import scored_task
@@ -224,7 +224,7 @@ def _worst_cell(entry: _Entry) -> Text:
     detail = f"of {counted(episodes, 'episode')}"
     if entry.task is not None and entry.score is not None:
         return Text(text=normalised_text(float(entry.task.task.normalise(value.value))), detail=detail)
-    return Text(text=rounded(value.value, "").value, detail=detail)
+    return Text(text=rounded_text(value.value), detail=detail)
 
 
 def _energy_cell(entry: _Entry, scale: Scale) -> Text:
@@ -234,9 +234,8 @@ def _energy_cell(entry: _Entry, scale: Scale) -> Text:
     detail = ""
     if training is not None and training.value is not None:
         # training often costs a thousand times more, so it has its own unit
-        number = rounded(training.value, training.unit)
         mark = "≈ " if training.provenance in ESTIMATED else ""
-        detail = f"training {mark}{number.value} {number.unit}"
+        detail = f"training {mark}{rounded_text(training.value, training.unit)}"
     if value is None or value.value is None:
         return Text(detail=detail)
     if any(run.manifest is not None and run.manifest.models for run in entry.group.runs):  # their servers ran elsewhere

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from a2perf.plain_text import csv_cell, html_text, safe_link
 from a2perf.plain_text import markdown_text as markdown_text
-from a2perf.report.numbers_text import Rounded, rounded
+from a2perf.report.numbers_text import Rounded, rounded, rounded_text
 
 ESTIMATED = ("estimated", "mixed")
 MISSING = "–"
@@ -241,15 +241,9 @@ def quantity_text(quantity: Quantity) -> str:
     """Returns one line such as ``≈ 12.3 ± 0.4 W (n = 20)``."""
     if quantity.value is None:
         return "–" if quantity.note is None else f"– ({quantity.note})"
-    number = rounded(quantity.value, quantity.unit, quantity.spread)
-    parts = ["≈ " if quantity.provenance in ESTIMATED else "", number.value]
-    if number.spread:
-        parts.append(f" ± {number.spread}")
-    if number.unit:
-        parts.append(f" {number.unit}")
-    if quantity.n is not None:
-        parts.append(f" (n = {quantity.n})")
-    return "".join(parts)
+    mark = "≈ " if quantity.provenance in ESTIMATED else ""
+    count = "" if quantity.n is None else f" (n = {quantity.n})"
+    return f"{mark}{rounded_text(quantity.value, quantity.unit, quantity.spread)}{count}"
 
 
 def _texts(table: Table) -> list[list[str]]:

@@ -14,7 +14,7 @@ import numpy as np
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
 from a2perf.report.figures.drawing import INK, new_figure
-from a2perf.report.numbers_text import rounded
+from a2perf.report.numbers_text import rounded_text
 from a2perf.runs.foreign.tables import CsvTable
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def reward_terms(terms: Mapping[str, Values]) -> Figure:
         edge = mean + spread if mean >= 0 else mean - spread
         side = 5 if mean >= 0 else -5
         axes.annotate(
-            rounded(mean, "").value, (edge, row), (side, 0), textcoords="offset points", va="center",
+            rounded_text(mean), (edge, row), (side, 0), textcoords="offset points", va="center",
             ha="left" if mean >= 0 else "right", fontsize=8.5, color=INK["muted"], annotation_clip=False,
         )  # fmt: skip
     axes.axvline(0, color=INK["muted"], linewidth=0.8)

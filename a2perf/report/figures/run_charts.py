@@ -10,7 +10,7 @@ from a2perf.plain_text import plain_text
 from a2perf.report.figures import charts
 from a2perf.report.figures.compared_charts import dots
 from a2perf.report.figures.drawing import Chart, single
-from a2perf.report.numbers_text import rounded
+from a2perf.report.numbers_text import rounded_text
 from a2perf.report.run_numbers import episode_values, reward_terms
 from a2perf.report.tables import Quantity, quantity_text
 from a2perf.runs.run import Run
@@ -36,7 +36,8 @@ def _returns(anchor: str, run: Run) -> Iterator[Chart]:
             "Return of each episode",
             "Episodes in the order played. Line: mean; band: one standard deviation on either side."
             + charts.THINNED * charts.is_thinned([values]),
-            f"{values.size} episodes, mean {_mean(values)}, from {_plain(values.min())} to {_plain(values.max())}.",
+            f"{values.size} episodes, mean {_mean(values)}, "
+            f"from {rounded_text(values.min())} to {rounded_text(values.max())}.",
             partial(charts.episode_returns, values),
         )
     elif returns:
@@ -84,9 +85,5 @@ def _system(anchor: str, run: Run) -> Iterator[Chart]:
     )
 
 
-def _plain(value: float) -> str:
-    return rounded(float(value), "").value
-
-
 def _mean(values: Values) -> str:
-    return _plain(values.mean())
+    return rounded_text(values.mean())

@@ -19,7 +19,7 @@ from a2perf.report.figures.charts import THINNED, is_thinned, reliable
 from a2perf.report.figures.compared_charts import Level, Lines
 from a2perf.report.figures.drawing import Chart, Drawing, interactive
 from a2perf.report.learning import Axis, learned
-from a2perf.report.numbers_text import rounded, row_scale
+from a2perf.report.numbers_text import rounded_text, row_scale
 from a2perf.report.references import run_means, scored_task
 from a2perf.report.score_tables import MODE_WORDS
 from a2perf.report.task_results import Label, TaskResults
@@ -68,7 +68,7 @@ def _learning(setting: TaskResults, labels: Mapping[str, Label], new_name: Names
         if _worth_a_log(drawn) and all(value > 0 for _, value, _ in levels):
             builds["log"] = partial(build, log=True)
         last = [float(np.mean([y[-1] for _, _, y in of.runs]) if of.mean is None else of.mean[-1]) for of in drawn]
-        ends = [f"{lines.name}: {_plain(value)} at the end" for lines, value in zip(drawn, last, strict=True)]
+        ends = [f"{lines.name}: {rounded_text(value)} at the end" for lines, value in zip(drawn, last, strict=True)]
         several = "Bold: mean over runs with its 95 % interval; thin: single runs. "
         several *= any(lines.mean is not None for lines in drawn)
         with_curve = {lines.name for lines in drawn}
@@ -115,7 +115,7 @@ def _returns(setting: TaskResults, mode: str, labels: Mapping[str, Label], new_n
         caption = f"Each dot is an episode{', each line of dots one run' if several else ''}; the bar marks the mean."
         caption += THINNED * any(is_thinned(runs, 400) for _, _, runs in drawn)
         described = [
-            f"{name}: mean {_plain(mean_of(runs))} over {sum(run.size for run in runs)} episodes"
+            f"{name}: mean {rounded_text(mean_of(runs))} over {sum(run.size for run in runs)} episodes"
             for name, _, runs in drawn
         ]
         where = "" if mode == "inference" else f", {task_title(setting.domain, task)}"
@@ -136,7 +136,7 @@ def _profile(setting: TaskResults, labels: Mapping[str, Label], new_name: Names)
     scores = {name: (values if task is None else task.normalise(values))[:, None] for name, values in means.items()}
     drawn = profile_lines(scores, labels)
     described = [
-        f"{labels[name].title}: half of {s.size} runs above {_plain(np.median(s))}" for name, s in scores.items()
+        f"{labels[name].title}: half of {s.size} runs above {rounded_text(np.median(s))}" for name, s in scores.items()
     ]
     scale = "" if found is None else f" Scores are normalised: {found.scale}."
     x_name = "mean return of a run" if task is None else "normalised score"
@@ -194,7 +194,8 @@ def _over_time(setting: TaskResults, mode: str, labels: Mapping[str, Label], new
         if _worth_a_log(drawn):
             builds["log"] = partial(build, log=True)
         described = [
-            f"{lines.name}: at most {_plain(max(float(y.max()) for _, _, y in lines.runs))} {unit}" for lines in drawn
+            f"{lines.name}: at most {rounded_text(max(float(y.max()) for _, _, y in lines.runs))} {unit}"
+            for lines in drawn
         ]
         of = "Processor, GPU and memory together" if what == "Power" else "Resident set of the process tree"
         provenance = kinds.pop() if kinds in ({"measured"}, {"estimated"}) else "of mixed provenance"
@@ -266,10 +267,5 @@ def _readable_energy(drawn: Sequence[Lines]) -> tuple[list[Lines], str]:
     return scaled, unit
 
 
-def _plain(value: float) -> str:
-    return rounded(float(value), "").value
-
-
-def _time(value: float) -> str:
-    number = rounded(float(value), "s")
-    return f"{number.value} {number.unit}"
+def _time(seconds: float) -> str:
+    return rounded_text(seconds, "s")
