@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import errno
@@ -20,7 +21,7 @@ from a2perf.errors import UserError
 try:
     import fcntl as fcntl
     import resource as resource
-except ImportError:  # Windows, where nothing starts that uses them
+except ImportError:  # Windows
     fcntl = resource = None  # type: ignore[assignment]
 
 _JUNCTION = 0xA0000003  # stat.IO_REPARSE_TAG_MOUNT_POINT
@@ -34,17 +35,30 @@ MESSAGES = socket.SOCK_SEQPACKET if LINUX else socket.SOCK_DGRAM
 
 
 POSIX = hasattr(os, "fork")
-"""Whether the host is Linux, macOS or another POSIX system; without one, runs are read and none is started."""
+"""Whether the host is Linux, macOS or another POSIX system."""
+
+STOPPING = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that ask a process to end."""
+
+KILL = int(getattr(signal, "SIGKILL", 9))
+"""What ends a process at once; any signal does on a host that is not POSIX."""
+
+ENDS_WITH_INPUT = "A2PERF_ENDS_WITH_INPUT"
+"""Environment variable of an evaluator that ends with its standard input."""
+
+_SYSTEM = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "NUMBER_OF_PROCESSORS")
+SYSTEM_VARIABLES = {} if POSIX else {name: value for name, value in os.environ.items() if name in _SYSTEM}
+"""Environment variables without which programs of Windows find neither its libraries nor its sockets."""
 
 
-def require_posix(what: str = "runs") -> None:
+def require_posix(what: str) -> None:
     """Refuses what needs a POSIX system.
 
     Raises:
         UserError: this system is not POSIX.
     """
     if not POSIX:
-        raise UserError(f"{what} need Linux or macOS", hint="use WSL 2 on Windows; recorded runs are read everywhere")
+        raise UserError(f"{what} need Linux or macOS", hint="use WSL 2 on Windows")
 
 
 def usable_processors() -> int:
@@ -79,9 +93,27 @@ def end_with_parent() -> None:
 
 
 def _watch_parent(parent: int) -> None:
-    while os.getppid() == parent:
+    while os.getppid() == parent if POSIX else not _has_ended(parent):
         time.sleep(1.0)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def end_with_input(descriptor: int, *, orderly: bool = False) -> None:
+    """Ends this process with a pipe from its parent: if ``orderly``, by its handler of SIGTERM, else with all below."""
+    threading.Thread(target=_watch_input, args=(descriptor, orderly), daemon=True).start()
+
+
+def _watch_input(descriptor: int, orderly: bool) -> None:
+    while os.read(descriptor, 4096):
+        pass
+    if orderly and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return _thread.interrupt_main(signal.SIGTERM)
+    with contextlib.suppress(Exception):
+        import psutil
+
+        for child in psutil.Process().children(recursive=True):
+            child.kill()
+    os._exit(128 + signal.SIGTERM)
 
 
 def adopt_orphans() -> None:
@@ -102,14 +134,21 @@ def wait_for_end(pids: Collection[int], timeout_s: float) -> bool:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-    import psutil
-
     deadline = time.monotonic() + timeout_s
-    while not any(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE for pid in pids):
+    while not any(map(_has_ended, pids)):
         if (rest_s := deadline - time.monotonic()) <= 0:
             return False
         time.sleep(min(rest_s, 0.02))
     return True
+
+
+def _has_ended(pid: int) -> bool:
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # there are no zombies on Windows
+        return True
 
 
 class StallError(RuntimeError):
@@ -142,6 +181,11 @@ def stall_limit(seconds: float, progress: Callable[[], object] = lambda: None) -
         signal.signal(signal.SIGALRM, previous)
 
 
+def permissions(status: os.stat_result) -> int:
+    """Returns the permission bits of a file or folder; usual ones where the system has none."""
+    return stat.S_IMODE(status.st_mode) if POSIX else 0o755 if stat.S_ISDIR(status.st_mode) else 0o644
+
+
 def reserve(descriptor: int, size: int) -> None:
     """Makes a file at least ``size`` bytes long and takes the space for it on the disk.
 
@@ -151,7 +195,7 @@ def reserve(descriptor: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, size)
     elif (missing := size - os.fstat(descriptor).st_size) > 0:
-        os.pwrite(descriptor, bytes(missing), size - missing)
+        files.pwrite(descriptor, bytes(missing), size - missing)
 
 
 class _FilesByPath:
@@ -221,6 +265,11 @@ class _FilesByPath:
         with self._reading:
             os.lseek(descriptor, offset, os.SEEK_SET)
             return os.read(descriptor, size)
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
+        with self._reading:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return os.write(descriptor, data)
 
     def preadv(self, descriptor: int, buffers: list[Any], offset: int) -> int:
         data = self.pread(descriptor, len(buffers[0]), offset)

@@ -22,7 +22,7 @@ from a2perf.api.environments import TaskInfo, find_task
 from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.submission.options import parse_participant_args
 from a2perf.submission.run_options import OPTIONS
-from a2perf.system import require_posix
+from a2perf.system import POSIX
 
 if TYPE_CHECKING:
     from a2perf.submission.checking.records import CheckFinding, CheckReply, CheckRequest
@@ -113,7 +113,6 @@ def check(
     """
     from a2perf.submission.checking.records import CheckRequest
 
-    require_posix()
     folder = Path(submission)
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder", hint="give the folder that holds train.py and inference.py")
@@ -154,10 +153,11 @@ def _checked_elsewhere(request: CheckRequest) -> CheckReply:
         result = Path(work) / "result.json"
         # -P keeps Python from importing modules of the working directory, which may be the submission's folder
         command = [sys.executable, "-P", "-m", "a2perf.submission.checking.trial", str(result)]
-        argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *command]
+        if POSIX:  # elsewhere a process cannot become another one
+            command = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *command]
         # a separate session: the terminal sends Ctrl-C to this process only, which then ends the check once
         with subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         ) as process:
             try:
                 process.communicate(json.dumps(msgspec.to_builtins(request)).encode())
@@ -169,7 +169,7 @@ def _checked_elsewhere(request: CheckRequest) -> CheckReply:
                     process.kill()
                 raise
         output.seek(0)
-        sys.stderr.write(output.read().decode(errors="replace"))
+        sys.stderr.write(output.read().decode(errors="replace").replace("\r\n", "\n"))
         if not result.exists():
             status = process.returncode
             ended = f"signal {-status}" if status < 0 else f"exit status {status}"

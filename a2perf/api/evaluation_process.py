@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from markupsafe import Markup
 
@@ -29,12 +29,11 @@ from a2perf.launch.interface import ExitStatus
 from a2perf.launch.local import LocalJob, LocalLauncher
 from a2perf.plain_text import plain_text, terminal_text
 from a2perf.submission.evaluator.progress import EVENTS_VARIABLE, RunProgress
-from a2perf.system import LINUX
+from a2perf.system import KILL
 
 _SHOWN = ("say", "phase", "advance")
 _INTERRUPTED = 130
-_POLL_MS = 1_000 if LINUX else 50  # elsewhere the end of the evaluator wakes nobody
-_READ_BYTES = 1 << 16
+_LOOK_S = 0.1
 _MOST_OUTPUT = 20_000
 _UPDATE_S = 0.2
 
@@ -86,52 +85,40 @@ class _Child:
 
     def run(self, single: SingleRun) -> ExitStatus:
         """Runs the evaluator; an interrupt is passed on to it, a second one kills it."""
-        events, events_end = os.pipe()
-        output, output_end = os.pipe()
-        try:
-            try:
-                variables = {EVENTS_VARIABLE: str(events_end)}
-                if os.environ.get("MPLBACKEND", "").startswith("module://"):
-                    variables["MPLBACKEND"] = "Agg"  # that of a notebook would import all of IPython
-                job = self.launcher.start(single.command(variables), output=output_end, pass_fds=(events_end,))
-            finally:
-                os.close(events_end)
-                os.close(output_end)
-            os.set_blocking(events, False)
-            os.set_blocking(output, False)
-            while True:
-                try:
-                    return self._follow(job, events, output)
-                except KeyboardInterrupt:
-                    job.signal(signal.SIGKILL if self.interrupted else signal.SIGINT)
-                    self.interrupted = True
-        finally:
-            os.close(events)
-            os.close(output)
+        with tempfile.TemporaryDirectory(prefix="a2perf-run-", ignore_cleanup_errors=True) as folder:
+            events, output = Path(folder) / "events", Path(folder) / "output"
+            events.touch()
+            variables = {EVENTS_VARIABLE: str(events)}
+            if os.environ.get("MPLBACKEND", "").startswith("module://"):
+                variables["MPLBACKEND"] = "Agg"  # that of a notebook would import all of IPython
+            with output.open("ab") as end:
+                job = self.launcher.start(single.command(variables), output=end.fileno())
+            with events.open("rb") as coming, output.open("rb") as printed:
+                while True:
+                    try:
+                        return self._follow(job, coming, printed)
+                    except KeyboardInterrupt:
+                        job.signal(KILL if self.interrupted else signal.SIGINT)
+                        self.interrupted = True
 
-    def _follow(self, job: LocalJob, events: int, output: int) -> ExitStatus:
-        waiting = select.poll()
-        for descriptor in (job.descriptor, events, output)[0 if LINUX else 1 :]:
-            waiting.register(descriptor, select.POLLIN)
+    def _follow(self, job: LocalJob, events: BinaryIO, output: BinaryIO) -> ExitStatus:
         while (ended := job.poll()) is None:
-            for descriptor, state in waiting.poll(_POLL_MS):
-                if descriptor != job.descriptor and not state & select.POLLIN:
-                    waiting.unregister(descriptor)  # closed at the other end: it would be ready all the time
+            self.launcher.wait(_LOOK_S)
             self._read(events, output)
         self._read(events, output)
         return ended
 
-    def _read(self, events: int, output: int) -> None:
-        *lines, self._line = (self._line + _available(events)).split(b"\n")
+    def _read(self, events: BinaryIO, output: BinaryIO) -> None:
+        *lines, self._line = (self._line + events.read()).split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError):  # an interrupt may have lost a part of a line
                 self._take(json.loads(line))
-        self.output = (self.output + _available(output))[-_MOST_OUTPUT:]
+        self.output = (self.output + output.read())[-_MOST_OUTPUT:]
 
     def _take(self, event: dict[str, Any]) -> None:
         kind = event.pop("event")
         if kind == "opened":
-            # only the name: below sandbox `bubblewrap`, a participant could write another path into the pipe
+            # only the name: below sandbox `bubblewrap`, a participant could write another path into the file
             self.bundle = self.root / Path(event["bundle"]).name
             self.progress.opened(self.bundle)
         elif kind == "recorded" and self.bundle is not None:
@@ -164,18 +151,10 @@ class _Child:
         if text:
             status = ExitCode.PARTICIPANT_FAILED if ended.exit_code == 1 else ExitCode.INFRASTRUCTURE
             return RunFailed(terminal_text(text), exit_code=status, bundle=self.bundle)
-        printed = terminal_text(self.output.decode(errors="replace").strip())
+        printed = terminal_text(self.output.decode(errors="replace").replace("\r\n", "\n").strip())
         reason = ended.reason or f"the evaluator ended with status {ended.exit_code}"
         text = f"{reason}; its output:\n    " + printed.replace("\n", "\n    ") if printed else reason
         return RunFailed(text, hint=again, exit_code=ExitCode.INFRASTRUCTURE, bundle=self.bundle)
-
-
-def _available(descriptor: int) -> bytes:
-    parts = []
-    with contextlib.suppress(BlockingIOError):
-        while part := os.read(descriptor, _READ_BYTES):
-            parts.append(part)
-    return b"".join(parts)
 
 
 def _error_of(refused: dict[str, Any]) -> UserError:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from a2perf import assets
 from a2perf.domains.availability import missing_modules
-from a2perf.domains.host_support import EVERY, Support, with_wheels
+from a2perf.domains.host_support import Support, with_wheels
 from a2perf.domains.registry import Domain, domains
 from a2perf.errors import AssetUnavailable, install_hint
 from a2perf.sandbox import get_sandbox, hint_of, limits, seccomp, strongest_level, task_clock, why_unavailable
@@ -83,8 +83,7 @@ def output_of(command: list[str]) -> str | None:
 def support_matrix() -> tuple[Support, ...]:
     """Returns the rows of the evaluator and of every domain."""
     return (
-        *with_wheels("evaluator")[:-1],
-        Support("Windows", "any", EVERY, "evaluator", "not", "runs need Linux or macOS: use WSL 2"),
+        *with_wheels("evaluator"),
         *(row for domain in domains().values() for row in domain.support),
     )
 
@@ -192,7 +191,9 @@ def _no_user_namespaces() -> str | None:
 
 def _weaker() -> Iterator[Finding]:
     rows = [
-        ("runs", "they need Linux or macOS; recorded runs are read, scored and compared here"),
+        ("runs", "nothing isolates or limits a submission: run your own code only"),
+        ("end of a whole tree", "found by its chain of parents; a process that leaves it survives"),
+        ("processor time of a whole tree", "sampled by psutil; energy comes from the power model"),
         ("files of others", "a link is looked for by path before a file is opened, which another program can race"),
     ]
     if POSIX:
@@ -313,6 +314,6 @@ def _docker() -> tuple[bool, str]:
 
 
 _PROBES: tuple[Callable[[], Iterable[Finding]], ...] = (
-    _domains, _programs, *((levels,) if POSIX else ()), *((namespaces, groups, accounts) if LINUX else (_weaker,)),
+    _domains, _programs, levels, *((namespaces, groups, accounts) if LINUX else (_weaker,)),
     *((engines, python_tools) if POSIX else ()), _measurement,
 )  # fmt: skip

@@ -40,7 +40,7 @@ from a2perf.runs.bundles.written_files import WrittenFiles, descendants
 from a2perf.runs.conditions import packages_of
 from a2perf.storage import read_record, write_json, write_record
 from a2perf.submission.evaluator.process.failure_diagnosis import tail
-from a2perf.system import adopt_orphans, wait_for_end
+from a2perf.system import KILL, POSIX, STOPPING, adopt_orphans, wait_for_end
 
 RUN_DIR_VARIABLE = "A2PERF_RUN_DIR"
 COMMAND_MODE = "command"
@@ -184,7 +184,7 @@ class _Attempt:
         written = WrittenFiles(cwd, self.record.env_id, self.record.seed, self.plan.alone)
         # Orphaned descendants become children of this process: it can still sample and end them.
         adopt_orphans()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in STOPPING:
             signal.signal(number, self._interrupt)
         sampler = Sampler(directory=self.bundle.metrics, mode=COMMAND_MODE, with_codecarbon=False)
         sampler.prepare()
@@ -192,11 +192,12 @@ class _Attempt:
         self.bundle.save()
         began = time.perf_counter()
         with (self.bundle.path / OUTPUT).open("ab") as log:
-            argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all", *self.words]
+            through = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), "all"]
             try:
                 self.process = subprocess.Popen(
-                    argv, cwd=cwd, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-                )
+                    [*(through if POSIX else ()), *self.words],
+                    cwd=cwd, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                )  # fmt: skip
             except OSError as error:
                 sampler.stop()
                 return self._finish(None, f"could not be started: {error.strerror}")
@@ -241,7 +242,7 @@ class _Attempt:
             if self.interrupted is not None:
                 killed_at = killed_at or time.monotonic() + _GRACE_S
                 if time.monotonic() >= killed_at:
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, KILL)
         written.look([pid])
 
     def _collect(self, written: WrittenFiles) -> None:
@@ -315,7 +316,7 @@ def _end_descendants() -> None:
         time.sleep(0.05)
     for pid in left:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, KILL)
         except ProcessLookupError:
             continue
     _reap()
@@ -323,7 +324,7 @@ def _end_descendants() -> None:
 
 def _reap() -> None:
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
+        while POSIX and os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
         pass

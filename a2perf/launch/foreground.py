@@ -34,7 +34,7 @@ class LogTail:
             return
         self._offset += len(data)
         if data:
-            sys.stdout.write(data.decode(errors="replace"))
+            sys.stdout.write(data.decode(errors="replace").replace("\r\n", "\n"))
             sys.stdout.flush()
 
 

@@ -23,12 +23,10 @@ from typing import Any
 
 from a2perf.launch import die_with_parent
 from a2perf.launch.run_spec import EVALUATOR
-from a2perf.system import end_with_parent, fcntl
+from a2perf.system import end_with_parent
 
 _MOST_BYTES = 200_000
 """Size of the largest request: command line and environment of a run."""
-
-_MOST_DESCRIPTORS = 64
 
 
 class ForkServer:
@@ -45,12 +43,12 @@ class ForkServer:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
 
-    def start(self, request: dict[str, Any], descriptors: Mapping[int, int]) -> tuple[int, int, Callable[[], int]]:
+    def start(self, request: dict[str, Any], output: int) -> tuple[int, int, Callable[[], int]]:
         """Starts a run.
 
         Args:
             request: ``flags``, ``cwd``, ``env`` and ``cpus`` of the run.
-            descriptors: the descriptors of this process that it gets, by their numbers there.
+            output: a descriptor for its output.
 
         Returns:
             Its process id, a pidfd, and a function that waits for its end and returns its status as ``Popen`` does.
@@ -58,10 +56,10 @@ class ForkServer:
         Raises:
             OSError: the server has ended or the request is too large.
         """
-        words = json.dumps({**request, "descriptors": list(descriptors)}).encode()
+        words = json.dumps(request).encode()
         if len(words) > _MOST_BYTES:
             raise OSError("the environment of the run is too large")
-        socket.send_fds(self._channel, [words], list(descriptors.values()))
+        socket.send_fds(self._channel, [words], [output])
         answer, (descriptor,), _, _ = socket.recv_fds(self._channel, 32, 1)
         return int(answer), descriptor, lambda: self._end(int(answer))
 
@@ -85,7 +83,7 @@ def fork(request: dict[str, Any]) -> tuple[int, int, Callable[[], int]]:
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         sys.path[:] = filter(None, sys.path)  # the working directory may be a submission
-        _run({**request, "descriptors": []}, [], parent)
+        _run(request, [], parent)
     return pid, os.pidfd_open(pid), lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -94,7 +92,7 @@ def main() -> None:
     channel, server = socket.socket(fileno=int(sys.argv[1])), os.getpid()
     is_warm = False
     while True:
-        words, descriptors, _, _ = socket.recv_fds(channel, _MOST_BYTES, _MOST_DESCRIPTORS)
+        words, output, _, _ = socket.recv_fds(channel, _MOST_BYTES, 1)
         if not words:
             return
         if words.isdigit():
@@ -113,15 +111,14 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             channel.close()
-            _run(request, descriptors, server)
-        for descriptor in descriptors:
-            os.close(descriptor)
+            _run(request, output, server)
+        os.close(output[0])
         process = os.pidfd_open(pid)
         socket.send_fds(channel, [b"%d" % pid], [process])
         os.close(process)
 
 
-def _run(request: Mapping[str, Any], descriptors: Sequence[int], server: int) -> None:
+def _run(request: Mapping[str, Any], output: Sequence[int], server: int) -> None:
     """Becomes the evaluator of a run; does not return."""
     status = 1
     try:
@@ -129,14 +126,10 @@ def _run(request: Mapping[str, Any], descriptors: Sequence[int], server: int) ->
         end_with_parent()
         if os.getppid() != server:
             return
-        numbers = request["descriptors"]
-        # First to unused numbers: no descriptor overwrites one that is still to be moved.
-        spare = [fcntl.fcntl(given, fcntl.F_DUPFD, max(numbers) + 1) for given in descriptors]
-        for given in descriptors:
-            os.close(given)
-        for given, number in zip(spare, numbers, strict=True):
-            os.dup2(given, number)
-            os.close(given)
+        for descriptor in output:
+            os.dup2(descriptor, 1)
+            os.dup2(descriptor, 2)
+            os.close(descriptor)
         if request["cpus"]:
             os.sched_setaffinity(0, request["cpus"])
         os.environ.clear()

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, Protocol, runtime_checkable
 from a2perf.errors import ConfigError, did_you_mean
 from a2perf.launch.run_spec import RunCommand
 from a2perf.plugins import load_plugin
-from a2perf.system import require_posix
+from a2perf.system import KILL, STOPPING, require_posix
 
 _LAUNCHERS = {
     "local": "a2perf.launch.local:LocalLauncher",
@@ -56,7 +56,7 @@ class Cause(enum.Enum):
     @classmethod
     def of_signal(cls, number: int, *, oom_killed: bool) -> Cause:
         """Returns the cause of an end by a signal; a SIGKILL of the kernel's out-of-memory killer counts as ``OWN``."""
-        return cls.KILLED if number in (signal.SIGKILL, signal.SIGTERM) and not oom_killed else cls.OWN
+        return cls.KILLED if number in (KILL, signal.SIGTERM) and not oom_killed else cls.OWN
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,8 @@ def get_launcher(name: str, **options: Any) -> Launcher:
         ConfigError: the name or an option is unknown, or the package of the launcher is broken.
         MissingDependency: a package or program of the launcher is not installed.
     """
-    require_posix()
+    if name in LAUNCHERS and name != "local":
+        require_posix(f"runs with --launcher {name}")
     make = _factory(name)
     _check_options(name, make, options)
     made = make(**options)
@@ -194,8 +195,7 @@ def _check_options(name: str, make: Callable[..., object], options: dict[str, An
 @contextlib.contextmanager
 def handled_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Handles the signals that end a launcher, except those that are ignored (``nohup``)."""
-    asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heeded = [number for number in asking if signal.getsignal(number) is not signal.SIG_IGN]
+    heeded = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
     previous = {number: signal.signal(number, handler) for number in heeded}
     try:
         yield

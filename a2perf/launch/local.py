@@ -25,7 +25,7 @@ from a2perf.launch.interface import Cause, ExitStatus, appended, handled_signals
 from a2perf.launch.run_spec import RunCommand
 from a2perf.runs.bundles.process_identity import ProcessIdentity
 from a2perf.submission.evaluator.process.failure_diagnosis import oom_kills, signal_name
-from a2perf.system import LINUX, require_posix, usable_processors, wait_for_end
+from a2perf.system import ENDS_WITH_INPUT, KILL, LINUX, POSIX, usable_processors, wait_for_end
 
 _Started = tuple[int, int, Callable[[], int]]
 """A process id, on Linux a pidfd (elsewhere -1), and a function that waits for the end and returns the status as
@@ -78,19 +78,17 @@ class LocalLauncher:
     shares_host = True
 
     def __init__(self) -> None:
-        require_posix()
         self._jobs: list[LocalJob] = []
         self._cpus: list[int] | None = None
         self._gpus = GpuPool()
         self._evaluators = 0
         self._server: fork_server.ForkServer | None = None
 
-    def start(self, command: RunCommand, *, output: int | None = None, pass_fds: Sequence[int] = ()) -> LocalJob:
+    def start(self, command: RunCommand, *, output: int | None = None) -> LocalJob:
         """Starts a command; its output goes to its log, or to this process's own output.
 
         Args:
             output: a descriptor for its output, instead of this process's own.
-            pass_fds: descriptors that it inherits under the same numbers.
 
         Raises:
             UserError: it asks for more processors or graphics processors than this host has.
@@ -103,9 +101,12 @@ class LocalLauncher:
         try:
             with appended(command.log) as log:
                 stream = output if log is None else log.fileno()
-                started = self._forked(command, cpus, environment, stream, pass_fds)
+                if not POSIX:
+                    self._jobs.append(ChildJob(self, command, environment, stream, gpus))
+                    return self._jobs[-1]
+                started = self._forked(command, cpus, environment, stream)
                 if started is None:
-                    started = _executed(command, cpus, environment, stream, pass_fds)
+                    started = _executed(command, cpus, environment, stream)
         except OSError as error:
             self._give_back(cpus, gpus)
             raise InfrastructureError(f"{command.name} could not be started: {error}") from error
@@ -115,7 +116,6 @@ class LocalLauncher:
 
     def _forked(
         self, command: RunCommand, cpus: list[int], environment: dict[str, str], output: int | None,
-        pass_fds: Sequence[int],
     ) -> _Started | None:  # fmt: skip
         """Forks an evaluator from the server, which starts with the second one; ``None`` if it has to be executed."""
         flags = command.evaluator_flags()
@@ -129,12 +129,10 @@ class LocalLauncher:
             return None
         if self._server is None:
             self._server = fork_server.ForkServer(command.cwd, environment)
-        with open(os.devnull, "rb") as nothing:
-            numbers = {0: nothing.fileno(), 1: output, 2: output, **{number: number for number in pass_fds}}
-            try:
-                return self._server.start(request, numbers)
-            except OSError:  # it was killed
-                return None
+        try:
+            return self._server.start(request, output)
+        except OSError:  # it was killed
+            return None
 
     def adopt(self, identity: str) -> None:
         """Waits for the end of a dead launcher's job, which got SIGTERM; kills it after the grace period."""
@@ -145,7 +143,7 @@ class LocalLauncher:
             if time.monotonic() >= deadline:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     # The job led a session, so its process id is also that of its group.
-                    os.killpg(owner.pid, signal.SIGKILL)
+                    (os.killpg if POSIX else os.kill)(owner.pid, KILL)
             time.sleep(0.02)
 
     def wait(self, timeout_s: float) -> None:
@@ -245,12 +243,13 @@ class LocalJob:
             self._timed_out = True
             self.cancel()
         if self._kill_at is not None and now >= self._kill_at:
-            self.signal(signal.SIGKILL)
+            self.signal(KILL)
         if not _wait_for_end([self], 0):
             return None
         # Until it is reaped, its id, which is also the id of its process group, cannot be reused: kill what it left.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+            if POSIX:
+                os.killpg(self.pid, KILL)
         status = self._reap()
         if LINUX:
             os.close(self.descriptor)
@@ -277,7 +276,7 @@ class LocalJob:
     def kill(self) -> None:
         """Kills the command and waits for its end."""
         while self.poll() is None:
-            self.signal(signal.SIGKILL)
+            self.signal(KILL)
             self._launcher.wait(0.1)
 
     def _verdict(self, status: int) -> ExitStatus:
@@ -292,6 +291,35 @@ class LocalJob:
         return ExitStatus(code)
 
 
+class ChildJob(LocalJob):
+    """A child process on a host without sessions and signals: the end of its standard input asks it to end."""
+
+    def __init__(
+        self, launcher: LocalLauncher, command: RunCommand, environment: dict[str, str], output: int | None,
+        gpus: list[str],
+    ) -> None:  # fmt: skip
+        self._process = subprocess.Popen(
+            command.argv, cwd=command.cwd, env=environment | {ENDS_WITH_INPUT: "1"},
+            stdin=subprocess.PIPE, stdout=output, stderr=output,
+            # Ctrl-C in a console goes to all processes of its group.
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )  # fmt: skip
+        self._killed = False
+        super().__init__(launcher, self._process.pid, -1, self._status, command, [], gpus)
+
+    def signal(self, number: int) -> None:
+        """Asks it to end, or kills it."""
+        if number == KILL:
+            self._killed = self._killed or self._process.poll() is None
+            self._process.kill()
+        else:
+            self._process.stdin.close()  # type: ignore[union-attr]
+
+    def _status(self) -> int:
+        self._process.stdin.close()  # type: ignore[union-attr]
+        return -KILL if self._killed else self._process.wait()
+
+
 def _wait_for_end(jobs: Sequence[LocalJob], timeout_s: float) -> bool:
     if not LINUX:
         return wait_for_end([job.pid for job in jobs], timeout_s)
@@ -301,16 +329,14 @@ def _wait_for_end(jobs: Sequence[LocalJob], timeout_s: float) -> bool:
     return bool(poll.poll(timeout_s * 1000))
 
 
-def _executed(
-    command: RunCommand, cpus: list[int], environment: dict[str, str], output: int | None, pass_fds: Sequence[int]
-) -> _Started:
+def _executed(command: RunCommand, cpus: list[int], environment: dict[str, str], output: int | None) -> _Started:
     bound = ",".join(map(str, cpus)) or "all"
     # -I and -S: no module beside the script, of PYTHONPATH or of site-packages can replace one that it imports.
     argv = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), bound, *command.argv]
     # In a new session: Ctrl-C in the terminal reaches only this process, and killpg only the run.
     process = subprocess.Popen(
         argv, cwd=command.cwd, env=environment, start_new_session=True,
-        stdin=None if output is None else subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=pass_fds,
+        stdin=None if output is None else subprocess.DEVNULL, stdout=output, stderr=output,
     )  # fmt: skip
     return process.pid, os.pidfd_open(process.pid) if LINUX else -1, process.wait
 

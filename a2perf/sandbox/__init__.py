@@ -84,6 +84,9 @@ if POSIX:
         ),
     )
 else:
+    from a2perf.sandbox.unguarded import UnguardedSandbox
+
     MOST_DEPTH = 0
-    for _name in (*LADDER, "docker"):
-        register_sandbox(_name, Level(lambda: get_sandbox(STRONGEST), lambda: "it needs Linux or macOS"))
+    register_sandbox("none", Level(UnguardedSandbox))
+    for _name in LADDER[1:]:
+        register_sandbox(_name, Level(UnguardedSandbox, lambda: "it needs Linux or macOS", "use WSL 2 on Windows"))

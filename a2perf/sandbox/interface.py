@@ -16,7 +16,6 @@ from typing import Protocol
 
 from a2perf.errors import UserError, did_you_mean
 from a2perf.plugins import RejectedPlugin, load_plugins
-from a2perf.system import require_posix
 
 GROUP = "a2perf.sandboxes"
 """The entry point group of levels: its name is the level's name, its value names a ``Level``."""
@@ -77,6 +76,7 @@ class SandboxSpec:
         devices: device files it may use, at levels that hide the rest.
         network: whether it may use the network, at levels that can prevent it.
         fds: open descriptors it keeps under the same numbers; all others are closed.
+        stdin: its standard input, which stays open until the tree ends; only where no descriptors are inherited.
         temporary: folders that are deleted when the tree has ended, even if the caller was killed before. At a level
             with a private ``/tmp`` the tree gets a private copy of their folders and links there.
     """
@@ -93,6 +93,7 @@ class SandboxSpec:
     fds: Sequence[int] = ()
     stdout: Path | None = None
     stderr: Path | None = None
+    stdin: bytes = b""
     temporary: Sequence[Path] = ()
 
 
@@ -264,7 +265,6 @@ def get_sandbox(level: str) -> Sandbox:
     Raises:
         UserError: the level is unknown, or this host cannot offer it.
     """
-    require_posix()
     if level == STRONGEST:
         level = strongest_level()
     reason = why_unavailable(level)

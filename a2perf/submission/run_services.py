@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from a2perf.errors import ConfigError
 from a2perf.plugins import RejectedPlugin, install_line, is_installed, load_plugins
 from a2perf.records import Failure
+from a2perf.system import require_posix
 
 GROUP = "a2perf.run_options"
 BROUGHT_BY = {"model": "agents"}
@@ -151,6 +152,8 @@ def wanted_services() -> tuple[RunService, ...]:
 @contextmanager
 def open_services(services: Sequence[RunService], run: ServedRun) -> Iterator[tuple[ServiceSession, ...]]:
     """Opens the services of a run; see ``RunService.open``."""
+    if services:
+        require_posix("services of a run")
     with ExitStack() as stack:
         yield tuple([stack.enter_context(service.open(run)) for service in services])
 

@@ -2,8 +2,9 @@
 
 Code of a2perf gets views of ``os``, ``signal`` and others without what Windows does not offer, and cannot import
 ``fcntl`` and the like. Other packages keep the real modules: they have code of their own for Windows. Text files
-without an encoding are in code page 1252, and their lines end in CRLF. Drive letters, backslashes and the locks of open
-files are not simulated.
+without an encoding are in code page 1252, and their lines end in CRLF. A file that the same process has open can be
+neither removed nor renamed. Drive letters, backslashes and files that another process has open are not simulated, and
+psutil finds here the processor time of ended children and the states of processes as on Linux.
 """
 
 import builtins
@@ -47,7 +48,26 @@ def _open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None
     _no_descriptor(dir_fd)
     if os.path.isdir(path):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    return os.open(path, flags, mode)
+    descriptor = os.open(path, flags, mode)
+    _open_files[descriptor] = os.path.abspath(path)
+    return descriptor
+
+
+def _refuse_open_files(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in ("os.remove", "os.rename"):
+        return
+    for place in arguments[: 1 if event == "os.remove" else 2]:
+        path = os.path.abspath(os.fsdecode(place))
+        for descriptor, name in list(_open_files.items()):
+            if (name == path or name.startswith(f"{path}{os.sep}")) and _is_open(descriptor, name):
+                raise PermissionError(errno.EACCES, "the file is being used by another process", path)
+
+
+def _is_open(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        return False
 
 
 def _by_path(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,6 +81,16 @@ def _by_path(function: Callable[..., Any]) -> Callable[..., Any]:
 def _no_descriptor(descriptor: int | None) -> None:
     if descriptor is not None:
         raise NotImplementedError("dir_fd unavailable on this platform")
+
+
+def _without_modes(found: os.stat_result) -> os.stat_result:
+    """All files may be read and written by everyone, as far as the mode says."""
+    fields = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+    return os.stat_result((found.st_mode | 0o666, *found[1:]), fields)
+
+
+def _stat(path: Any, **kwargs: Any) -> os.stat_result:
+    return _without_modes(os.stat(path, **kwargs))
 
 
 def _scandir(path: Any = ".") -> Any:
@@ -81,22 +111,32 @@ def _kill(pid: int, number: int) -> None:
     os.kill(pid, 9)
 
 
+CREATE_NEW_PROCESS_GROUP = 0x200
+_PARENT = os.getppid()
+_open_files: dict[int, str] = {}
+
+
 class _Popen(subprocess.Popen):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         assert not kwargs.pop("pass_fds", ()), "pass_fds not supported on Windows."
         if kwargs.pop("preexec_fn", None) is not None:
             raise ValueError("preexec_fn is not supported on Windows platforms")
         kwargs.pop("start_new_session", None)
+        flags = kwargs.pop("creationflags", 0)
+        assert flags in (0, CREATE_NEW_PROCESS_GROUP)
+        # ctrl-c of a console reaches all processes but those of a new group
+        kwargs["process_group"] = 0 if flags else None
         super().__init__(*args, **kwargs)
 
 
 CHANGED: dict[str, dict[str, Any]] = {
     "os": {
-        "open": _open, "stat": _by_path(os.stat), "readlink": _by_path(os.readlink), "unlink": _by_path(os.unlink),
+        "open": _open, "stat": _by_path(_stat), "readlink": _by_path(os.readlink), "unlink": _by_path(os.unlink),
         "mkdir": _by_path(os.mkdir), "rmdir": _by_path(os.rmdir), "scandir": _scandir, "rename": _rename, "kill": _kill,
+        "name": "nt", "getppid": lambda: _PARENT, "fstat": lambda number: _without_modes(os.fstat(number)),
         "supports_dir_fd": set(), "supports_fd": {os.stat}, "O_BINARY": 0, "O_NOINHERIT": 0,
     },
-    "subprocess": {"Popen": _Popen},
+    "subprocess": {"Popen": _Popen, "CREATE_NEW_PROCESS_GROUP": CREATE_NEW_PROCESS_GROUP},
     "platform": {"system": lambda: "Windows", "machine": lambda: "AMD64"},
 }  # fmt: skip
 
@@ -145,13 +185,17 @@ def _open_text(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
             given["encoding"] = "cp1252"
         if given.get("newline") is None and "r" not in mode:
             given["newline"] = "\r\n"
-    return _opened(file, mode, **given)
+    opened = _opened(file, mode, **given)
+    if isinstance(file, str | os.PathLike):
+        _open_files[opened.fileno()] = os.path.abspath(file)
+    return opened
 
 
 _context, _opened = multiprocessing.get_context, io.open
 multiprocessing.get_context = _get_context  # type: ignore[assignment]
 io.open = builtins.open = _open_text
 without_linux.HIDDEN = (*without_linux.HIDDEN, "/etc", "/dev/shm")
+sys.addaudithook(_refuse_open_files)
 builtins.__import__ = _shown
 for _stream in (sys.stdout, sys.stderr):
     _stream.reconfigure(encoding="cp1252", newline="\r\n")  # as of a pipe

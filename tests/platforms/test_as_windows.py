@@ -1,22 +1,31 @@
-"""What a2perf promises on Windows: environments, recorded runs and their scores as on Linux; runs are refused."""
+"""What a2perf promises on Windows: environments, runs at the level `none` and their scores as on Linux."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.made_submissions import TOY, WEB, done
+from a2perf.submission.evaluator.process.loopback import Loopback
+from a2perf.submission.participant.wire import ConnectionClosed, WireTimeout
+from tests.made_submissions import TOY, WEB, done, gin, policy, write_submission
+from tests.waiting import PATIENCE_S, Child, is_alive, until
 
 SIMULATION = "as_windows"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "minimal"
 RECORDED = Path(__file__).parents[1] / "recorded" / "small" / "numpy_ars.zip"
 TROT = pytest.param(
     ("QuadrupedLocomotionMuJoCo-DogTrot-v0",), marks=[pytest.mark.group("clips"), pytest.mark.group("mujoco")]
 )
-REFUSED = ["a2perf: runs need Linux or macOS", "  Hint: use WSL 2 on Windows; recorded runs are read everywhere"]
+RUN = ("run", "--gin-config", "inference.gin", "--root-dir", "runs", "--submission")
 
 STEPS = """
 import sys, a2perf, gymnasium
@@ -24,6 +33,13 @@ env = gymnasium.make(sys.argv[1]) if len(sys.argv) == 2 else gymnasium.make_vec(
 env.reset(seed=0)
 env.action_space.seed(0)
 print(env.step(env.action_space.sample())[1:3])
+"""
+EVALUATED = """
+import sys, tempfile, a2perf
+if __name__ == "__main__":
+    options = {"root_dir": tempfile.mkdtemp(), "progress": False, "public_seeds": True}
+    result = a2perf.evaluate(lambda seen: int(seen[2] > 0), env=sys.argv[1], episodes=3, **options)
+    print(result.returns.tolist())
 """
 COMPARED = """
 import sys, a2perf
@@ -93,18 +109,166 @@ def test_groups_are_compared_as_on_linux(on_both) -> None:
     assert on_both(COMPARED, RECORDED)
 
 
-def test_runs_are_refused_in_one_sentence(a2perf, host_python: Path, tmp_path: Path) -> None:
+def test_submission_is_checked_trained_evaluated_and_reported(a2perf, tmp_path: Path) -> None:
     a2perf("init", "agent")
-    run = ("run", "--submission", "agent", "--gin-config", "inference.gin", "--root-dir", "runs")
-    for words in (("check", "agent"), run, (*run, "--seeds", "0-1"), (*run, "--sandbox", "none")):
-        assert a2perf(*words, status=2).splitlines() == REFUSED
-    code = "import a2perf\na2perf.evaluate(lambda seen: 0, env='CartPole-v1')"
-    assert "UserError: runs need Linux or macOS" in done([str(host_python), "-c", code], tmp_path).stderr
+    assert "no problems" in a2perf("check", "agent")
+    words = ("--gin-config", "training.gin", "inference.gin", "--seeds", "0-1", "--workers", "2", "--root-dir", "runs")
+    assert "4 of 4 runs finished" in a2perf("run", "--submission", "agent", *words)
+    bundle = next(tmp_path.glob("runs/**/inference/manifest.json")).parent
+    recorded = json.loads((bundle / "manifest.json").read_text())
+    assert recorded["sandbox"]["level"] == "none"
+    assert "unlimited time, memory, files, output and number of processes" in recorded["sandbox"]["missing"]
+    assert recorded["tracking"]["cpu_method"] == "psutil"
+    assert "mean over episodes" in a2perf("score", "runs")
+    assert "1 submission" in a2perf("report", "runs", "-o", "report")
+    a2perf("leaderboard", "runs", "-o", "board")
+    assert "CONFIRMED (bit-equal)" in a2perf("reproduce", bundle, "-o", "again")
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", WEB, TOY])
+def test_runs_have_the_episodes_of_linux(a2perf, tmp_path: Path, env_id: str) -> None:
+    settings = ("--gin-bindings", "Submission.num_inference_steps = 10", "Submission.num_inference_episodes = 5")
+    recorded = []
+    for place in ("there", "here"):
+        for config in ("training.gin", "inference.gin"):
+            words = ("run", "--submission", str(EXAMPLE), "--gin-config", config, "--task", env_id, "--root-dir", place)
+            words = (*words, "--seed", "3", "--public-seeds", *settings)
+            if place == "there":
+                a2perf(*words)
+            else:
+                assert done([sys.executable, "-m", "a2perf", *words], tmp_path).returncode == 0
+        episodes = json.loads((tmp_path / place / "inference/metrics/rollouts.json").read_text())["episodes"]
+        recorded.append([(one["seed"], one["length"], one["episode_return"]) for one in episodes])
+    assert recorded[0] == recorded[1]
+    assert a2perf("validate", "there", "here").count("SUCCESS") == 4
+    assert "CONFIRMED (bit-equal)" in a2perf("reproduce", "here/inference")
+    assert "SUCCESS" in done([sys.executable, "-m", "a2perf", "validate", "there/inference"], tmp_path).stdout
+
+
+def test_policy_in_python_is_evaluated_as_on_linux(on_both) -> None:
+    assert on_both(EVALUATED, "CartPole-v1")
+
+
+def test_failures_are_recorded_and_their_trees_end(a2perf, tmp_path: Path) -> None:
+    child = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])"
+    load = f"open('../pid', 'w').write(str({child}.pid))"
+    for number, (infer, limit, said) in enumerate([
+        ("raise ValueError('no idea')", 60, "infer_once (call 1) (exception): ValueError: no idea"),
+        ("while True:\n    pass", 1, "(timeout): it did not return within the limit of 1 s and was killed"),
+        ("time.sleep(2)\nos._exit(3)", 60, "(exit): the process exited with status 3"),
+    ]):  # fmt: skip
+        write_submission(
+            tmp_path / f"agent{number}", policy(top="import os, subprocess, sys, time", load=load, infer=infer)
+        )
+        (tmp_path / "inference.gin").write_text(gin(WEB, call_timeout_s=limit))
+        words = (
+            "run",
+            "--gin-config",
+            "inference.gin",
+            "--submission",
+            f"agent{number}",
+            "--root-dir",
+            f"runs{number}",
+        )
+        assert said in a2perf(*words, status=1)
+        assert json.loads((tmp_path / f"runs{number}/inference/manifest.json").read_text())["state"] == "failed"
+        assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize("ended", ["interrupted launcher", "killed launcher", "killed evaluator"])
+def test_run_that_is_stopped_leaves_no_process_and_resumes(
+    a2perf, host_python: Path, tmp_path: Path, ended: str
+) -> None:
+    (tmp_path / "slow").touch()
+    sleep = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])"
+    load = f"""
+        if os.path.exists('../slow'):
+            print(os.getpid(), {sleep}.pid, file=open('../pid.new', 'w'), flush=True)
+            os.rename('../pid.new', '../pid')
+            while True:
+                pass
+        return 0
+    """
+    write_submission(tmp_path / "agent", policy(top="import os, subprocess, sys", load=load))
+    (tmp_path / "inference.gin").write_text(gin(WEB, num_inference_steps=5, num_inference_episodes=2))
+    output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with Child([host_python, "-m", "a2perf", *RUN, "agent"], cwd=tmp_path, **output) as launcher:
+        pids = [
+            int(pid) for pid in until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().split())
+        ]
+        evaluator = psutil.Process(pids[0]).parent()
+        if ended == "killed evaluator":
+            evaluator.kill()
+        else:
+            launcher.send_signal(signal.SIGINT if ended == "interrupted launcher" else signal.SIGKILL)
+        until(lambda: not any(map(is_alive, [*pids, evaluator.pid])))
+        assert (
+            launcher.wait(PATIENCE_S)
+            == {"interrupted launcher": 130, "killed launcher": -9, "killed evaluator": 3}[ended]
+        )
+    (tmp_path / "slow").unlink()
+    a2perf(*RUN, "agent")
+    attempts = json.loads((tmp_path / "runs/inference/manifest.json").read_text())["attempts"]
+    outcome = "killed" if ended == "killed evaluator" else "interrupted"
+    assert [attempt["outcome"] for attempt in attempts] == [outcome, "finished"]
+
+
+def test_stranger_at_the_port_of_a_participant_is_sent_away() -> None:
+    loopback = Loopback()
+    with socket.create_connection(("127.0.0.1", loopback.port)) as stranger:
+        stranger.sendall(b"0" * len(loopback.token))
+        with socket.create_connection(("127.0.0.1", loopback.port)) as worker:
+            worker.sendall(loopback.token)
+            with loopback.accept(lambda: False, None) as accepted:
+                assert accepted.getpeername() == worker.getsockname()
+        assert stranger.recv(1) == b""
+    with pytest.raises(WireTimeout):
+        Loopback().accept(lambda: False, 0.0)
+    with pytest.raises(ConnectionClosed):
+        Loopback().accept(lambda: True, None)
+
+
+def test_script_and_command_are_recorded(a2perf, tmp_path: Path, host_python: Path) -> None:
+    play = "made.reset(seed=0)\n    while not any(made.step(0)[2:4]):\n        pass\n"
+    script = f"import gymnasium\ndef main(env='CartPole-v1'):\n    made = gymnasium.make(env)\n    {play}"
+    (tmp_path / "script.py").write_text(script)
+    wrapped = a2perf("wrap", "script.py", "--env", "CartPole-v1", "--seed", "1", "--sandbox", "none")
+    assert "episodes: 1 of the training" in wrapped
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    words = ("--env-ids", "CartPole-v1", "--num-seeds", "1", "--workers", "1", "--store", "store")
+    assert "1 of 1 runs finished" in a2perf("benchmark", "--command", f"{host_python} train.py", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--sandbox", "process"), "'process' is not available on this host: it needs Linux or macOS"),
+        (("--memory-limit-bytes", "1000000000"), "memory_bytes needs Linux or macOS"),
+        (("--python-env", "isolated"), "isolated environments need Linux or macOS"),
+        (("--launcher", "docker"), "runs with --launcher docker need Linux or macOS"),
+    ],
+)
+def test_what_windows_does_not_offer_is_refused(a2perf, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    write_submission(tmp_path / "agent")
+    (tmp_path / "inference.gin").write_text(gin(WEB))
+    output = a2perf(*RUN, "agent", *words, status=2)
+    assert said in output
+    assert len(output.splitlines()) <= 5
+
+
+def test_weaker_level_is_accepted_and_recorded(a2perf, tmp_path: Path) -> None:
+    write_submission(tmp_path / "agent", policy(infer="return 0"))
+    (tmp_path / "inference.gin").write_text(gin(WEB, num_inference_steps=5, num_inference_episodes=2))
+    a2perf(*RUN, "agent", "--sandbox", "process", "--allow-weaker", "--concurrent-episodes", "2")
+    recorded = json.loads((tmp_path / "runs/inference/manifest.json").read_text())["sandbox"]
+    assert (recorded["asked"], recorded["level"]) == ("process", "none")
+    assert recorded["missing"][0] == "the requested level 'process': it needs Linux or macOS"
 
 
 def test_doctor_names_what_is_missing(a2perf) -> None:
     output = " ".join(a2perf("doctor").split())
-    assert "not evaluator: runs need Linux or macOS: use WSL 2" in output
+    assert "level none the default here" in output
+    assert "not evaluator: " not in output
     assert "files of others weaker than on Linux" in output
     assert "apt-get install bubblewrap" not in output
     assert "Ready domains + Quadruped locomotion" in output

@@ -8,17 +8,17 @@ file, even if the script was killed.
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import filelock
 import msgspec
 
 from a2perf.experiments.script_wrapper.places import EVALUATION, ROLES, TRAINING, Place
 from a2perf.stranger_files import StrangerFileError, read_regular_file
-from a2perf.system import fcntl
+from a2perf.system import files as os
 
 JOURNAL = "episodes.jsonl"
 REPORTED = "reported"
@@ -41,17 +41,12 @@ class StepCounter:
         self._slot = 1
         if path is None:
             return
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            os.ftruncate(descriptor, 8 * (_SLOTS + 1))
-            self._counts = memoryview(mmap.mmap(descriptor, 8 * (_SLOTS + 1))).cast("q")
+        with filelock.FileLock(f"{path}.lock"), path.open("a+b") as file:
+            file.truncate(8 * (_SLOTS + 1))
+            self._counts = memoryview(mmap.mmap(file.fileno(), 8 * (_SLOTS + 1))).cast("q")
             self._counts[0] += 1  # slots in use
             # Processes beyond the last slot share it, at the price of steps that two of them add at once.
             self._slot = min(self._counts[0], _SLOTS)
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # the map keeps a duplicate, so closing alone would hold the lock
-            os.close(descriptor)
 
     def add(self, count: int) -> None:
         """Adds steps of this process."""

@@ -23,6 +23,7 @@ import numpy as np
 from a2perf.experiments.script_wrapper.episode_journal import REPORTED, EpisodeJournal, StepCounter
 from a2perf.experiments.script_wrapper.import_hooks import after_import
 from a2perf.experiments.script_wrapper.places import Place, place_here
+from a2perf.system import POSIX
 
 _LISTENED = "__a2perf_environment__"
 _MOST_NOTES = 5
@@ -76,7 +77,8 @@ class ScriptEpisodes:
         self._watch: Watch | None = None
         self.training = True
         self.notes: list[str] = []
-        os.register_at_fork(after_in_child=self._forked)
+        if POSIX:
+            os.register_at_fork(after_in_child=self._forked)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[Watch]:

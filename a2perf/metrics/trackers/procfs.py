@@ -64,7 +64,7 @@ class CgroupUsage:
 
 def _read(path: str | Path, size: int = 4096) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     # A process that ends after the open answers the read with ESRCH.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import os
 import signal
 import socket
 import threading
@@ -26,7 +25,8 @@ from a2perf.records import Attempt, Manifest
 from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.runs.bundles.layout import ATTIC, HEARTBEAT
 from a2perf.runs.bundles.process_identity import start_ticks, this_boot
-from a2perf.system import reserve
+from a2perf.system import KILL, reserve
+from a2perf.system import files as os
 
 BEAT_S = 1.0
 """Period of the heartbeat in seconds; a killed attempt may have used this much more than was counted."""
@@ -126,7 +126,7 @@ def killed_from_outside(number: int, level: str | None, *, oom_killed: bool) -> 
         number: number of the signal; SIGTERM for an evaluator that ended in an orderly way after it.
         oom_killed: whether the kernel's out-of-memory killer killed a process of this host during the run.
     """
-    return number in (signal.SIGKILL, signal.SIGTERM) and level in OUT_OF_REACH and not oom_killed
+    return number in (KILL, signal.SIGTERM) and level in OUT_OF_REACH and not oom_killed
 
 
 def now() -> str:

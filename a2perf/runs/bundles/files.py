@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from a2perf.stranger_files import (
     read_regular_file,
     walk,
 )
+from a2perf.system import permissions
 
 RUN_BOUNDS = Bounds(entries=2_000_000)
 """Bound on the names in one run."""
@@ -331,4 +331,4 @@ def _status(path: str, kind: Kind, found: os.stat_result, target: str) -> FileSt
     stamp = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     # st_blocks counts units of 512 bytes, whatever the block size of the file system.
     stored = found.st_blocks * 512 if hasattr(found, "st_blocks") else size
-    return FileStatus(path, kind, stat.S_IMODE(found.st_mode), size, stored, target, stamp)
+    return FileStatus(path, kind, permissions(found), size, stored, target, stamp)

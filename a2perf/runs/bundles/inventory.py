@@ -36,6 +36,7 @@ from a2perf.runs.bundles.layout import (
 from a2perf.runs.packed.packed_archive import packed_top
 from a2perf.storage import json_text, parse_record
 from a2perf.stranger_files import BoundExceeded, Kind, StrangerFileError, printable
+from a2perf.system import POSIX
 
 VERSION = 2
 """Version of the list; version 1 holds only the hash of every regular file."""
@@ -250,7 +251,7 @@ def _against_inventory(file: BundleFile, status: FileStatus, name: str, manifest
     if status.kind not in (Kind.FILE, Kind.FOLDER, Kind.LINK):
         return [f"{_shown(name)} is a {status.kind}, which cannot be part of a bundle"]
     changed = []
-    if found.mode != listed.mode:
+    if POSIX and found.mode != listed.mode:
         changed.append(f"the mode of {_shown(name)} was changed: {found.mode}, recorded {listed.mode}")
     if found.target != listed.target:
         changed.append(f"the link {_shown(name)} was changed after the run")

@@ -38,6 +38,7 @@ from a2perf.runs.packed.packed_format import (
     order,
 )
 from a2perf.stranger_files import Bounds, FolderEntry, Kind, open_regular, printable, walk
+from a2perf.system import permissions
 
 _LEVEL = 9
 _CHUNK_BYTES = 1 << 20
@@ -239,7 +240,7 @@ def _planned(name: str, folder: Path, status: os.stat_result, entry: FolderEntry
         raise UserError(f"the name {shown} {problem}, and cannot be packed", hint=_KEEP)
     if kind is Kind.LINK:
         return Member(name, kind, 0o777, target=target)
-    mode = stat.S_IMODE(status.st_mode)
+    mode = permissions(status)
     if mode & 0o7000:
         raise UserError(f"{shown} has a set-id or sticky bit, which packed files never hold", hint=_KEEP)
     if kind is Kind.FOLDER:

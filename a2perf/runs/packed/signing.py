@@ -28,6 +28,7 @@ from a2perf.runs.bundles.layout import MANIFEST, SIGNATURE
 from a2perf.runs.packed.packed_archive import packed_place
 from a2perf.storage import json_text, parse_record, write_atomic, write_json
 from a2perf.stranger_files import printable
+from a2perf.system import POSIX
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -291,7 +292,7 @@ def read_private_key(file: Path) -> Ed25519PrivateKey:
         status, data = os.stat(file), file.read_bytes()
     except OSError as error:
         raise ConfigError(f"the key {file} cannot be read: {error.strerror}", hint=_KEY_HINT) from error
-    if status.st_mode & 0o077:
+    if POSIX and status.st_mode & 0o077:
         raise ConfigError(f"the private key {file} can be read by others", hint=command_line("chmod", "600", file))
     try:
         key = serialization.load_pem_private_key(data, password=None)

@@ -1,7 +1,7 @@
 """Shows the progress of a run: a live bar on a terminal, a plain line every few seconds elsewhere.
 
-A process that shows the progress itself starts the evaluator with ``EVENTS_VARIABLE``, the descriptor of a pipe.
-``EventProgress`` then writes one JSON object per line to the pipe and nothing to standard error.
+A process that shows the progress itself starts the evaluator with ``EVENTS_VARIABLE``, the path of a file.
+``EventProgress`` then appends one JSON object per line to the file and nothing to standard error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import sys
 import time
 from pathlib import Path
@@ -22,12 +21,11 @@ from a2perf.terminal import console
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-EVENTS_VARIABLE = "A2PERF_EVENTS_FD"
-"""Environment variable: the descriptor to which the evaluator writes its events."""
+EVENTS_VARIABLE = "A2PERF_EVENTS"
+"""Environment variable: the file to which the evaluator appends its events."""
 
 _PLAIN_INTERVAL_S = 5.0
 _EVENT_INTERVAL_S = 0.1
-_SEND_TIMEOUT_MS = 5_000
 _MOST_TEXT = 100_000
 
 
@@ -126,14 +124,11 @@ class RunProgress:
 
 
 class EventProgress(RunProgress):
-    """Writes progress as JSON lines to a pipe; the process at its other end shows it."""
+    """Appends progress as JSON lines to a file; the process that reads it shows it."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: str) -> None:
         super().__init__(quiet=True)
-        os.set_inheritable(descriptor, False)
-        # A reader that does not keep up must not slow down a timed run.
-        os.set_blocking(descriptor, False)
-        self._descriptor = descriptor
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._last_event = 0.0
 
     def say(self, text: str) -> None:
@@ -152,7 +147,7 @@ class EventProgress(RunProgress):
         now = time.monotonic()
         if done == self._total or now - self._last_event >= _EVENT_INTERVAL_S:
             self._last_event = now
-            self._send({"event": "advance", "done": done, "note": note}, required=False)
+            self._send({"event": "advance", "done": done, "note": note})
 
     def opened(self, bundle: Path) -> None:
         """Sends the path of the bundle."""
@@ -171,21 +166,12 @@ class EventProgress(RunProgress):
         given = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
         self._send({"event": "refused", **given, "exit_code": int(error.exit_code)})
 
-    def _send(self, event: dict[str, Any], *, required: bool = True) -> None:
-        line = json.dumps(event).encode() + b"\n"
-        waiting = select.poll()
-        waiting.register(self._descriptor, select.POLLOUT)
-        with contextlib.suppress(BrokenPipeError):  # the reader died; the kernel ends this process soon
-            while line:
-                try:
-                    line = line[os.write(self._descriptor, line) :]
-                except BlockingIOError:
-                    if not required or not waiting.poll(_SEND_TIMEOUT_MS):
-                        return
-                required = True  # never leave half a line behind
+    def _send(self, event: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # a full disk must not end the run
+            os.write(self._descriptor, json.dumps(event).encode() + b"\n")
 
 
 def run_progress(*, quiet: bool = False) -> RunProgress:
     """Returns the progress of this evaluator process: events if its parent requested them, else a display."""
-    descriptor = os.environ.pop(EVENTS_VARIABLE, None)  # popped: the processes of tasks must not write to the pipe
-    return RunProgress(quiet=quiet, failures=True) if descriptor is None else EventProgress(int(descriptor))
+    given = os.environ.pop(EVENTS_VARIABLE, None)  # popped: the processes of tasks must not write to it
+    return RunProgress(quiet=quiet, failures=True) if given is None else EventProgress(given)

@@ -6,7 +6,6 @@ The first run that needs it creates it. Hosts that have to evaluate on the same 
 
 from __future__ import annotations
 
-import os
 import secrets
 import stat
 import tempfile
@@ -14,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from a2perf.errors import ConfigError, command_line
+from a2perf.system import POSIX
+from a2perf.system import files as os
 
 VARIABLE = "A2PERF_SEED_SECRET_FILE"
 BYTES = 32
@@ -47,7 +48,7 @@ def read(file: Path | None = None) -> bytes:
             data = opened.read(2**16) if stat.S_ISREG(status.st_mode) else b""
     except OSError as error:
         raise ConfigError(f"the seed secret {file} cannot be used: {error.strerror}", hint=_ELSEWHERE) from error
-    if status.st_mode & 0o077:
+    if POSIX and status.st_mode & 0o077:  # elsewhere a mode says nothing about other users
         raise ConfigError(f"other users may read the seed secret {file}", hint=command_line("chmod", "600", file))
     if len(data) < BYTES:
         raise ConfigError(

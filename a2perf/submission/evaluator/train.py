@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from a2perf.submission.evaluator.submitted import artifacts
 from a2perf.submission.evaluator.submitted.identity import RunTask, new_manifest
 from a2perf.submission.evaluator.tracking import tracking
 from a2perf.submission.settings import Submission
+from a2perf.system import KILL
 
 _MOST_OUTSIDE_S, _MOST_OUTSIDE = 2.0, 0.1
 """Time outside of ``train()`` without a warning, in seconds and as a share of the whole."""
@@ -165,7 +165,7 @@ def _energy_budget(sampler: Sampler, pid: int, limit_kwh: float | None) -> Itera
                 reached.set()
                 # Only the first process: its closed connection makes the evaluator end the rest of the tree.
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, KILL)
                 return
 
     thread = threading.Thread(target=watch, name="a2perf-energy-budget", daemon=True)

@@ -61,6 +61,9 @@ _SOCKET_BYTES: Final = 1 << 20
 _NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
 _PEEK = int(socket.MSG_PEEK | getattr(socket, "MSG_DONTWAIT", 0))  # as a flag of enum, it would take 1.4 us
 _SPIN_S: Final = 100e-6
+_IN, _OUT = int(getattr(select, "POLLIN", 1)), int(getattr(select, "POLLOUT", 4))
+_LOOK_S: Final = 0.05
+_yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
 _EMPTY: Final = memoryview(b"")
 _LENGTHS = struct.Struct("<III")
 
@@ -239,6 +242,25 @@ class Watched(Protocol):
         ...
 
 
+class _Select:
+    """Stands for ``select.poll`` of a socket and a process, where only sockets can be waited for."""
+
+    _event = _descriptor = 0
+
+    def register(self, source: socket.socket | int, event: int) -> None:
+        """Adds the socket; the process is looked at by whoever waits."""
+        if not isinstance(source, int):
+            self._event, self._descriptor = event, source.fileno()
+
+    def poll(self, pause_ms: float | None = None) -> list[tuple[int, int]]:
+        """Waits for the socket, and for the process only briefly; empty once the pause is over."""
+        pause_s = _LOOK_S if pause_ms is None else min(_LOOK_S, pause_ms / 1000)
+        read, write = ([self._descriptor] if self._event == event else [] for event in (_IN, _OUT))
+        if any(select.select(read, write, [], pause_s)):
+            return [(self._descriptor, self._event)]
+        return [(-1, 0)] if pause_s == _LOOK_S else []
+
+
 class Connection:
     """One end of the wire.
 
@@ -263,13 +285,13 @@ class Connection:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             stream.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BYTES)
         self._watched = watched
-        self._readable = select.poll()
-        self._readable.register(stream, select.POLLIN)
-        self._writable = select.poll()
-        self._writable.register(stream, select.POLLOUT)
+        poll = getattr(select, "poll", _Select)
+        self._readable, self._writable = poll(), poll()
+        self._readable.register(stream, _IN)
+        self._writable.register(stream, _OUT)
         if watched is not None:
-            self._readable.register(watched.fileno(), select.POLLIN)
-            self._writable.register(watched.fileno(), select.POLLIN)
+            self._readable.register(watched.fileno(), _IN)
+            self._writable.register(watched.fileno(), _IN)
         self._buffer = bytearray(_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._have = 0
@@ -429,7 +451,7 @@ class Connection:
                 count = self._socket.recv_into(view)
             except BlockingIOError:
                 if self._spins and time.perf_counter() - started < _SPIN_S:
-                    os.sched_yield()
+                    _yield_processor()
                     continue
                 if not alive:  # checked after a further read: the last message may precede the death
                     raise ConnectionClosed("the other process has ended") from None
@@ -442,7 +464,7 @@ class Connection:
                 raise ConnectionClosed("the other process closed the connection")
             return count
 
-    def _wait(self, poll: select.poll, deadline: float | None) -> bool:
+    def _wait(self, poll: Any, deadline: float | None) -> bool:
         """Waits for the socket; returns False if the process at the other end has ended."""
         pause = None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)
         ready = poll.poll(pause)

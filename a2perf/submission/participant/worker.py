@@ -1,10 +1,10 @@
 """Main of the participant process: answers the evaluator's requests with the submission's code.
 
 Started as ``python -P -m a2perf.submission.participant.worker FD SHARED_FD FOLDER [MODEL_FD]``; with ``MODEL_FD`` it
-opens the way to a language model. It reports that it is ready before it imports large packages; the first request that
-needs the submission imports it. Any failure of the code (an exception, ``sys.exit``, an answer that cannot be sent)
-becomes a reply. Printed output cannot reach the wire, which has a separate descriptor that child processes do not
-inherit.
+opens the way to a language model. On a host where no descriptors are inherited, ``PORT -`` stands for the first two. It
+reports that it is ready before it imports large packages; the first request that needs the submission imports it. Any
+failure of the code (an exception, ``sys.exit``, an answer that cannot be sent) becomes a reply. Printed output cannot
+reach the wire, which has a separate descriptor that child processes do not inherit.
 
 Imports the standard library and msgpack; numpy is imported with the first array, gymnasium on the first use of ``env``.
 """
@@ -212,9 +212,29 @@ def _cut(text: str, limit: int) -> str:
     return clean if len(clean) <= limit else f"{clean[: limit // 2]}\n[...]\n{clean[-limit // 2 :]}"
 
 
+def _connected(port: int) -> socket.socket:
+    """Connects to the evaluator where no socket is inherited, and ends this process with it."""
+    from a2perf.system import end_with_input
+
+    source = open(os.dup(0), "rb", buffering=0)  # noqa: SIM115 -- open as long as this process
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    token = source.readline().strip()
+    end_with_input(source.fileno())
+    faulthandler.enable()
+    connected = socket.create_connection(("127.0.0.1", port))
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.sendall(token)
+    return connected
+
+
 def main() -> None:
     """Connects to the evaluator and serves."""
-    descriptor, shared, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    folder = Path(sys.argv[3])
+    if sys.argv[2] == "-":
+        Worker(Connection(_connected(int(sys.argv[1]))), folder).serve()
+        return
+    descriptor, shared = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(descriptor, False)
     for word in sys.argv[4:]:
         # "5:ECHO_ADDRESS=127.0.0.1:{port}": descriptor of a socket to the evaluator, and a variable with the address

@@ -192,7 +192,7 @@ class _Clocks:
             if pid not in self._last:
                 try:
                     self._last[pid] = time.clock_gettime_ns((~pid << 3) | 2)
-                except OSError:
+                except (AttributeError, OSError):  # only Linux has such clocks
                     continue
         self.due_s = time.monotonic() + _REFRESH_S
 

@@ -164,7 +164,7 @@ def tail(log: Path) -> str:
         with log.open("rb") as stream:
             stream.seek(0, 2)
             stream.seek(max(0, stream.tell() - _TAIL_BYTES))
-            return stream.read().decode("utf-8", "replace").strip()
+            return stream.read().decode("utf-8", "replace").replace("\r\n", "\n").strip()
     except OSError:
         return ""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from a2perf.fault_point import fault_point
 from a2perf.runs.bundles.process_identity import left_behind, mark
+from a2perf.system import POSIX
 
 ASSET_SHELF = Path(".cache", "a2perf", "assets")
 """Folder in the participant's home with links to the host's data files."""
@@ -61,4 +62,6 @@ def variables(home: Path, python: str, artifacts: Path | None, given: Mapping[st
     }
     if artifacts is not None:
         result["A2PERF_ARTIFACTS"] = str(artifacts)
+    if not POSIX:  # otherwise the working directory, a part of the submission, is the folder of temporary files
+        result |= dict.fromkeys(("USERPROFILE", "TEMP", "TMP"), str(home))
     return result | dict(given)

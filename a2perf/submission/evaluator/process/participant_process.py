@@ -14,7 +14,8 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from a2perf.errors import ConfigError, InfrastructureError, install_hint
@@ -24,6 +25,7 @@ from a2perf.submission.evaluator.process import answers, failure_diagnosis, part
 from a2perf.submission.evaluator.process.answers import Answer
 from a2perf.submission.evaluator.process.confinement import ProvidedConfinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure, unreadable
+from a2perf.submission.evaluator.process.loopback import Loopback
 from a2perf.submission.evaluator.process.participant_spec import ParticipantSpec
 from a2perf.submission.evaluator.process.service_channel import ServiceChannel
 from a2perf.submission.evaluator.submitted.artifacts import DiskSpace
@@ -36,6 +38,7 @@ from a2perf.submission.participant.wire import (
     WireError,
     WireTimeout,
 )
+from a2perf.system import POSIX
 
 START_TIMEOUT_S = 60.0
 LOAD_TIMEOUT_S = 300.0
@@ -132,27 +135,26 @@ class ParticipantProcess:
         if spec.artifacts is not None and spec.artifacts.is_dir():
             self._disk = DiskSpace.before(spec.artifacts)
         home = participant_home.make_home(spec.assets)
-        ours, theirs = socket.socketpair()
-        region = SharedRegion()
-        # Closed after the start: a copy of the participant's end here would keep the connection open after its death.
-        channels = [ServiceChannel() for _ in spec.services]
-        with theirs, open(region.descriptor, closefd=True), contextlib.ExitStack() as of_services:
-            for_services = [of_services.enter_context(channel.theirs).fileno() for channel in channels]
-            fds = (theirs.fileno(), region.descriptor, *for_services)
-            try:
-                self._confined = self.confinement.sandbox.start(spec.confined(self.confinement, home, fds))
-            except BaseException:
-                ours.close()
-                region.close()
-                shutil.rmtree(home, ignore_errors=True)
-                raise
-        self._connection = Connection(ours, self._confined, outgoing=region)
+        channels, loopback = [ServiceChannel() for _ in spec.services], None if POSIX else Loopback()
+        try:
+            if loopback is None:
+                self._start_with_sockets(home, channels)
+            else:
+                started = spec.confined(self.confinement, home, (), str(loopback.port), loopback.token)
+                self._confined = self.confinement.sandbox.start(started)
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
         self._started_at, self._time_limit_s = time.monotonic(), time_limit_s
-        if self._cancelled:
-            self._connection.shut_down()
         limit_s = START_TIMEOUT_S if time_limit_s is None else min(START_TIMEOUT_S, time_limit_s)
         try:
             on_started()
+            if loopback is not None:
+                ours = loopback.accept(lambda: self._cancelled or self.tree.poll() is not None, self._deadline(limit_s))
+                self._connection = Connection(ours, self.tree)
+            assert self._connection is not None
+            if self._cancelled:
+                self._connection.shut_down()
             greeting = self._connection.receive(deadline=self._deadline(limit_s))
         except WireError as error:
             self._raise_start_failure(error, limit_s)
@@ -170,6 +172,22 @@ class ParticipantProcess:
             )
         for channel, session in zip(channels, spec.services, strict=True):
             self._read("start", functools.partial(channel.connect, session.listen))
+
+    def _start_with_sockets(self, home: Path, channels: Sequence[ServiceChannel]) -> None:
+        """Starts the process with its ends of a pair of sockets, of the shared memory and of the services."""
+        ours, theirs = socket.socketpair()
+        region = SharedRegion()
+        # Closed after the start: a copy of the participant's end here would keep the connection open after its death.
+        with theirs, open(region.descriptor, closefd=True), contextlib.ExitStack() as of_services:
+            for_services = [of_services.enter_context(channel.theirs).fileno() for channel in channels]
+            fds = (theirs.fileno(), region.descriptor, *for_services)
+            try:
+                self._confined = self.confinement.sandbox.start(self._spec.confined(self.confinement, home, fds))
+            except BaseException:
+                ours.close()
+                region.close()
+                raise
+        self._connection = Connection(ours, self._confined, outgoing=region)
 
     def train(self, args: Mapping[str, str]) -> None:
         """Runs ``train`` to its end, at most until the time limit of ``start``.

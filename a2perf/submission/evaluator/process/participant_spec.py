@@ -73,16 +73,19 @@ class ParticipantSpec:
         """Path of the interpreter."""
         return os.fspath(self.python or sys.executable)
 
-    def confined(self, confinement: ProvidedConfinement, home: Path, fds: tuple[int, ...]) -> SandboxSpec:
+    def confined(
+        self, confinement: ProvidedConfinement, home: Path, fds: tuple[int, ...], port: str = "", token: bytes = b""
+    ) -> SandboxSpec:
         """Returns what a sandbox starts.
 
         Args:
             fds: descriptors that it inherits: the socket to the evaluator, the shared memory, and one socket per
-                service.
+                service; without any, it connects to ``port`` and proves itself by ``token``.
         """
         artifacts = [] if self.artifacts is None else [self.artifacts]
         files = [*self.assets.values(), *self.python_files, *self.task_files]
-        worker = ("-P", "-m", "a2perf.submission.participant.worker", *map(str, fds[:2]), str(self.submission))
+        ends = (port, "-") if port else map(str, fds[:2])
+        worker = ("-P", "-m", "a2perf.submission.participant.worker", *ends, str(self.submission))
         served = [f"{fd}:{session.address}" for fd, session in zip(fds[2:], self.services, strict=False)]
         return SandboxSpec(
             argv=(self.interpreter, *worker, *served),
@@ -97,5 +100,6 @@ class ParticipantSpec:
             fds=fds,
             stdout=self.logs / "stdout.log",
             stderr=self.logs / "stderr.log",
+            stdin=token and token + b"\n",
             temporary=(home,),
         )

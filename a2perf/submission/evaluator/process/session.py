@@ -27,7 +27,7 @@ from a2perf.submission.evaluator.progress import RunProgress
 from a2perf.submission.evaluator.submitted.folder_content import note_changes
 from a2perf.submission.run_services import ServedRun, ServiceSession, open_services
 from a2perf.submission.settings import Confinement, Episodes
-from a2perf.system import resource
+from a2perf.system import POSIX, STOPPING, resource
 
 INTERRUPTED = 130
 FILES, FILES_PER_EPISODE = 256, 16
@@ -147,6 +147,8 @@ def allow_open_files(settings: Episodes, mode: str) -> None:
     episodes = settings.concurrent_episodes
     if mode == "generalization" and episodes > 1:
         episodes *= parallel_tasks()
+    if not POSIX:
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES + FILES_PER_EPISODE * episodes
     if episodes == 1 or soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -163,8 +165,7 @@ def allow_open_files(settings: Episodes, mode: str) -> None:
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
     """Turns SIGTERM and SIGHUP into KeyboardInterrupt: a terminated run then still writes its final manifest."""
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    previous = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    previous = {number: signal.signal(number, signal.default_int_handler) for number in STOPPING}
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ from a2perf.submission.evaluator.python_env.installer import Installer, Sources
 from a2perf.submission.evaluator.python_env.interpreter import Interpreter
 from a2perf.submission.evaluator.python_env.own_wheel import base_requirements, content_hash, write_wheel
 from a2perf.submission.evaluator.python_env.requirements import Requirements
-from a2perf.system import fcntl
+from a2perf.system import fcntl, require_posix
 
 _BUILDING = ".building-"
 _KEY_LENGTH = 20
@@ -152,6 +152,7 @@ def environment(recipe: Recipe, log: Path) -> Iterator[BuiltEnvironment]:
         SubmissionError: a package is broken, or exceeds a limit of the organizer.
         InfrastructureError: the index, the disk or the interpreter failed.
     """
+    require_posix("isolated environments")
     home, key = folder_of_environments(), recipe.key
     path = home / key
     log.parent.mkdir(parents=True, exist_ok=True)

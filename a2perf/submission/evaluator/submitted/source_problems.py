@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from a2perf.submission.participant.signatures import ROLES, ContractError, Role
-from a2perf.system import resource
+from a2perf.system import POSIX, SYSTEM_VARIABLES, resource
 
 MEMORY_BYTES = 2**30
 """Address space for parsing one file."""
@@ -46,7 +46,9 @@ def findings(name: str, source: bytes) -> list[Finding]:
     command = [sys.executable, "-I", "-c", _START, package, name]
     try:
         for _ in range(TRIES):
-            done = subprocess.run(command, input=source, capture_output=True, timeout=WALL_S, cwd="/", env={})
+            done = subprocess.run(
+                command, input=source, capture_output=True, timeout=WALL_S, cwd="/", env=SYSTEM_VARIABLES
+            )
             if done.returncode not in _KILLS:
                 break
     except subprocess.TimeoutExpired:
@@ -59,9 +61,10 @@ def findings(name: str, source: bytes) -> list[Finding]:
 
 def main() -> None:
     """Reads a source file from standard input and writes the findings as JSON to standard output."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))  # the soft limit sends SIGXCPU, which is not retried
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if POSIX:  # the soft limit on time sends SIGXCPU, which is not retried
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")  # a SyntaxWarning would print a line of the participant's source
     try:
         found = list(_findings(sys.argv[2], sys.stdin.buffer.read()))
