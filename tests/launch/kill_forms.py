@@ -109,7 +109,7 @@ def found_competition(folder: Path, environment: Mapping[str, str]) -> None:
     argv = [
         sys.executable, "-m", "a2perf", "competition", "init", str(folder), "--domain", "circuit_training",
         "--held-out", "1", "--episodes", "5", "--set", "latency_steps=5", "--seed", "0", "--no-train",
-        "--sandbox", strongest_level(),
+        "--set", f"sandbox={strongest_level()}",
     ]  # fmt: skip
     subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=300)
 
