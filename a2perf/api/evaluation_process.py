@@ -94,12 +94,15 @@ class _Child:
             with output.open("ab") as end:
                 job = self.launcher.start(single.command(variables), output=end.fileno())
             with events.open("rb") as coming, output.open("rb") as printed:
+                passed_on: int | None = None
                 while True:
                     try:
+                        if passed_on is not None:  # in the block: a second interrupt may come at any time
+                            job.signal(passed_on)
+                            passed_on = None
                         return self._follow(job, coming, printed)
                     except KeyboardInterrupt:
-                        job.signal(KILL if self.interrupted else signal.SIGINT)
-                        self.interrupted = True
+                        passed_on, self.interrupted = KILL if self.interrupted else signal.SIGINT, True
 
     def _follow(self, job: LocalJob, events: BinaryIO, output: BinaryIO) -> ExitStatus:
         while (ended := job.poll()) is None:
