@@ -119,7 +119,9 @@ def generate(**options: Any) -> int:
         env_kwargs=kwargs,
         infos=list(options["infos"]),
         skill_level=options["level"] or "",
-        thresholds={} if levels is None else _thresholds(levels),
+        thresholds={}
+        if levels is None
+        else {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)},
         confining=_confining(options),
         **{name: options[name] for name in ("episodes", "seed", "action_noise", "description", "author")},
     )
@@ -301,10 +303,6 @@ def _pattern(given: str) -> tuple[str | None, str | None]:
     """Returns the pattern of ``--checkpoints``, and the participant argument that gets the path."""
     name, _, pattern = given.rpartition("=")
     return pattern or None, name or None
-
-
-def _thresholds(levels: SkillLevels) -> dict[str, Any]:
-    return {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)}
 
 
 def _confining(options: dict[str, Any]) -> dict[str, Any]:

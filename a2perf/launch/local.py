@@ -199,10 +199,6 @@ class LocalLauncher:
             self._cpus = sorted([*self._cpus, *cpus])
         self._gpus.give_back(gpus)
 
-    def _forget(self, job: LocalJob) -> None:
-        self._jobs.remove(job)
-        self._give_back(job.cpus, job.gpus)
-
 
 class LocalJob:
     """A child process that leads its own session.
@@ -253,7 +249,8 @@ class LocalJob:
         status = self._reap()
         if LINUX:
             os.close(self.descriptor)
-        self._launcher._forget(self)
+        self._launcher._jobs.remove(self)
+        self._launcher._give_back(self.cpus, self.gpus)
         self._ended = self._verdict(status)
         return self._ended
 

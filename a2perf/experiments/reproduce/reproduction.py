@@ -149,7 +149,9 @@ def reproduce(
             hint="see `a2perf validate`, or give the other bundles",
         )
     for bundle in chosen:
-        place = _place(request, bundle)
+        beside = request.output is None and packed_place(bundle.folder.path) is None
+        elsewhere = request.folder / f"{_unique_name(bundle)}{REPRODUCTION_SUFFIX}"
+        place = place_of(bundle.folder.path) if beside else elsewhere
         existing = None if request.force else _existing(request, bundle, place)
         if existing is not None:
             verdicts[bundle.folder.label] = existing
@@ -295,12 +297,6 @@ def _record(
         root_seed=manifest.root_seed, verdict=verdict, reason=reason, missing=list(missing), checked=list(checked),
         host=host, finished_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
-
-
-def _place(request: ReproduceRequest, bundle: Run) -> Path:
-    if request.output is None and packed_place(bundle.folder.path) is None:
-        return place_of(bundle.folder.path)
-    return request.folder / f"{_unique_name(bundle)}{REPRODUCTION_SUFFIX}"
 
 
 def _unique_name(bundle: Run) -> str:

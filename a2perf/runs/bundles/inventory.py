@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from a2perf.errors import UserError
@@ -131,7 +131,7 @@ def problems(files: BundleFiles, manifest: Manifest, *, unpublished: Iterable[st
         return [*found, f"{MANIFEST} lists no files"]
     seen: set[str] = set()
     folders = {os.path.dirname(name) for name in manifest.files}
-    folders |= {parent for name in list(folders) for parent in _parents(name)}
+    folders |= {str(parent) for name in list(folders) for parent in PurePosixPath(name).parents} - {"."}
     errors: list[str] = []
     try:
         for file in files.entries("", RUN_BOUNDS, lambda error: errors.append(error.message)):
@@ -315,11 +315,6 @@ def _key(path: str, version: int) -> str:
     """Returns the name of a path in a manifest, which is UTF-8; different paths get different names."""
     text = path.replace("\\", "\\\\") if version >= VERSION else path
     return os.fsencode(text).decode("utf-8", "backslashreplace")
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _shown(name: str) -> str:

@@ -34,16 +34,12 @@ class Loopback:
             while not has_ended():
                 with contextlib.suppress(TimeoutError):
                     found, _ = self._listener.accept()
-                    if self._proves_itself(found):
-                        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                        return found
+                    found.settimeout(1.0)
+                    with contextlib.suppress(OSError):  # so few bytes arrive together
+                        if hmac.compare_digest(found.recv(len(self.token)), self.token):
+                            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                            return found
                     found.close()
                 if deadline is not None and time.monotonic() >= deadline:
                     raise WireTimeout("the deadline has passed")
         raise ConnectionClosed("the other process has ended")
-
-    def _proves_itself(self, stranger: socket.socket) -> bool:
-        stranger.settimeout(1.0)
-        with contextlib.suppress(OSError):
-            return hmac.compare_digest(stranger.recv(len(self.token)), self.token)  # so few bytes arrive together
-        return False
