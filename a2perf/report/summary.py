@@ -98,7 +98,7 @@ class FirstScreen:
 
     Attributes:
         noisy: how many of ``runs`` were measured on a noisy host.
-        ticks: positions of random and expert on the bars, per cent.
+        ticks: positions of floor and expert on the bars, per cent.
     """
 
     sentence: str

@@ -162,7 +162,7 @@ def score_cell(score: Score, ends: tuple[float, float] | None = None, *, best: b
     """Returns the cell of the score; normalised scores have three decimals, since intervals of few seeds are wide.
 
     Args:
-        ends: of the scale on which score and interval are drawn, with marks at 0 (random) and 1 (expert).
+        ends: of the scale on which score and interval are drawn, with marks at 0 (floor) and 1 (expert).
     """
     if score.value is None:
         return Text(detail=score.condition)

@@ -87,7 +87,7 @@ class ParetoView:
 
     def _link(self, match: re.Match[str], top: str) -> str:
         point = self.points[int(match[1])]
-        state = "on the Pareto front" if point.front else "no better than random" if point.chance else "dominated"
+        state = "on the Pareto front" if point.front else "no better than the floor" if point.chance else "dominated"
         label = f"{point.title}: {self.gain_title} {point.text[1]}, {self.cost_title} {point.text[0]}, {state}"
         kind = "point front" if point.front else "point"
         return (
@@ -124,7 +124,7 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
         known.append((row.entry, value))
     intervals = [_interval(entry) for entry, _ in known]
     costs = [value.value or 0.0 for _, value in known]
-    chance = _no_better_than_random([entry for entry, _ in known], intervals, normalised=bool(board.reference))
+    chance = _no_better_than_floor([entry for entry, _ in known], intervals, normalised=bool(board.reference))
     above = [index for index in range(len(known)) if index not in chance]
     cost_ends = [  # only energies of known uncertainty have an interval
         (cost, cost) if value.uncertainty is None or value.interval is None
@@ -152,7 +152,7 @@ def _interval(entry: Entry) -> tuple[float, float]:
     return round(low, 9), round(high, 9)  # equal scores differ by roundings, which beat nobody
 
 
-def _no_better_than_random(
+def _no_better_than_floor(
     entries: Sequence[Entry], intervals: Sequence[tuple[float, float]], *, normalised: bool
 ) -> set[int]:
     """Returns the entries that are no better than the floor (normalised score 0).
