@@ -321,7 +321,7 @@ def test_a_launcher_that_is_killed_again_and_again_gets_there(tmp_path: Path) ->
     while status == -signal.SIGKILL:
         process = stage.start()
         try:
-            process.communicate(timeout=chance.uniform(0.5, 5.0) + kills)
+            process.communicate(timeout=chance.uniform(0.3, 0.8) + 0.4 * kills)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate(timeout=300)

@@ -133,7 +133,7 @@ def test_same_command_finishes_after_sigkill(point: str, tmp_path: Path, undistu
 @pytest.mark.slow
 @pytest.mark.parametrize(("level", "victim"), [pair for pair in OUTSIDE if pair[0] in available_levels()])
 def test_a_process_killed_from_outside_leaves_nothing_at_any_level(level: str, victim: str, tmp_path: Path) -> None:
-    bindings = ("--gin_bindings", "Submission.num_inference_episodes = 30")
+    bindings = ("--gin_bindings", "Submission.num_inference_episodes = 5000")
     stages = [Stage(tmp_path / name, (*ONE, *bindings, "--sandbox", level)) for name in ("disturbed", "whole")]
     process = stages[0].start()
     stages[0].wait_for("entry/*/seed_0/inference/journal.jsonl")
