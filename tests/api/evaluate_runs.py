@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,6 +39,12 @@ def evaluate(policy: Any, root: Path | None, **given: Any) -> a2perf.Result:
     """Evaluates a policy on two episodes of ``TASK`` without a display."""
     known = {"episodes": 2, "bindings": BINDINGS, "progress": False, "sandbox": "process", "root_dir": root}
     return a2perf.evaluate(policy, TASK, **{**known, **given})
+
+
+def participant_has_started(runs: Path) -> bool:
+    """Returns whether the code of a participant runs, or ran, in one of these bundles."""
+    manifests = [json.loads(path.read_text()) for path in runs.rglob("manifest.json")]
+    return any(manifest["attempts"][-1]["participant_started_at"] for manifest in manifests)
 
 
 def write_submission(folder: Path, inference: str = INFERENCE, train: str = TRAIN) -> Path:

@@ -17,7 +17,7 @@ import pytest
 import a2perf
 from a2perf.constants import ExitCode
 from a2perf.errors import ConfigError, RunFailed
-from tests.api.evaluate_runs import TASK, command, evaluate, write_submission
+from tests.api.evaluate_runs import TASK, command, evaluate, participant_has_started, write_submission
 from tests.waiting import until
 
 
@@ -144,7 +144,7 @@ def test_a_killed_evaluator_is_reported_and_resumed(tmp_path: Path) -> None:
     manifest = tmp_path / "root" / "inference" / "manifest.json"
 
     def kill() -> None:
-        until(lambda: manifest.exists() and "participant_started_at" in manifest.read_text())
+        until(lambda: participant_has_started(tmp_path / "root"))
         os.kill(json.loads(manifest.read_text())["attempts"][-1]["pid"], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)

@@ -20,7 +20,7 @@ import pytest
 
 import a2perf
 from a2perf.runs.bundles.bundle import validate
-from tests.api.evaluate_runs import TASK
+from tests.api.evaluate_runs import TASK, participant_has_started
 from tests.waiting import Child, until
 
 ARGUMENTS = (
@@ -74,14 +74,10 @@ def test_a_script_needs_no_main_guard_and_evaluates_in_child_processes(tmp_path:
     assert [result.seed for result in a2perf.read_runs(tmp_path / "runs")] == [0, 1]
 
 
-def _started(runs: Path) -> bool:
-    return any("participant_started_at" in path.read_text() for path in runs.rglob("manifest.json"))
-
-
 def test_an_interrupted_script_leaves_a_bundle_that_the_same_script_resumes(tmp_path: Path) -> None:
     text = f"{SLOW}\nprint(a2perf.evaluate(slow, {ARGUMENTS}).mean_return)"
     process = Child(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    until(lambda: _started(tmp_path / "runs"))
+    until(lambda: participant_has_started(tmp_path / "runs"))
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=300)
@@ -102,7 +98,7 @@ def test_an_interrupted_script_leaves_a_bundle_that_the_same_script_resumes(tmp_
 def test_a_script_that_is_killed_takes_its_run_with_it(tmp_path: Path) -> None:
     text = f"{SLOW}\na2perf.evaluate(slow, {ARGUMENTS})"
     process = Child(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.DEVNULL)
-    until(lambda: _started(tmp_path / "runs"))
+    until(lambda: participant_has_started(tmp_path / "runs"))
     process.kill()
     process.wait(300)
     (bundle,) = tmp_path.rglob("inference/manifest.json")
@@ -116,7 +112,7 @@ def test_a_second_interrupt_kills(tmp_path: Path) -> None:
     # SIGSTOP keeps the evaluator from ending after the first one
     text = f"{SLOW}\na2perf.evaluate(slow, {ARGUMENTS})"
     process = Child(script(tmp_path, text), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    until(lambda: _started(tmp_path / "runs"))
+    until(lambda: participant_has_started(tmp_path / "runs"))
     (bundle,) = tmp_path.rglob("inference/manifest.json")
     evaluator = json.loads(bundle.read_text())["attempts"][-1]["pid"]
     os.kill(evaluator, signal.SIGSTOP)
@@ -196,7 +192,7 @@ class Notebook:
 def test_a_notebook_shows_one_line_and_resumes_after_an_interrupt(kernel: Notebook, tmp_path: Path) -> None:
     cell = f"{SLOW}\nresult = a2perf.evaluate(slow, {ARGUMENTS})\nprint(result.state)"
     message = kernel.start(cell)
-    until(lambda: _started(tmp_path / "runs"))
+    until(lambda: participant_has_started(tmp_path / "runs"))
     time.sleep(0.5)
     kernel.manager.interrupt_kernel()
     outputs = kernel.finish(message)
