@@ -110,6 +110,9 @@ def generate(**options: Any) -> int:
     policies, words = _policies(options, levels)
     task = _task(options, levels, policies)
     kwargs = {**task["env_kwargs"], **_json_pairs(options["env_args"])}
+    thresholds: dict[str, Any] = {}
+    if levels is not None:
+        thresholds = {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)}
     plan = dataset_plan(
         options["dataset_id"] or f"{task['domain']}/{task['task']}/{words}-v0",
         *policies,
@@ -119,9 +122,7 @@ def generate(**options: Any) -> int:
         env_kwargs=kwargs,
         infos=list(options["infos"]),
         skill_level=options["level"] or "",
-        thresholds={}
-        if levels is None
-        else {"rule": levels.rule, "measure": levels.measure, **msgspec.to_builtins(levels.bounds)},
+        thresholds=thresholds,
         confining=_confining(options),
         **{name: options[name] for name in ("episodes", "seed", "action_noise", "description", "author")},
     )

@@ -101,9 +101,9 @@ def make(env_id: str, kwargs: Mapping[str, Any], **of_gymnasium: Any) -> Any:
             warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)  # records name older versions
             with stall_limit(STALL_S):
                 env: Any = maker(env_id, **given)
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise _missing(env_id, error) from error
     except Exception as error:  # of any kind: its constructor is not ours
-        if isinstance(error, gymnasium.error.DependencyNotInstalled | ModuleNotFoundError):
-            raise _missing(env_id, error) from error
         shown = f" with {dict(kwargs)}" if kwargs else ""
         raise ConfigError(
             f"{env_id} cannot be made{shown}: {type(error).__name__}: {_line(error)}", hint="correct its arguments"
@@ -135,9 +135,9 @@ def check_api(env_id: str, kwargs: Mapping[str, Any], *, limit_s: float = STALL_
             warnings.simplefilter("ignore")  # advice, for example on infinite bounds
             with stall_limit(limit_s):
                 check_env(env.unwrapped, skip_render_check=True)
+    except DependencyNotInstalled as error:  # to draw: of one with render_mode="human"
+        raise _missing(env_id, error) from error
     except Exception as error:  # the checker asserts, and the environment may raise
-        if isinstance(error, DependencyNotInstalled):  # to draw: of one with render_mode="human"
-            raise _missing(env_id, error) from error
         raise ConfigError(
             f"{env_id} breaks a rule of Gymnasium: {_line(error)}", hint="correct the environment"
         ) from error

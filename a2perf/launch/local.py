@@ -301,6 +301,8 @@ class ChildJob(LocalJob):
             # Ctrl-C in a console goes to all processes of its group.
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )  # fmt: skip
+        assert self._process.stdin is not None
+        self._input = self._process.stdin
         self._killed = False
         super().__init__(launcher, self._process.pid, -1, self._status, command, [], gpus)
 
@@ -310,11 +312,12 @@ class ChildJob(LocalJob):
             self._killed = self._killed or self._process.poll() is None
             self._process.kill()
         else:
-            self._process.stdin.close()  # type: ignore[union-attr]
+            self._input.close()
 
     def _status(self) -> int:
-        self._process.stdin.close()  # type: ignore[union-attr]
-        return -KILL if self._killed else self._process.wait()
+        self._input.close()
+        status = self._process.wait()
+        return -KILL if self._killed else status
 
 
 def _wait_for_end(jobs: Sequence[LocalJob], timeout_s: float) -> bool:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import psutil
@@ -161,16 +162,8 @@ def test_failures_are_recorded_and_their_trees_end(a2perf, tmp_path: Path) -> No
             tmp_path / f"agent{number}", policy(top="import os, subprocess, sys, time", load=load, infer=infer)
         )
         (tmp_path / "inference.gin").write_text(gin(WEB, call_timeout_s=limit))
-        words = (
-            "run",
-            "--gin-config",
-            "inference.gin",
-            "--submission",
-            f"agent{number}",
-            "--root-dir",
-            f"runs{number}",
-        )
-        assert said in a2perf(*words, status=1)
+        folders = ("--submission", f"agent{number}", "--root-dir", f"runs{number}")
+        assert said in a2perf("run", "--gin-config", "inference.gin", *folders, status=1)
         assert json.loads((tmp_path / f"runs{number}/inference/manifest.json").read_text())["state"] == "failed"
         assert not is_alive(int((tmp_path / "pid").read_text()))
 
@@ -193,19 +186,16 @@ def test_run_that_is_stopped_leaves_no_process_and_resumes(
     (tmp_path / "inference.gin").write_text(gin(WEB, num_inference_steps=5, num_inference_episodes=2))
     output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with Child([host_python, "-m", "a2perf", *RUN, "agent"], cwd=tmp_path, **output) as launcher:
-        pids = [
-            int(pid) for pid in until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().split())
-        ]
+        until((tmp_path / "pid").exists)
+        pids = [int(pid) for pid in (tmp_path / "pid").read_text().split()]
         evaluator = psutil.Process(pids[0]).parent()
         if ended == "killed evaluator":
             evaluator.kill()
         else:
             launcher.send_signal(signal.SIGINT if ended == "interrupted launcher" else signal.SIGKILL)
         until(lambda: not any(map(is_alive, [*pids, evaluator.pid])))
-        assert (
-            launcher.wait(PATIENCE_S)
-            == {"interrupted launcher": 130, "killed launcher": -9, "killed evaluator": 3}[ended]
-        )
+        statuses = {"interrupted launcher": 130, "killed launcher": -9, "killed evaluator": 3}
+        assert launcher.wait(PATIENCE_S) == statuses[ended]
     (tmp_path / "slow").unlink()
     a2perf(*RUN, "agent")
     attempts = json.loads((tmp_path / "runs/inference/manifest.json").read_text())["attempts"]
@@ -226,6 +216,26 @@ def test_stranger_at_the_port_of_a_participant_is_sent_away() -> None:
         Loopback().accept(lambda: False, 0.0)
     with pytest.raises(ConnectionClosed):
         Loopback().accept(lambda: True, None)
+
+
+def test_worker_ends_with_its_input_also_when_the_thread_that_waits_for_it_starts_late(host_python: Path) -> None:
+    code = """
+        import sys, time
+        from a2perf import system
+        from a2perf.submission.participant import worker
+        wait = system._watch_input
+        system._watch_input = lambda *given: (time.sleep(0.5), wait(*given))
+        connected = worker._connected(int(sys.argv[1]))
+        time.sleep(1000)
+    """
+    loopback = Loopback()
+    words = [host_python, "-c", textwrap.dedent(code), str(loopback.port)]
+    with Child(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as worker:
+        worker.stdin.write(loopback.token + b"\n")
+        worker.stdin.flush()
+        with loopback.accept(lambda: worker.poll() is not None, None):
+            worker.stdin.close()
+            assert worker.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 def test_script_and_command_are_recorded(a2perf, tmp_path: Path, host_python: Path) -> None:

@@ -216,11 +216,12 @@ def _connected(port: int) -> socket.socket:
     """Connects to the evaluator where no socket is inherited, and ends this process with it."""
     from a2perf.system import end_with_input
 
-    source = open(os.dup(0), "rb", buffering=0)  # noqa: SIM115 -- open as long as this process
+    descriptor = os.dup(0)  # open as long as this process: a thread waits for its end
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    token = source.readline().strip()
-    end_with_input(source.fileno())
+    with open(descriptor, "rb", buffering=0, closefd=False) as source:
+        token = source.readline().strip()
+    end_with_input(descriptor)
     faulthandler.enable()
     connected = socket.create_connection(("127.0.0.1", port))
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

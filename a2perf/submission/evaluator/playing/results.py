@@ -30,7 +30,7 @@ class _Played(Record):
 
 
 class _Returns(Record):
-    """The part of ``rollouts.json`` that the classic files repeat: a hundredth of the memory of the whole."""
+    """The part of ``rollouts.json`` that the classic files repeat, without the memory of the rest."""
 
     task: str
     episodes: list[_Played]
