@@ -21,13 +21,14 @@ _STYLE = Markup("""<style>
  border:0;width:auto;display:table}
 .a2perf-view caption{text-align:left;font-weight:600;padding:.2em 0;color:inherit;caption-side:top}
 .a2perf-view th,.a2perf-view td{padding:.2em .7em;text-align:left;vertical-align:top;white-space:nowrap;border:0;
- background:none;color:inherit}
+ background:none;color:inherit;font-weight:400}
 .a2perf-view thead th{border-bottom:1px solid;border-color:color-mix(in srgb,currentColor 35%,transparent);
  font-weight:600}
 .a2perf-view tbody tr{border-top:1px solid;border-color:color-mix(in srgb,currentColor 12%,transparent);
  background:none}
-.a2perf-view .n{text-align:right;font-variant-numeric:tabular-nums}
-.a2perf-view .q{opacity:.75;font-weight:400;font-size:.92em;white-space:normal}
+.a2perf-view .right{text-align:right;font-variant-numeric:tabular-nums}
+.a2perf-view small,.a2perf-view .unit{opacity:.75;font-weight:400;font-size:.92em;font-style:normal}
+.a2perf-view thead small{display:block}
 .a2perf-view p{margin:.2em 0}
 .a2perf-view code{background:none;color:inherit;padding:0;word-break:break-all}
 </style>""")

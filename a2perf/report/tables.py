@@ -175,13 +175,14 @@ def to_text(table: Table) -> str:
 
 def narrowed(table: Table, width: int, expendable: Sequence[str]) -> Table:
     """Returns a table without some columns, as few of the expendable ones as make its text fit a width."""
+    widths = dict(zip((column.key for column in table.columns), _widths(table), strict=True))
     for key in expendable:
-        if sum(_widths(table)) + 2 * (len(table.columns) - 1) <= width:
+        if sum(widths.values()) + 2 * (len(widths) - 1) <= width:
             break
-        kept = [at for at, column in enumerate(table.columns) if column.key != key]
-        rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
-        table = msgspec.structs.replace(table, columns=tuple(table.columns[at] for at in kept), rows=rows)
-    return table
+        widths.pop(key, None)
+    kept = [at for at, column in enumerate(table.columns) if column.key in widths]
+    rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+    return msgspec.structs.replace(table, columns=tuple(table.columns[at] for at in kept), rows=rows)
 
 
 def to_csv(table: Table) -> str:

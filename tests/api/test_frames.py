@@ -123,10 +123,9 @@ def test_equal_tables_have_equal_content_units_and_provenance(table: Table) -> N
 def test_text_marks_estimates_scales_units_and_fits_80_columns(table: Table) -> None:
     assert repr(table).splitlines() == [
         "Calls: 2 rows, 8 columns",
-        "run  seed  steps  latency  ok      value",
-        "                       ms",
-        "a       1     10     1.20  True   1.50 s",
-        "–       –     20        –  –     ≈ 2 mWh",
+        "run  seed  steps  latency (ms)  ok      value",
+        "a       1     10          1.20  True   1.50 s",
+        "–       –     20             –  –     ≈ 2 mWh",
     ]
     wide = Table({f"column_{number}": ["some text", "another"] * 30 for number in range(30)})
     lines = repr(wide).splitlines()
@@ -157,7 +156,7 @@ def test_names_of_strangers_are_escaped_in_text_and_html() -> None:
 
 def test_html_shows_the_first_and_last_rows_with_units() -> None:
     html = Table({"x": np.arange(5000) * 1e-3}, units={"x": "s"}, title="Times")._repr_html_()
-    assert html.count("<tr>") == 22  # heading, 20 rows, the gap
+    assert html.count("<tr") == 22  # heading, 20 rows, the gap
     assert "4980 more rows" in html
     assert "<caption>Times</caption>" in html
     assert "script" not in html

@@ -1,24 +1,24 @@
-"""Tables of recorded data: columns with units and provenance, as text of 80 columns, HTML and pandas data frames.
+"""Tables of recorded data: columns with units and provenance, which reports draw and pandas reads.
 
-Shown numbers of a column share one unit and are rounded as in reports; ``≈`` marks the estimates of a model. pandas is
-imported on conversion only.
+Shown numbers of a column share one unit; ``≈`` marks the estimates of a model. pandas is imported on conversion only.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+import msgspec
 import numpy as np
 from markupsafe import Markup
 
 from a2perf.api.views.columns import Kind, Stored, equal, store
 from a2perf.errors import ConfigError, MissingDependency, did_you_mean
 from a2perf.plain_text import plain_text, terminal_line
+from a2perf.report import tables as drawn
 from a2perf.report.notebook import view
 from a2perf.report.numbers_text import Scale, counted, normalised_text, row_scale, written
 
@@ -31,13 +31,10 @@ WIDTH = 80
 ESTIMATED_MARK = "≈ "
 _PANDAS_DTYPES: dict[Kind, str] = {"int": "Int64", "bool": "boolean"}
 """Types of pandas for whole numbers and truth values with missing ones."""
-_MISSING = "–"
-_ESTIMATED = ("estimated", "mixed")
 _TEXT_ENDS, _HTML_ENDS = 5, 10  # rows at each end
 _TEXT_WIDTHS = (28, 20, 14)
-_LONGEST_SAME, _LONGEST_HTML = 60, 60
+_LONGEST = 60  # characters of a text
 _MOST_HIDDEN = 12
-_GAP = "  "
 
 
 class Immutable:
@@ -278,19 +275,6 @@ class Table(Immutable, Tabular):
 # --- text and HTML ----------------------------------------------------------------------------------------------------
 
 
-class _Column(NamedTuple):
-    """A column as text: ``unit`` is that of all its numbers after scaling, empty if each cell has its own."""
-
-    heading: str
-    unit: str
-    cells: list[str]
-    is_number: bool
-
-    @property
-    def width(self) -> int:
-        return max(len(text) for text in (self.heading, self.unit, *self.cells))
-
-
 def shown_rows(count: int, ends: int = _TEXT_ENDS) -> list[int]:
     """Returns the positions of the first and last rows; of all rows if few are left out."""
     return list(range(count)) if count <= 2 * ends + 1 else [*range(ends), *range(count - ends, count)]
@@ -306,28 +290,20 @@ def table_text(table: Table, omitted: int = 0) -> str:
     """
     title = _one_line(table.title, WIDTH - 24)
     size = f"{counted(len(table) + omitted, 'row')}, {counted(len(table.columns), 'column')}"
-    positions = shown_rows(len(table))
     names = _shown_names(table)
-    same = [name for name in names if table.kinds[name] == "text" and len(table) > 1 and len(set(table[name])) == 1]
-    same = [name for name in same if table[name][0] is not None]
-    shown, hidden = _fitting(table, [name for name in names if name not in same], positions)
-    rows = [[column.heading for column in shown]]
-    rows += [[column.unit for column in shown]] if any(column.unit for column in shown) else []
-    heads = len(rows)
-    rows += [[column.cells[row] for column in shown] for row in range(len(positions))]
-    lines = [
-        _GAP.join(
-            text.rjust(column.width) if column.is_number else text.ljust(column.width)
-            for text, column in zip(row, shown, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+    texts = [name for name in names if table.kinds[name] == "text" and len(table) > 1 and table[name][0] is not None]
+    same = [name for name in texts if len(set(table[name])) == 1]
+    names = [name for name in names if name not in same]
+    positions = shown_rows(len(table))
+    fitting = (drawn.narrowed(_drawn(table, names, positions, most), WIDTH, names[:0:-1]) for most in _TEXT_WIDTHS)
+    shown = max(fitting, key=lambda one: len(one.columns))  # the first of them: the widest texts
+    lines = drawn.to_text(shown).splitlines()
     if left_out := omitted + len(table) - len(positions):
-        lines.insert(heads + min(_TEXT_ENDS, len(positions) // 2), f"… {left_out} more")
+        lines.insert(1 + min(_TEXT_ENDS, len(positions) // 2), f"… {left_out} more")
     if same:
-        constants = ", ".join(f"{name} {_one_line(str(table[name][0]), _LONGEST_SAME)}" for name in same)
+        constants = ", ".join(f"{name} {_one_line(str(table[name][0]), _LONGEST)}" for name in same)
         lines.append(_filled(f"in all rows: {constants}"))
-    if hidden:
+    if hidden := names[len(shown.columns) :]:
         listed = [_one_line(name, _TEXT_WIDTHS[0]) for name in hidden[:_MOST_HIDDEN]]
         more = f" and {counted(len(hidden) - _MOST_HIDDEN, 'other')}" if len(hidden) > _MOST_HIDDEN else ""
         lines.append(_filled(f"more columns: {', '.join(listed)}{more}"))
@@ -336,33 +312,13 @@ def table_text(table: Table, omitted: int = 0) -> str:
 
 def table_html(table: Table, ends: int = _HTML_ENDS) -> Markup:
     """Returns a table as HTML: all columns, the first and last ``ends`` rows, every text escaped."""
-    names = _shown_names(table)
     positions = shown_rows(len(table), ends)
-    columns = [_column(table, name, positions, _LONGEST_HTML) for name in names]
-    unit = Markup('<br><span class="q">{}</span>')
-    head = Markup("").join(
-        Markup('<th scope="col" class="{}" title="{}">{}{}</th>').format(
-            "n" if column.is_number else "", plain_text(table.descriptions.get(name, "")), column.heading,
-            unit.format(column.unit) if column.unit else "",
-        )
-        for name, column in zip(names, columns, strict=True)
-    )  # fmt: skip
-    cell, wide = Markup('<td class="{}">{}</td>'), Markup('<tr><td class="q" colspan="{}">{}</td></tr>')
-    rows = [
-        Markup("<tr>{}</tr>").format(
-            Markup("").join(cell.format("n" if column.is_number else "", column.cells[row]) for column in columns)
-        )
-        for row in range(len(positions))
-    ]
+    shown = _drawn(table, _shown_names(table), positions, _LONGEST)
+    marked = any(cell.mark for row in shown.rows for cell in row if isinstance(cell, drawn.Text))
     if left_out := len(table) - len(positions):
-        rows.insert(ends, wide.format(len(columns), f"… {left_out} more rows"))
-    rows = rows or [wide.format(len(columns), "no rows")]
-    caption = Markup("<caption>{}</caption>").format(plain_text(table.title)) if table.title else ""
-    content = Markup("<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
-        caption, head, Markup("").join(rows)
-    )
-    marked = any(text.startswith(ESTIMATED_MARK) for column in columns for text in column.cells)
-    return view(content, Markup('<p class="q">{}estimated by a model</p>').format(ESTIMATED_MARK) if marked else "")
+        gap = (drawn.Text(text=f"… {left_out} more rows"),)
+        shown = msgspec.structs.replace(shown, rows=(*shown.rows[:ends], gap, *shown.rows[ends:]))
+    return view(drawn.to_html(shown), Markup("<p>{}estimated by a model</p>").format(ESTIMATED_MARK) if marked else "")
 
 
 def _shown_names(table: Table) -> list[str]:
@@ -371,56 +327,36 @@ def _shown_names(table: Table) -> list[str]:
     return [name for name in table if name not in within]
 
 
-def _fitting(table: Table, names: Sequence[str], positions: Sequence[int]) -> tuple[list[_Column], Sequence[str]]:
-    """Returns the columns that fit, texts shortened as far as that makes more of them fit, and the other names."""
-    best: list[_Column] = []
-    for longest in _TEXT_WIDTHS:
-        shown: list[_Column] = []
-        for name in names:
-            shown.append(_column(table, name, positions, longest))
-            if len(shown) > 1 and sum(one.width for one in shown) + len(_GAP) * (len(shown) - 1) > WIDTH:
-                shown.pop()
-                break
-        best = shown if len(shown) > len(best) else best
-        if len(best) == len(names):
-            break
-    return best, names[len(best) :]
+def _drawn(table: Table, names: Sequence[str], positions: Sequence[int], longest: int) -> drawn.Table:
+    """Returns columns at these positions for the renderers of reports; texts are cut to ``longest`` characters."""
+    heads, cells = [], []
+    for name in names:
+        kind, hint = table.kinds[name], plain_text(table.descriptions.get(name, ""))
+        scale = row_scale(map(float, table[name]), table.units.get(name, "")) if kind == "float" else None
+        unit = "" if scale is None or name in table.row_units or name == "normalised_score" else scale.unit
+        align: drawn.Align = "right" if kind in ("int", "float") else "left"
+        heads.append(drawn.Column(key=name, title=_one_line(name, longest), align=align, detail=unit, hint=hint))
+        cells.append([_cell(table, name, at, scale, longest) for at in positions])
+    caption, rows = plain_text(table.title), tuple(zip(*cells, strict=True))
+    return drawn.Table(name="", caption=caption, columns=tuple(heads), rows=rows)
 
 
-def _column(table: Table, name: str, positions: Sequence[int], longest: int) -> _Column:
-    """Returns the cells of a column at these positions; texts are cut to ``longest`` characters."""
-    values, kind = table[name], table.kinds[name]
-    heading = _one_line(name, longest)
-    if kind != "float":
-        cells = [_MISSING if values[at] is None else _one_line(str(values[at]), longest) for at in positions]
-        return _Column(heading, "", cells, kind == "int")
-    numbers = np.asarray(values).tolist()
-    scale = row_scale([number for number in numbers if math.isfinite(number)], table.units.get(name, ""))
-    cells = []
-    for at in positions:
-        if math.isnan(numbers[at]):
-            cells.append(_MISSING)
-        elif name == "normalised_score":
-            cells.append(normalised_text(numbers[at]))
-        else:
-            of_row = table.row_provenance.get(name)
-            source = table.provenance.get(name) if of_row is None else table[of_row][at]
-            text = _with_unit(table, name, at) if name in table.row_units else written(numbers[at], scale).text()
-            cells.append(f"{ESTIMATED_MARK if source in _ESTIMATED else ''}{text}")
-    own_unit = name in table.row_units or name == "normalised_score"
-    return _Column(heading, "" if own_unit else scale.unit, cells, True)
-
-
-def _with_unit(table: Table, name: str, at: int) -> str:
-    """Returns a number with the unit of its row; all numbers of a row have the scale of its first one."""
-    of_unit = table.row_units[name]
-    value = float(table[name][at])
-    first = float(table[next(other for other in table if table.row_units.get(other) == of_unit)][at])
-    unit = str(table[of_unit][at] or "")
-    scale = row_scale([first if math.isfinite(first) and first != 0 else value], unit)
-    if scale.unit != unit and scale.unit.startswith("10"):  # a power of ten belongs to the number, not to its unit
-        scale = Scale(1.0, unit)
-    return f"{written(value, scale).text()} {scale.unit}".rstrip()
+def _cell(table: Table, name: str, at: int, scale: Scale | None, longest: int) -> drawn.Text:
+    value, unit = table[name][at], ""
+    if value is None or value != value:
+        return drawn.Text()
+    if scale is None:
+        return drawn.Text(text=_one_line(str(value), longest))
+    if name in table.row_units:  # numbers of a row that have one unit have one scale
+        unit = str(table[table.row_units[name]][at] or "")
+        beside = [table[other][at] for other in table if table.row_units.get(other) == table.row_units[name]]
+        scale = row_scale(map(float, beside), unit)
+        if scale.unit.startswith("10"):  # a power of ten belongs to the number, not to its unit
+            scale = Scale(1.0, unit)
+        unit = scale.unit
+    text = normalised_text(value) if name == "normalised_score" else written(float(value), scale).text()
+    source = table[table.row_provenance[name]][at] if name in table.row_provenance else table.provenance.get(name)
+    return drawn.Text(text=text, unit=unit, mark=ESTIMATED_MARK.strip() if source in drawn.ESTIMATED else "")
 
 
 def _one_line(text: str, longest: int) -> str:
