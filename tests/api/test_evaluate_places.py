@@ -33,7 +33,7 @@ import time
 import a2perf
 
 def slow(observation):
-    time.sleep(0.02)
+    time.sleep(0.05)
     return 0
 """
 
