@@ -84,12 +84,14 @@ def own_cpu_seconds(pid: int) -> float | None:
         return None
 
 
-def end_with_parent() -> None:
-    """Makes SIGTERM reach this process when its parent ends, also if the parent is killed."""
+def end_with_parent(parent: int) -> None:
+    """Makes SIGTERM reach this process when its parent ends, also if the parent is killed or has ended before."""
     if LINUX:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before the call above, so no signal will come
+            os.kill(os.getpid(), signal.SIGTERM)
     else:
-        threading.Thread(target=_watch_parent, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
 
 def _watch_parent(parent: int) -> None:

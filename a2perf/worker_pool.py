@@ -29,8 +29,8 @@ def worker_pool(
     before = os.environ.get(_VARIABLE)
     os.environ[_VARIABLE] = "1"  # while the pool is open: its processes start when tasks arrive, not with the pool
     try:
-        context = multiprocessing.get_context("spawn")
-        with concurrent.futures.ProcessPoolExecutor(processes, context, _begin, (initializer, initargs)) as executor:
+        context, begin = multiprocessing.get_context("spawn"), (os.getpid(), initializer, initargs)
+        with concurrent.futures.ProcessPoolExecutor(processes, context, _begin, begin) as executor:
             yield executor
     finally:
         del os.environ[_VARIABLE]
@@ -38,7 +38,7 @@ def worker_pool(
             os.environ[_VARIABLE] = before
 
 
-def _begin(initializer: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
-    end_with_parent()
+def _begin(parent: int, initializer: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+    end_with_parent(parent)
     if initializer is not None:
         initializer(*arguments)

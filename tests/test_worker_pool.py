@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +62,10 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     program.kill()
     assert workers
     until(lambda: not any(map(is_alive, workers)))
+
+
+def test_process_ends_also_if_its_parent_ended_before() -> None:
+    code = "import sys, time; from a2perf.system import end_with_parent as end; end(int(sys.argv[1])); time.sleep({})"
+    words = [sys.executable, "-c"]
+    assert subprocess.run([*words, code.format(0), str(os.getpid())], check=False).returncode == 0
+    assert subprocess.run([*words, code.format(1000), str(2**22 + 1)], check=False).returncode == -signal.SIGTERM

@@ -123,9 +123,7 @@ def _run(request: Mapping[str, Any], output: Sequence[int], server: int) -> None
     status = 1
     try:
         os.setsid()
-        end_with_parent()
-        if os.getppid() != server:
-            return
+        end_with_parent(server)
         for descriptor in output:
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)

@@ -216,11 +216,9 @@ def _started(context: Any, item: _TaskRun, services: Sessions) -> Any:
 
 def _run_task(item: _TaskRun, parent: int) -> None:
     """Main of a task's process."""
-    end_with_parent()
+    end_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends this process with SIGTERM
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if os.getppid() != parent:  # the parent died before, so no signal will come
-        return
     configuration.restore(item.config)
     failure: Failure | None = None
     item.folder.mkdir(parents=True, exist_ok=True)
