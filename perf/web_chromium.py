@@ -62,14 +62,14 @@ class Baseline:
         from selenium import webdriver
         from selenium.webdriver.chrome.service import Service
 
-        programs = find_programs()
+        chromium, chromedriver = find_programs()
         options = webdriver.ChromeOptions()
-        options.binary_location = programs.chromium
+        options.binary_location = chromium
         for flag in (*FLAGS, "--no-sandbox", f"--user-data-dir={folder / 'profile'}"):
             options.add_argument(flag)
         page = folder / "page.html"
         page.write_text(empty_page(), encoding="utf-8")
-        self.driver = webdriver.Chrome(options=options, service=Service(programs.chromedriver))
+        self.driver = webdriver.Chrome(options=options, service=Service(chromedriver))
         self.driver.get(page.as_uri())
         self._shown = (*body_of(site), profile, texts)
         self.round_trips = 0
