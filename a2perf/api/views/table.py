@@ -295,7 +295,9 @@ def table_text(table: Table, omitted: int = 0) -> str:
     same = [name for name in texts if len(set(table[name])) == 1]
     names = [name for name in names if name not in same]
     positions = shown_rows(len(table))
-    fitting = (drawn.narrowed(_drawn(table, names, positions, most), WIDTH, names[:0:-1]) for most in _TEXT_WIDTHS)
+    scales = _scales(table)
+    tries = (_drawn(table, names, positions, most, scales) for most in _TEXT_WIDTHS)
+    fitting = (drawn.narrowed(one, WIDTH, names[:0:-1]) for one in tries)
     shown = max(fitting, key=lambda one: len(one.columns))  # the first of them: the widest texts
     lines = drawn.to_text(shown).splitlines()
     if left_out := omitted + len(table) - len(positions):
@@ -313,7 +315,7 @@ def table_text(table: Table, omitted: int = 0) -> str:
 def table_html(table: Table, ends: int = _HTML_ENDS) -> Markup:
     """Returns a table as HTML: all columns, the first and last ``ends`` rows, every text escaped."""
     positions = shown_rows(len(table), ends)
-    shown = _drawn(table, _shown_names(table), positions, _LONGEST)
+    shown = _drawn(table, _shown_names(table), positions, _LONGEST, _scales(table))
     marked = any(cell.mark for row in shown.rows for cell in row if isinstance(cell, drawn.Text))
     if left_out := len(table) - len(positions):
         gap = (drawn.Text(text=f"… {left_out} more rows"),)
@@ -327,12 +329,20 @@ def _shown_names(table: Table) -> list[str]:
     return [name for name in table if name not in within]
 
 
-def _drawn(table: Table, names: Sequence[str], positions: Sequence[int], longest: int) -> drawn.Table:
+def _scales(table: Table) -> dict[str, Scale]:
+    """Returns the unit of each column of floats; of a long table that takes most of the time."""
+    numbers = {name: np.asarray(table[name]).tolist() for name in table if table.kinds[name] == "float"}
+    return {name: row_scale(values, table.units.get(name, "")) for name, values in numbers.items()}
+
+
+def _drawn(
+    table: Table, names: Sequence[str], positions: Sequence[int], longest: int, scales: Mapping[str, Scale]
+) -> drawn.Table:
     """Returns columns at these positions for the renderers of reports; texts are cut to ``longest`` characters."""
     heads, cells = [], []
     for name in names:
         kind, hint = table.kinds[name], plain_text(table.descriptions.get(name, ""))
-        scale = row_scale(map(float, table[name]), table.units.get(name, "")) if kind == "float" else None
+        scale = scales.get(name)
         unit = "" if scale is None or name in table.row_units or name == "normalised_score" else scale.unit
         align: drawn.Align = "right" if kind in ("int", "float") else "left"
         heads.append(drawn.Column(key=name, title=_one_line(name, longest), align=align, detail=unit, hint=hint))
