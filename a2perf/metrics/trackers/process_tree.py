@@ -1,10 +1,11 @@
 """Follows one process with all its descendants: memory, processor time, threads and storage I/O.
 
-Processor time includes that of dead processes. Each process carries its own time and that of the children it has
+Processor time includes that of dead processes. If the tree has a control group, its counter is the account, and nothing
+is added to it. Without one the time is an estimate: each process carries its own time and that of the children it has
 waited for; the sum of both over the living tree therefore loses nothing when a child dies and is reaped inside the
 tree, however short it lived. What a vanished process had used and no ancestor has taken over (nobody waited for it)
-is carried on from its last sample. Children of a parent that ignores SIGCHLD are lost that way. If the tree has
-a control group or the kernel's inherited clock, that account is used; otherwise ``Unaccounted`` bounds the loss.
+is carried on from its last sample. Children of a parent that ignores SIGCHLD are lost that way. The kernel's inherited
+clock counts those too; ``Unaccounted`` bounds the loss. The guard's own time is in none of these accounts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Protocol
 from a2perf.metrics.trackers import procfs
 from a2perf.metrics.trackers.procfs import CLOCK_TICKS_PER_S, ProcessStat
 from a2perf.system import LINUX, own_cpu_seconds
+
+CGROUP_METHODS = ("cgroup_v1", "cgroup_v2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +146,15 @@ class ProcTree:
         self._carried_ticks = 0.0
         self._carried_io = [0.0, 0.0]
         self._cpu_seconds = 0.0
-        self._cgroup_offset_s: float | None = None
         self._method = "proc_stat"
-        if self._cgroup:
-            self.sample()  # now: what children used that are gone at a later first sample would count as earlier users'
+        self._guard_s = 0.0
+        # The group of a container holds the guard too, and counts what the engine used to start it.
+        self._shared_with_guard = self._guard in procfs.read_group_members(self._cgroup)
+        self._before_s = 0.0
+        if self._shared_with_guard:
+            usage_s = self.sample().cpu_seconds
+            self._before_s = max(0.0, usage_s - self._estimate_s())
+            self._cpu_seconds = 0.0
 
     def sample(self, *, thorough: bool = False) -> TreeSample:
         """Reads the tree as it is now."""
@@ -217,7 +225,11 @@ class ProcTree:
             return
         stayed = [pid for pid in before if pid not in gone]
         self._carried_ticks += lost_with(
-            {pid: (stat.ppid, stat.own_ticks + stat.reaped_ticks) for pid, stat in gone.items()},
+            {
+                # what the guard used itself is not the tree's; what it has inherited is
+                pid: (stat.ppid, (0 if pid == self._guard else stat.own_ticks) + stat.reaped_ticks)
+                for pid, stat in gone.items()
+            },
             {pid: now[pid].reaped_ticks - before[pid].reaped_ticks for pid in stayed},
             root=self._root,
         )
@@ -231,32 +243,31 @@ class ProcTree:
             )
 
     def _account(self) -> tuple[float, str, int | None]:
+        usage = procfs.read_cgroup(self._cgroup)
+        if usage.cpu_seconds is not None and usage.method is not None:
+            if self._shared_with_guard and self._guard is not None:
+                self._guard_s = own_cpu_seconds(self._guard) or self._guard_s
+            seconds, self._method = usage.cpu_seconds - self._guard_s - self._before_s, usage.method
+        elif self._method in CGROUP_METHODS:  # the group of a tree that has ended is gone
+            seconds = self._cpu_seconds
+        else:
+            seconds = self._estimate_s()
+            if self._clock is not None:
+                # Both count the same processes, and each is a lower bound: the clock stops at a program that its user
+                # may not read, and sampling misses children that no process waits for.
+                seconds, self._method = max(seconds, self._clock()), "task_clock"
+        self._cpu_seconds = max(self._cpu_seconds, seconds)  # rounding must not run a counter backwards
+        return self._cpu_seconds, self._method, usage.memory_peak_bytes
+
+    def _estimate_s(self) -> float:
+        """Returns the time of the members, and of dead processes as far as ``/proc`` shows it."""
         ticks = sum(stat.reaped_ticks for stat in self._members.values()) + self._carried_ticks
         own_s = 0.0
         for stat in self._members.values():
-            if stat.pid == self._guard:
-                continue
-            precise_s = own_cpu_seconds(stat.pid)
-            own_s += precise_s if precise_s is not None else stat.own_ticks / CLOCK_TICKS_PER_S
-        seconds, method, peak = own_s + ticks / CLOCK_TICKS_PER_S, "proc_stat", None
-        if self._cgroup:
-            usage = procfs.read_cgroup(self._cgroup)
-            peak = usage.memory_peak_bytes
-            if usage.cpu_seconds is not None and usage.method is not None:
-                if self._cgroup_offset_s is None:
-                    # Time of earlier users of the group; the tree's own, from before it entered, is in both.
-                    self._cgroup_offset_s = max(0.0, usage.cpu_seconds - seconds) if self._members else 0.0
-                    # So little is the rounding of ticks and not an earlier user.
-                    if self._cgroup_offset_s < 2 / CLOCK_TICKS_PER_S:
-                        self._cgroup_offset_s = 0.0
-                seconds, method = usage.cpu_seconds - self._cgroup_offset_s, usage.method
-        if self._clock is not None and method == "proc_stat":
-            # Sampling stays as a lower bound: the clock stops at a program that its user may not read.
-            seconds, method = max(seconds, self._clock()), "task_clock"
-        if method != "proc_stat":
-            self._method = method  # the group of a tree that has ended is gone
-        self._cpu_seconds = max(self._cpu_seconds, seconds)
-        return self._cpu_seconds, self._method, peak
+            if stat.pid != self._guard:
+                precise_s = own_cpu_seconds(stat.pid)
+                own_s += precise_s if precise_s is not None else stat.own_ticks / CLOCK_TICKS_PER_S
+        return own_s + ticks / CLOCK_TICKS_PER_S
 
 
 def _descends(

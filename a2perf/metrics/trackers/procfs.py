@@ -162,6 +162,11 @@ def _first_int(path: Path) -> int | None:
         return None
 
 
+def read_group_members(folders: Iterable[Path]) -> set[int]:
+    """Reads the processes in a control group, in this process's pid namespace; those of subgroups are not listed."""
+    return {int(pid) for folder in folders for pid in (_read(folder / "cgroup.procs", 1 << 16) or b"").split()}
+
+
 def read_cgroup(folders: Iterable[Path]) -> CgroupUsage:
     """Reads what a dedicated control group has used, dead processes included, as far as its folders report it.
 

@@ -25,6 +25,11 @@ class Accounts:
         self._remove: list[str] = document.get("remove", [])
         self._counters: dict[str, tuple[str, str]] = document.get("counters", {})
 
+    @property
+    def joins(self) -> bool:
+        """Whether the tree joins the group; else this process is in it from the start."""
+        return bool(self._join)
+
     def join(self) -> None:
         """Moves this process, and all that it will start, into the group.
 

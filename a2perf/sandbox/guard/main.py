@@ -85,6 +85,7 @@ class _Guard:
 
             self.memory = Memory()
         self.over = False
+        self.group_before_s = 0.0
         self.started_at = time.monotonic()
 
     def report(self, line: str) -> None:
@@ -112,16 +113,23 @@ class _Guard:
             shutil.rmtree(path, ignore_errors=True)
         left = self._collect()
         self.report(f"collected {left.removed} {left.changed} {left.failed}")
-        # After _reap_all, because only reaped children are in it. Those that no process waited for are still missing;
-        # the control group counts them.
+        # After _reap_all, because only reaped children are in it.
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu_s = max(used.ru_utime + used.ru_stime, self.accounts.read("cpu") * self.spec["cpu_unit_s"])
+        cpu_s = self._group_cpu_s()
+        if not cpu_s:  # an estimate: children that no process waited for are missing
+            cpu_s = used.ru_utime + used.ru_stime
         peak = self.accounts.read("memory_peak") or self.peak_tree_bytes
         dropped = " ".join(str(log.dropped) for log in self.logs)
         counted = f"{self.accounts.read('oom_kills')} {self.accounts.read('refused_forks')}"
         # After the last read: the counters disappear with the group.
         self.accounts.remove()
         self.report(f"done {dropped} {cpu_s:.6f} {used.ru_maxrss // _PER_KIB} {peak} {counted}")
+
+    def _group_cpu_s(self) -> float:
+        """Returns the processor time of the tree by its control group; 0 without one."""
+        used = self.accounts.read("cpu") * self.spec["cpu_unit_s"]
+        # The group of a container holds this process too, and counts what the engine used to start it.
+        return used - self.group_before_s - time.process_time() if used and not self.accounts.joins else used
 
     def _collect(self) -> Collection:
         """Turns the content of the tree's folders into plain files of the evaluator; ``collecting`` is a heartbeat."""
@@ -135,6 +143,7 @@ class _Guard:
         failure, failure_end = os.pipe()
         parent = os.getpid()
         self.started_at = time.monotonic()
+        self.group_before_s = self._group_cpu_s()
         pid = os.fork()
         if pid == 0:
             try:

@@ -250,15 +250,40 @@ def test_what_is_lost_with_the_vanished(vanished, growth, lost):
     assert lost_with(vanished, growth, root=1) == pytest.approx(lost)
 
 
-def test_cgroup_of_an_earlier_user_is_not_charged(spawn, tmp_path):
+def test_guard_and_engine_in_the_group_of_a_container_are_not_charged(spawn, tmp_path):
     process = waiting(spawn)
     usage = tmp_path / "cpuacct.usage"
     usage.write_text("5000000000\n")
-    tree = ProcTree(process.pid, cgroup=[tmp_path])
-    own = tree.sample().cpu_seconds
-    assert own < 1.0
+    (tmp_path / "cgroup.procs").write_text(f"{process.pid}\n")
+    tree = ProcTree(process.pid, cgroup=[tmp_path], root_is_guard=True)
+    assert tree.sample().cpu_seconds == pytest.approx(0.0, abs=1e-3)
     usage.write_text("6000000000\n")
-    assert tree.sample().cpu_seconds == pytest.approx(own + 1.0)
+    assert tree.sample().cpu_seconds == pytest.approx(1.0, abs=1e-3)
+
+
+def test_time_of_a_guard_that_has_ended_is_not_charged(spawn):
+    """The guard works itself before and after its child, and is gone at the last sample."""
+    code = (
+        "import subprocess, sys, time\n"
+        "def burn(seconds):\n    end = time.process_time() + seconds\n    while time.process_time() < end: pass\n"
+        "burn(0.5)\n"
+        "work = 'import time\\nwhile time.process_time() < 0.5: pass'\n"
+        "child = subprocess.Popen([sys.executable, '-S', '-c', work])\n"
+        "print('started', flush=True); sys.stdin.readline(); child.wait(); burn(0.5)\n"
+        "print('done', flush=True); sys.stdin.read()"
+    )
+    guard = spawn(code)
+    wait_for(guard, b"started\n")
+    tree = ProcTree(guard.pid, root_is_guard=True)
+    tree.sample()
+    guard.stdin.write(b"\n")
+    guard.stdin.flush()
+    wait_for(guard)
+    before = tree.sample().cpu_seconds
+    guard.stdin.close()
+    guard.wait(300)
+    assert before == pytest.approx(0.5, rel=0.05)
+    assert tree.sample().cpu_seconds == before
 
 
 def test_guard_is_followed_but_not_counted() -> None:
