@@ -186,8 +186,10 @@ class StepCosts(Record, kw_only=True):
         in_calls_s: processor time of the living processes, from the request to the answer.
         between_calls_s: processor time of the living processes, from an answer to the next request.
         short_lived_s: processor time of processes that ended in the meantime.
-        flags: processor time that the round trips do not include, see ``submission.evaluator.step_account``; empty for
-            an honest policy.
+        transport_s: mean wall time of a call that reaches no code of the submission; None if it was not measured.
+        transport_cpu_s: processor time of the tree for such a call, a part of ``tree_s``.
+        flags: processor time that the round trips do not include, and uneven round trips, see
+            ``submission.evaluator.step_account``.
     """
 
     steps: int
@@ -197,6 +199,8 @@ class StepCosts(Record, kw_only=True):
     in_calls_s: float
     between_calls_s: float
     short_lived_s: float
+    transport_s: float | None = None
+    transport_cpu_s: float | None = None
     flags: list[str] = msgspec.field(default_factory=list)
 
 

@@ -38,9 +38,9 @@ class Row:
     """One submission on one task.
 
     Attributes:
-        protocol: ``"v1"`` or ``"v1-small"``.
+        protocol: ``"v2"`` or ``"v2-small"``.
         task: of the protocol; of a view the task that it shows.
-        iqm: normalised score; 0 is the random policy, 1 the expert.
+        iqm: normalised score; 0 is the floor, 1 the expert.
         cells: text of the columns after the task.
     """
 
@@ -117,7 +117,7 @@ def table(protocol: str) -> list[str]:
 def text() -> str:
     """Returns both tables."""
     parts = []
-    for protocol, title in (("v1", "Protocol v1, five seeds"), ("v1-small", "Protocol v1-small, three seeds")):
+    for protocol, title in (("v2", "Protocol v2, five seeds"), ("v2-small", "Protocol v2-small, three seeds")):
         parts += [f"### {title}", "", *table(protocol), ""]
     return "\n".join(parts)
 

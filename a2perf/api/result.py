@@ -204,8 +204,8 @@ class Result(Immutable, Tabular):
 
     @property
     def latency(self) -> MetricValue | None:
-        """Median time per decision in seconds: the round trip, or else ``infer_once`` alone. None if not timed."""
-        return self._valued("latency_round_trip_median") or self._valued("latency_infer_once_median")
+        """Mean time per decision of the scored steps in seconds, transport included; None if it was not recorded."""
+        return self._valued("latency_round_trip_mean")
 
     @property
     def memory(self) -> MetricValue | None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 
 from a2perf.arrays import Values
@@ -36,6 +37,7 @@ from a2perf.runs.run import Run
 from a2perf.runs.tracking_record import EnergyUncertainty, recorded
 
 AS_RECORDED = "as recorded"
+EVALUATIONS = ("inference", "generalization")
 OfRun: TypeAlias = Callable[[Run], float | RunNumber | None]
 OfRuns: TypeAlias = Callable[[ScoredRuns, Profile], MetricResult]
 
@@ -52,6 +54,7 @@ class Metric:
         source: paper, standard or earlier implementation that the formula is from.
         needs: the least data it takes, in words.
         applies: whether tables list it for given runs; if not, it is left out without a reason. None: always.
+        whole_run: of an evaluation it also counts loading and timed calls, so it has no better or worse there.
         of_run: computes one run's number; None for a metric that exists only across runs.
     """
 
@@ -66,6 +69,7 @@ class Metric:
     needs: str
     profiles: tuple[Profile, ...] = PROFILES
     applies: Callable[[ScoredRuns], bool] | None = None
+    whole_run: bool = False
     of_run: OfRun | None = None
     of_runs: OfRuns
 
@@ -81,7 +85,10 @@ class Metric:
 
     def score(self, runs: ScoredRuns, profile: Profile = "corrected") -> MetricValue:
         """Returns the value over runs."""
-        return self.labelled(self.of_runs(runs, profile), profile)
+        value = self.labelled(self.of_runs(runs, profile), profile)
+        if self.whole_run and any(run.mode in EVALUATIONS and run.manifest is not None for run in runs.runs):
+            return msgspec.structs.replace(value, direction="none")
+        return value
 
     def labelled(self, result: MetricResult, profile: Profile) -> MetricValue:
         """Returns a result with the metric's name, unit, direction and provenance."""
@@ -108,6 +115,7 @@ def metric(
     across: bool = False,
     profiles: tuple[Profile, ...] = PROFILES,
     applies: Callable[[ScoredRuns], bool] | None = None,
+    whole_run: bool = False,
 ) -> Callable[[Callable[..., Any]], Metric]:
     """Makes a metric of a function; arguments as for ``Metric``.
 
@@ -139,6 +147,7 @@ def metric(
             needs=needs,
             profiles=profiles,
             applies=applies,
+            whole_run=whole_run,
             of_run=None if across else function,
             of_runs=function if across else over_runs,
         )

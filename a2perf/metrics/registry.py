@@ -27,7 +27,8 @@ from a2perf.plugins import RejectedPlugin, load_plugins
 
 GROUP = "a2perf.metrics"
 # Version of the formulas. It is stored with scores; only scores of the same version are comparable.
-RULES = 3  # 3: latency of scored steps in place of timed calls; 2: intervals for few runs (Student, Hall)
+# 4: costs of scored steps alone; 3: latency of scored steps in place of timed calls; 2: intervals for few runs
+RULES = 4
 _OF_SYSTEM_ENUM = {
     SystemMetrics.INFERENCE_TIME: ("latency_",),
     SystemMetrics.TRAINING_TIME: ("wall_clock", "cpu_time"),
@@ -35,14 +36,14 @@ _OF_SYSTEM_ENUM = {
 }
 
 
-_FREQUENT = ("returns", "success_rate", "energy_gross", "latency_round_trip_median", "memory_rss_peak", "wall_clock")
+_FREQUENT = ("returns", "success_rate", "energy_gross", "latency_round_trip_mean", "memory_rss_peak", "wall_clock")
 _MOST_NAMED = 6
-_LATENCY = ("latency_round_trip_median", "latency_infer_once_median")
 _WORDS: dict[str, tuple[str, ...]] = {
     "score": ("normalised_score", "returns"),
     **dict.fromkeys(("return", "meanreturn", "episodereturn", "meanepisodereturn"), ("returns",)),
     "success": ("success_rate",),
-    **dict.fromkeys(("latency", "decisionlatency", "medianlatency"), _LATENCY),
+    **dict.fromkeys(("latency", "decisionlatency", "latencyperdecision"), ("latency_round_trip_mean",)),
+    "medianlatency": ("latency_round_trip_median",),
     **dict.fromkeys(("energy", "energygross", "trainingenergy", "evaluationenergy"), ("energy_gross",)),
     "power": ("power_mean",),
     **dict.fromkeys(("memory", "peakmemory"), ("memory_rss_peak",)),
@@ -158,7 +159,7 @@ def meaning(text: object, known: Iterable[str] | None = None) -> str | None:
     """Returns the name of the metric that a text means, by name, title or word of the output; None if there is none.
 
     Args:
-        text: ``"latency_round_trip_median"``, ``"round_trip, median"``, ``"Decision latency"`` or ``"latency"``; case
+        text: ``"latency_round_trip_mean"``, ``"round_trip, mean"``, ``"Decision latency"`` or ``"latency"``; case
             and punctuation do not count.
         known: the names to choose from; all metrics when None.
     """

@@ -12,7 +12,7 @@ import numpy as np
 
 from a2perf.arrays import Values
 from a2perf.plain_text import plain_text
-from a2perf.records import Episode, Failure, Manifest, SubmissionInfo, TrainResults
+from a2perf.records import Episode, Failure, Manifest, StepCosts, SubmissionInfo, TrainResults
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.tracking_record import TrackingReport, nothing_tracked
 
@@ -136,9 +136,10 @@ class Run:
     Attributes:
         returns: episode returns by mode (``"inference"``, ``"generalization"``) and task.
         successes: 0 or 1 per episode by mode and task, if the environment reports it.
-        latency_s: seconds per call, by call: ``"round_trip"`` and ``"processor_time"`` of the scored steps (in records
-            without steps: of the timed calls), ``"infer_once"`` and ``"preprocess_observation"`` of the timed calls.
+        latency_s: seconds per call, by call: ``"round_trip"`` and ``"processor_time"`` of the scored steps,
+            ``"infer_once"`` and ``"preprocess_observation"`` of the timed calls.
         latency_first_s: seconds of the very first call, by call.
+        step_costs: mean costs of the scored steps by task, in the last attempt.
         tracking: costs measured by the trackers; for several tasks, their totals. Missing values are NaN.
         wall_clock_s: seconds of the participant's phase, by the evaluator's clock.
         episodes: the records behind ``returns`` by task; only bundles have them.
@@ -157,6 +158,7 @@ class Run:
     successes: dict[str, dict[str, Values]] = field(default_factory=dict)
     latency_s: dict[str, Values] = field(default_factory=dict)
     latency_first_s: dict[str, float] = field(default_factory=dict)
+    step_costs: dict[str, StepCosts] = field(default_factory=dict)
     tracking: TrackingReport = field(default_factory=nothing_tracked)
     tracking_by_task: dict[str, TrackingReport] = field(default_factory=dict)
     emissions: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -34,6 +34,6 @@ def test_every_recording_names_an_example_and_tasks_of_its_protocol(monkeypatch:
     script = load("record", monkeypatch)
     for recording in script.RECORDINGS:
         assert (REPOSITORY / script.folder_of(recording.name) / "train.py").is_file(), recording.name
-        name = recording.flags[recording.flags.index("--protocol") + 1] if "--protocol" in recording.flags else "v1"
+        name = recording.flags[recording.flags.index("--protocol") + 1] if "--protocol" in recording.flags else "v2"
         protocol = protocols.load(name)
         assert {protocol.ranked_task(task) for task in recording.tasks} <= set(protocol.tasks), recording.name

@@ -25,6 +25,7 @@ from a2perf.records import (
     Record,
     RolloutResults,
     RunState,
+    StepCosts,
     TrainResults,
 )
 from a2perf.runs.bundles import inventory, layout
@@ -50,10 +51,8 @@ from a2perf.storage import (
 )
 from a2perf.stranger_files import Kind, StrangerFileError
 
-_LATENCY = {
-    "infer_ns": "infer_once", "preprocess_ns": "preprocess_observation", "round_trip_ns": "round_trip",
-    "tree_cpu_ns": "processor_time",
-}  # fmt: skip
+_CALLS = ("infer_once", "preprocess_observation", "round_trip", "processor_time")
+_TIMED = {"infer_ns": "infer_once", "preprocess_ns": "preprocess_observation"}
 _STEPS = {"round_trip_ns": "round_trip", "cpu_ns": "processor_time"}
 _MAX_CHANGES = 10
 _EPISODE_VALUES = 8  # an episode costs as much memory as so many values
@@ -91,8 +90,10 @@ def read(folder: RunFolder) -> Run:
         run.tracking_by_task = _tracked_tasks(reader)
         tracking = summed(list(run.tracking_by_task.values())) or _of_trace(reader)
     run.tracking = tracking
-    for episodes, further, task in _rollouts(reader):
+    for episodes, further, task, costs in _rollouts(reader):
         run.episodes[task] = episodes
+        if costs is not None and costs.steps > 0:
+            run.step_costs[task] = costs
         if further:
             run.further[task] = further
         ranked = run.identity.task if manifest is not None and task == manifest.task else task
@@ -104,12 +105,11 @@ def read(folder: RunFolder) -> Run:
     run.conditions += _clipped(run)
     run.conditions += _not_read(reader)
     if mode == "inference":
-        run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _times(reader.files, name, _LATENCY)) or {}
-        if run.latency_s:
-            # A policy can tell timed calls from scored ones, so what is ranked is the cost of the scored steps.
-            run.latency_s |= reader.tolerant(layout.STEPS, lambda name: _times(reader.files, name, _STEPS)) or {}
+        run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _times(reader.files, name, _TIMED)) or {}
+        # A policy can tell timed calls from scored ones: without scored steps a run has no round trip.
+        run.latency_s |= reader.tolerant(layout.STEPS, lambda name: _times(reader.files, name, _STEPS)) or {}
         latency = reader.record(layout.LATENCY, LatencyResults)
-        for call in _LATENCY.values():
+        for call in _CALLS:
             summary = getattr(latency, call, None)
             if summary is not None:
                 run.latency_first_s[call] = summary.first_s
@@ -341,8 +341,8 @@ def _how_it_ended(manifest: Manifest) -> list[str]:
     return ["the run is not finished; what it had measured is scored"]
 
 
-def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], list[Episode], str]]:
-    """Yields scored and further episodes with their task; those of a killed run come from its journal."""
+def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], list[Episode], str, StepCosts | None]]:
+    """Yields scored and further episodes with their task and costs; those of a killed run come from its journal."""
     manifest = reader.manifest
     folders = {"": layout.METRICS}
     for name in reader.below(layout.TASKS, (layout.ROLLOUTS_FILE, layout.JOURNAL)):
@@ -352,7 +352,7 @@ def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], list[Episod
         name = task or (manifest.task if manifest is not None else "task")
         results = reader.record(f"{folder}/{layout.ROLLOUTS_FILE}", RolloutResults)
         if results is not None:
-            yield results.episodes, results.further, results.task or name
+            yield results.episodes, results.further, results.task or name, results.costs
             continue
         journal = f"{folder}/{layout.JOURNAL}" if task else layout.JOURNAL
         found = reader.tolerant(journal, lambda name: _journalled(reader.files, name))
@@ -360,7 +360,7 @@ def _rollouts(reader: BundleReader) -> Iterator[tuple[list[Episode], list[Episod
             episodes, further = found
             missing = f"{folder}/{layout.ROLLOUTS_FILE} is not there"
             reader.conditions.append(f"{missing}; {len(episodes)} episode(s) of the journal")
-            yield episodes, further, name
+            yield episodes, further, name, None
 
 
 def _tracked_tasks(reader: BundleReader) -> dict[str, TrackingReport]:

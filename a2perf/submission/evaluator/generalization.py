@@ -259,7 +259,6 @@ def _evaluate(item: _TaskRun, journal: Journal) -> None:
         with opened as participants:
             participants.load()
             fault_point("task: policy loaded")
-            participants.mark("rollouts")
             play(
                 item.settings, item.task, env, participants, item.seeds, journal, item.folder, quiet,
                 stall_s=item.settings.stall_s,

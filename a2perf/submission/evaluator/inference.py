@@ -103,7 +103,6 @@ def _measure(
             drawn = RunSeeds.recorded(bundle.manifest.root_seed, bundle.manifest.seeds)
             latency.measure(settings, env, participant, drawn, bundle.metrics, progress, stall_s=settings.stall_s)
         fault_point("evaluator: latency measured")
-        participants.mark("rollouts")
         with bundle.journal() as journal:
             pictured = max(min(1, settings.record_frames), settings.record_videos)
             kept = play(

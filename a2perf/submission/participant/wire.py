@@ -44,7 +44,7 @@ from a2perf.submission.participant.shared_region import (
 if TYPE_CHECKING:
     import numpy as np
 
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 SPACES: Final = ("action_space", "observation_space")
 """Attributes of an environment that the evaluator sends with the request to load the policy."""
 MAX_REQUEST_BYTES: Final = 1 << 30

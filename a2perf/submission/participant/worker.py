@@ -40,6 +40,7 @@ from a2perf.submission.participant.wire import (
 _MAX_MESSAGE = 4_000
 _MAX_TRACEBACK = 32_000
 _PLAIN = frozenset((int, float, bool, str, tuple, list, dict, type(None)))
+_STEPS = ("infer", "empty")
 _PLATFORM_FOLDER = str(Path(__file__).parent)
 
 
@@ -53,10 +54,13 @@ class Worker:
         self._preprocess: Callable[[Any], Any] | None = None
         self._infer_once: Callable[[Any], Any] | None = None
         self._report_confidence: Callable[[], Any] | None = None
+        self._empty_answer: tuple[Any, ...] = ("ok",)
         self._where = "start"
         self._calls = 0
         self._handlers: dict[str, Callable[..., tuple[Any, ...]]] = {
             "infer": self.infer,
+            "empty": self.empty,
+            "empty_answer": self.set_empty_answer,
             "train": self.train,
             "load_policy": self.load_policy,
             "report_confidence": self.report_confidence,
@@ -76,7 +80,7 @@ class Worker:
                 reply = self._handlers[operation](*values)
             except BaseException as error:
                 reply = self._failure(error)
-            if operation != "infer" or reply[0] != "ok":  # flushing each step would distort the timing
+            if operation not in _STEPS or reply[0] != "ok":  # flushing each step would distort the timing
                 _flush()
             self._answer(reply)
 
@@ -135,6 +139,15 @@ class Worker:
         if type(action) not in _PLAIN and hasattr(action, "__array__"):
             action = _array(action)  # frameworks compute lazily: the time until the action exists counts
         return ("ok", action, between - started, clock() - between)
+
+    def set_empty_answer(self, action: Any) -> tuple[Any, ...]:
+        """Sets the action that ``empty`` answers with."""
+        self._empty_answer = ("ok", action, 0, 0)
+        return ("ok",)
+
+    def empty(self, observation: Any) -> tuple[Any, ...]:
+        """Answers like ``infer``, without the submission's code: what remains is the cost of the transport."""
+        return self._empty_answer
 
     def _loaded(self, file: str) -> SubmissionCode:
         if self._participant is None:

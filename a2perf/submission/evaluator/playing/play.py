@@ -11,7 +11,7 @@ from typing import Any
 from a2perf.domains.perturbation import make_perturbed
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.fault_point import fault_point
-from a2perf.records import Episode, FailureKind
+from a2perf.records import Episode, FailureKind, StepCosts
 from a2perf.storage import Journal
 from a2perf.submission.evaluator.playing.action_record import ActionRecorder
 from a2perf.submission.evaluator.playing.episode_records import EpisodeRecords
@@ -23,7 +23,7 @@ from a2perf.submission.evaluator.playing.episodes import (
 )
 from a2perf.submission.evaluator.playing.media import Kept
 from a2perf.submission.evaluator.playing.rollouts import StepTrace, rollout
-from a2perf.submission.evaluator.playing.step_account import StepAccount, StepTotals, mean_costs
+from a2perf.submission.evaluator.playing.step_account import StepAccount, StepTotals, empty_calls, mean_costs
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
 from a2perf.submission.evaluator.process.participant_process import ParticipantProcess
 from a2perf.submission.evaluator.process.participants import Participants
@@ -51,6 +51,7 @@ def play(
         ParticipantFailure: the participant failed; of several episodes at the same time, in the first that failed.
     """
     plan = episode_plan(settings, seeds)
+    participants.mark("rollouts")
     progress.phase(f"rollouts on {task.name}", len(plan))
     records = EpisodeRecords(journal, progress)
     waiting = [planned for planned in plan if not records.has(planned.index)]
@@ -65,7 +66,10 @@ def play(
                 for planned in waiting:
                     worker.play(planned)
     finally:
-        participants.warn(records.write(metrics, task, mean_costs(run.totals)))
+        costs = mean_costs(run.totals)
+        if costs is not None and run.transport is not None:
+            costs.transport_s, costs.transport_cpu_s = run.transport.round_trip_s, run.transport.tree_s
+        participants.warn(records.write(metrics, task, costs))
     return kept
 
 
@@ -77,6 +81,9 @@ class _Rollouts:
     ) -> None:
         self.settings, self.records, self.kept, self.stall_s = settings, records, kept, stall_s
         self.totals: list[StepTotals] = []
+        self.transport: StepCosts | None = None
+        # of several processes at the same time, a phase says nothing about one, and one disturbs the others
+        self.one_by_one = settings.concurrent_episodes == 1
         self._task = task
         self._opening = threading.Lock()
 
@@ -127,16 +134,20 @@ class _Worker:
         if self._account is None or participant is not self._participant:
             self.end_account()
             self._participant, self._account = participant, StepAccount(participant)
+        if self._run.one_by_one:
+            self._participants.track("rollouts" if planned.is_scored else "further episodes")
         account = self._account
         recorder = ActionRecorder(world.action_space) if studies_reliability(settings) else None
         before, kept = account.calls, self._run.kept.get(planned.index)
         trace = StepTrace(account.packed) if planned.is_scored else None
         account.see = None if trace is None else trace.see
+        last = _LastStep() if self._run.one_by_one and self._run.transport is None else None
+        hooks = [hook for hook in (recorder, None if kept is None else _keeper(world, kept), last) if hook is not None]
         try:
             with stall_limit(self._run.stall_s, lambda: account.calls):
                 episode = rollout(
                     world, account, index=planned.index, seed=planned.seed,
-                    on_step=_on_step(world, kept, recorder), trace=trace,
+                    on_step=_each(hooks), trace=trace,
                 )  # fmt: skip
         except ParticipantFailure as error:
             invalid = error.failure.kind in (FailureKind.BAD_OUTPUT, FailureKind.ILLEGAL)
@@ -162,6 +173,9 @@ class _Worker:
             self._run.records.add_scored(episode, {**steps, **trace.record()})
         else:
             self._run.records.add_further(episode)
+        if last is not None:
+            self._participants.track("transport")
+            self._run.transport = empty_calls(participant, last.observation, last.action)
         fault_point("evaluator: episode recorded")
 
 
@@ -184,17 +198,31 @@ def _perturbed_environments(task: RunTask, env: Any) -> Iterator[Callable[[str],
         yield of
 
 
-def _on_step(
-    world: Any, kept: Kept | None, recorder: ActionRecorder | None
-) -> Callable[[Any, Any], None] | None:  # fmt: skip
-    """Returns what is called with each observation and action of an episode."""
-    if kept is None:
-        return recorder
+class _LastStep:
+    """Remembers the observation and action of the last step."""
 
+    observation: Any = None
+    action: Any = None
+
+    def __call__(self, observation: Any, action: Any) -> None:
+        self.observation, self.action = observation, action
+
+
+def _keeper(world: Any, kept: Kept) -> Callable[[Any, Any], None]:
     def keep(observation: Any, action: Any) -> None:
         kept.actions.append(action)
         kept.state(world)
-        if recorder is not None:
-            recorder(observation, action)
 
     return keep
+
+
+def _each(hooks: list[Callable[[Any, Any], None]]) -> Callable[[Any, Any], None] | None:
+    """Returns what is called with each observation and action of an episode."""
+    if len(hooks) < 2:
+        return hooks[0] if hooks else None
+
+    def call(observation: Any, action: Any) -> None:
+        for hook in hooks:
+            hook(observation, action)
+
+    return call

@@ -34,7 +34,13 @@ MOST_BETWEEN = 0.25
 MOST_OTHER = 1.5
 """Allowed processor time of short-lived processes per step, in mean round trips, in addition to the slack."""
 
+UNEVEN = 3.0
+"""A mean round trip of more medians than this, in addition to the slack, is named: few calls do most of the work."""
+
+EMPTY_CALLS, EMPTY_WARMUP = 200, 20
+
 BETWEEN_CALLS, SHORT_LIVED, UNLIKE_TIMED = "between calls", "short-lived processes", "unlike the timed calls"
+FEW_CALLS = "most work in few calls"
 _REFRESH_S = 0.25
 # Bounds the cost of a reading; the time of further processes is still in the total of the tree.
 _MOST_CLOCKS = 64
@@ -44,13 +50,17 @@ _COLUMNS = ("preprocess_ns", "infer_ns", "round_trip_ns", "between_cpu_ns", "cal
 class StepAccount:
     """The policy of a participant process, which records the cost of every answer.
 
+    Args:
+        call: makes a call; by default ``infer`` of the participant.
+
     Attributes:
         see: called with every observation, see ``ParticipantProcess.infer``.
     """
 
-    def __init__(self, participant: ParticipantProcess) -> None:
+    def __init__(self, participant: ParticipantProcess, call: Callable[..., Answer] | None = None) -> None:
         self.see: Callable[[Any], None] | None = None
         self._participant = participant
+        self._call = participant.infer if call is None else call
         self._rows = array("q")  # a run may have millions of steps: 40 bytes each
         self._marked = (0, 0.0, "")
         tree = participant.tree
@@ -71,7 +81,7 @@ class StepAccount:
         if time.monotonic() >= clocks.due_s:
             clocks.refresh()
         before = clocks.read()
-        answer = self._participant.infer(observation, see=self.see)
+        answer = self._call(observation, see=self.see)
         after = clocks.read()
         self._rows.extend(
             (answer.preprocess_ns, answer.infer_ns, answer.round_trip_ns, before - self._after, after - before)
@@ -149,8 +159,28 @@ def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
         flags.append(BETWEEN_CALLS)
     if found.short_lived_s > SLACK_S + MOST_OTHER * found.round_trip_s:
         flags.append(SHORT_LIVED)
+    if found.round_trip_s > SLACK_S + UNEVEN * float(np.median(columns["round_trip_ns"])) * 1e-9:
+        flags.append(FEW_CALLS)
     found.flags = flags
     return found
+
+
+def empty_calls(participant: ParticipantProcess, observation: Any, action: Any) -> StepCosts:
+    """Returns the costs of calls that carry an observation and an action, and reach no code of the submission.
+
+    Raises:
+        ParticipantFailure: the participant failed.
+    """
+    participant.set_empty_answer(action)
+    account = StepAccount(participant, participant.empty)
+    for number in range(EMPTY_WARMUP + EMPTY_CALLS):
+        if number == EMPTY_WARMUP:
+            account.restart()
+        account.infer(observation)
+    account.mark()
+    costs = mean_costs([account.totals()])
+    assert costs is not None
+    return costs
 
 
 class _Clocks:

@@ -239,6 +239,20 @@ class ParticipantProcess:
             self.first_inference = answer
         return answer
 
+    def set_empty_answer(self, action: Any) -> None:
+        """Sets the action that ``empty`` is answered with."""
+        self._ask("empty_answer", self._spec.call_timeout_s, action)
+
+    def empty(self, observation: Any, *, see: Callable[[Any], None] | None = None) -> Answer:
+        """Makes a call like ``infer`` that reaches none of the submission's code.
+
+        Raises:
+            ParticipantFailure: as for ``infer``.
+        """
+        where = "empty call"
+        reply, elapsed = self._exchange(("empty", observation), where, self._spec.call_timeout_s, see=see)
+        return self._read(where, lambda: answers.single(self._accepted(reply, where), elapsed))
+
     @property
     def packed(self) -> PackedArrays | None:
         """The last observation as it was sent, if it consisted of arrays."""

@@ -96,6 +96,7 @@ class Participants:
         self._tree_root: int | None = None
         self._preparing = threading.Lock()
         self._episodes_s: list[float] = []
+        self._phase = ""
 
     @contextmanager
     def beside(self) -> Iterator[Participants]:
@@ -142,10 +143,15 @@ class Participants:
 
     def mark(self, phase: str) -> None:
         """Marks the start of a phase in the trackers' record and for the services."""
-        if self.sampler is not None:
-            self.sampler.mark(phase)
+        self.track(phase)
         for session in self._services:
             session.enter(phase, task=self._task.name)
+
+    def track(self, phase: str) -> None:
+        """Marks the start of a part of a phase in the trackers' record alone."""
+        if self.sampler is not None and phase != self._phase:
+            self.sampler.mark(phase)
+            self._phase = phase
 
     def start(
         self, *, time_limit_s: float | None = None, on_started: Callable[[], None] = lambda: None
@@ -241,6 +247,8 @@ class Participants:
     def _load(self) -> float:
         if not self._attached:
             self.mark("load")
+        elif self.settings.concurrent_episodes == 1:
+            self.track("load")
         process = self.start()
         self._manifest.timings_s["start"] = process.wall_s
         fault_point("evaluator: participant started")
