@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,15 +19,15 @@ SHARED_CLASS_NAMES: dict[str, str] = {
 """Class names that several modules may define, each with the reason."""
 
 
-def test_the_core_stays_within_its_budget(repository: Path) -> None:
-    numbers, allowed = budget.measured(repository), budget.budgets(repository)
-    assert set(numbers) == set(allowed)
-    assert {name: (numbers[name], allowed[name]) for name in numbers if numbers[name] > allowed[name]} == {}
+def test_sizes_stay_below_their_ceilings(repository: Path) -> None:
+    numbers, ceilings = budget.measured(repository), budget.ceilings(repository)
+    assert set(numbers) == set(ceilings)
+    assert {name: count for name, count in numbers.items() if count > 1.01 * ceilings[name]} == {}
 
 
-def test_goals_are_not_above_the_budget(repository: Path) -> None:
-    allowed, goals = budget.budgets(repository), budget.goals(repository)
-    assert {name for name in goals if goals[name] > allowed[name]} == set()
+def test_no_folder_has_more_modules_than_a_reader_scans(repository: Path) -> None:
+    counts = Counter(path.parent for path in (repository / "a2perf").rglob("*.py"))
+    assert {str(folder): count for folder, count in counts.items() if count > 25} == {}
 
 
 def test_no_module_imports_itself_through_others() -> None:

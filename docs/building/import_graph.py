@@ -188,9 +188,7 @@ def draw(path: Path, root: Path = ROOT) -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("build/import_graph.png"), show_default=True
 )
-@click.option(
-    "--budget", is_flag=True, help="Print the size of the core against its budget and goals, and draw nothing."
-)
+@click.option("--budget", is_flag=True, help="Print sizes beside their ceilings, and draw nothing.")
 def main(output: Path, budget: bool) -> None:
     """Draws the imports between the packages and prints what the structure measures."""
     if budget:
