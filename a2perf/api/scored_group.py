@@ -33,8 +33,10 @@ HEADLINES = {
         ("outcome_consistency", "Outcomes", "consistency: 1 if all repeats of an episode agree"),
         ("robustness", "Robustness", "success under perturbations / success without"),
         ("calibration", "Confidence", "calibration: 1 if it is the success rate"),
-        ("energy_gross", "Energy", ""),
-        ("latency_round_trip_median", "Latency", "median per decision"),
+        ("energy_per_decision", "Energy", "per decision"),
+        ("processor_time_per_decision", "Processor", "time per decision"),
+        ("processor_time_transport", "Transport", "of it, the platform's own"),
+        ("latency_round_trip_mean", "Latency", "mean per decision"),
         ("memory_rss_peak", "Memory", "peak"),
     ),
     "generalization": (

@@ -205,7 +205,7 @@ class Scores(Immutable, Tabular):
         """Draws a metric with its 95 % intervals over runs: one panel per task, one row per algorithm.
 
         Args:
-            metric: its name, for example ``"returns"``, ``"energy_gross"`` or ``"latency_round_trip_median"``.
+            metric: its name, for example ``"returns"``, ``"energy_gross"`` or ``"latency_round_trip_mean"``.
 
         Raises:
             ConfigError: no group has a value of this metric.

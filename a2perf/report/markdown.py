@@ -13,7 +13,7 @@ from a2perf.report.tables import markdown_text, text_table, to_markdown
 FIGURES = "figures"
 LEGEND = (
     "Mean over runs ± standard deviation, below it the 95 % interval of the mean. **Bold**: may be the best of its row "
-    "(no interval lies above); never with one run, across provenances or for times on a noisy host. ≈: estimated by a "
+    "(no interval lies above); never with one run, across provenances or for costs on a noisy host. ≈: estimated by a "
     "model. ⚠: measured on a noisy host. ↑: higher is better; ↓: lower is better."
 )
 
@@ -84,8 +84,8 @@ def _summary(summary: FirstScreen) -> list[str]:
     parts = [f"{counted(len(failed), 'run')} failed:\n\n" + "\n".join(failed)] if failed else []
     if not summary.tasks:
         return parts
-    heads = ("Task", "Submission", "Score", "Worst 5 %", f"Energy, {summary.energy_unit}",
-             f"Latency, {summary.latency_unit}", "Trust")  # fmt: skip
+    heads = ("Task", "Submission", "Score", "Worst 5 %", f"Energy per decision, {summary.energy_unit}",
+             f"Latency per decision, {summary.latency_unit}", "Trust")  # fmt: skip
     rows = [
         (task.title, f"{row.label.title} ({row.label.kind})" if row.label.kind else row.label.title, row.score,
          row.worst, row.energy, row.latency, ", ".join(chip.text for chip in row.chips))

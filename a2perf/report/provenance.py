@@ -110,7 +110,7 @@ def conditions(run: Run) -> list[str]:
         found["The run was interrupted. Rerun its command to resume."] = None
     noisy = noise(run)
     if noisy:
-        found[f"Timings unreliable, noisy host: {'; '.join(noisy)}."] = None
+        found[f"Times and energies unreliable, noisy host: {'; '.join(noisy)}."] = None
     for task, broken in run.details.task_failures.items():
         text = f"Task {task} failed in {broken.where} ({broken.kind.value}): {broken.message}"
         found[plain_text(text)] = None
@@ -126,7 +126,7 @@ def conditions(run: Run) -> list[str]:
 
 
 def noise(run: Run) -> list[str]:
-    """Returns why the host was too busy for reliable times; empty for a quiet host."""
+    """Returns why the host was too busy for reliable times and energies; empty for a quiet host."""
     reasons: dict[str, None] = {}
     for task, report in _reports(run).items():
         if report.host.noisy:

@@ -14,6 +14,8 @@ from a2perf.metrics.values import MetricValue
 Interval: TypeAlias = tuple[float | None, float | None]
 ENERGY_UNITS = ("kWh", "J")
 """Units of values that need an uncertainty to be ordered."""
+DISTORTED_UNITS = (*ENERGY_UNITS, "s", "calls/s", "W", "kg CO2eq")
+"""Units of costs that depend on the load of the host."""
 
 
 def ordering_interval(value: MetricValue) -> Interval:

@@ -154,9 +154,9 @@ def _summary_row(section_of: RunSection) -> tuple[Cell, ...]:
         _bare(find(found, "generalization" if several else "returns") or nothing, keep_n=True),
         (None if several else find(found, "episode_length")) or nothing,
         Pair(
-            first=_bare(find(found, "latency_round_trip_median") or nothing),
+            first=_bare(find(found, "latency_round_trip_mean") or nothing),
             second=_bare(find(found, "latency_round_trip_p99") or nothing),
-            labels=("median", "p99"),
+            labels=("mean", "p99"),
         ),
         _bare(find(found, "energy_gross") or nothing),
         Pair(

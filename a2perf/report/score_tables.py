@@ -1,7 +1,7 @@
 """The score table of a task: metrics as rows, grouped by category, and algorithms as columns.
 
 Cells keep the values of the registry. Rounding happens once, here, and every format prints the same digits. Bold marks
-the values that may be the best of their row (``ranks.leaders``): never with one run, across provenances, or for times
+the values that may be the best of their row (``ranks.leaders``): never with one run, across provenances, or for costs
 that were measured on a noisy host.
 """
 
@@ -19,7 +19,7 @@ from a2perf.metrics.values import Category, MetricValue
 from a2perf.plain_text import plain_text
 from a2perf.report.numbers_text import counted, interval_text, normalised_text, row_scale, written
 from a2perf.report.provenance import noise
-from a2perf.report.ranks import lacks_uncertainty, leaders, ordering_interval
+from a2perf.report.ranks import DISTORTED_UNITS, lacks_uncertainty, leaders, ordering_interval
 from a2perf.report.references import scored_task
 from a2perf.report.tables import Column, Table, Text
 from a2perf.report.task_results import Label, TaskResults, title_of
@@ -38,9 +38,11 @@ HEADLINES = (
     "MedianPerfDuringTraining", "IqrAcrossRollouts", "LowerCVaRAcrossRollouts",
     "outcome_consistency", "trajectory_consistency_distribution", "trajectory_consistency_sequence",
     "resource_consistency", "pass_all_8", "robustness", "calibration", "discrimination",
-    "energy_gross", "power_mean", "power_gpu_mean", "memory_rss_mean", "memory_rss_peak", "memory_gpu_peak",
-    "wall_clock", "latency_round_trip_median", "latency_round_trip_p99", "latency_infer_once_median",
-    "latency_processor_time_mean",
+    "energy_per_decision", "energy_per_episode", "processor_time_per_decision", "processor_time_transport",
+    "latency_round_trip_mean", "latency_round_trip_median", "latency_round_trip_p99", "latency_transport",
+    "latency_infer_once_median",
+    "energy_gross", "energy_scored_steps", "energy_loading", "energy_timed_calls", "energy_rest",
+    "power_mean", "power_gpu_mean", "memory_rss_mean", "memory_rss_peak", "memory_gpu_peak", "wall_clock",
     "energy_to_threshold", "time_to_threshold",
     "model_calls_per_episode", "model_tokens_in_per_episode", "model_tokens_out_per_episode",
     "model_cost_per_episode", "model_cost_per_success", "model_first_token_median", "model_first_token_p95",
@@ -216,7 +218,7 @@ def make_row(
     known = [value.value for value in values if value is not None and value.value is not None]
     units = {value.unit for value in values if value is not None and value.value is not None} or {metric.unit}
     scale = row_scale(known, units.pop() if len(units) == 1 else ", ".join(sorted(units)))
-    doubtful = set(noisy) if is_timing(metric) else set()
+    doubtful = set(noisy) if is_distorted(metric) else set()
     by_name = {name: value for name, value in zip(names, values, strict=True) if value is not None}
     best, remark = _best(by_name)
     if any(by_name[name].value is not None for name in doubtful & by_name.keys()):
@@ -240,9 +242,9 @@ def make_row(
     return ScoreRow(metric.name, label, metric.direction, scale.unit, tuple(values), tuple(cells), task, remark)
 
 
-def is_timing(metric: Metric) -> bool:
+def is_distorted(metric: Metric) -> bool:
     """Returns whether other processes on the host distort the metric."""
-    return metric.category == "system" and metric.unit == "s"
+    return metric.category == "system" and metric.unit in DISTORTED_UNITS
 
 
 def _normalised_row(setting: TaskResults, rows: Sequence[ScoreRow]) -> list[ScoreRow]:

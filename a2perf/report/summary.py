@@ -147,8 +147,8 @@ def summary_of(
     entries = [_entries(setting) for setting in settings]
     flat = [entry for held in entries for entry in held]
     groups = [group for entry in flat for group in (entry.group, *entry.others)]
-    energy = _scale([group.scores.get("energy_gross") for group in groups], "kWh")
-    latency = _scale([entry.value("latency_round_trip_median") for entry in flat], "s")
+    energy = _scale([group.scores.get("energy_per_decision") for group in groups], "kWh")
+    latency = _scale([entry.value("latency_round_trip_mean") for entry in flat], "s")
     tasks = tuple(
         TaskSummary(
             anchor=anchor,
@@ -228,7 +228,7 @@ def _worst_cell(entry: _Entry) -> Text:
 
 
 def _energy_cell(entry: _Entry, scale: Scale) -> Text:
-    value = entry.value("energy_gross") if entry.group.mode != "train" else None
+    value = entry.value("energy_per_decision") if entry.group.mode != "train" else None
     trained = next((group for group in (entry.group, *entry.others) if group.mode == "train"), None)
     training = None if trained is None else trained.scores.get("energy_gross")
     detail = ""
@@ -241,17 +241,27 @@ def _energy_cell(entry: _Entry, scale: Scale) -> Text:
     if any(run.manifest is not None and run.manifest.models for run in entry.group.runs):  # their servers ran elsewhere
         detail = "; ".join(part for part in (detail, WITHOUT_MODEL) if part)
     hint = ESTIMATED.get(value.provenance, "")
-    return Text(text=written(value.value, scale).text(), detail=detail, mark="≈" if hint else "", hint=hint)
+    mark, noisy = "≈" if hint else "", _noise_hint(entry)
+    return Text(
+        text=written(value.value, scale).text(), detail=detail, mark=f"{mark}⚠" if noisy else mark,
+        hint=", ".join(filter(None, (hint, noisy))),
+    )  # fmt: skip
+
+
+def _noise_hint(entry: _Entry) -> str:
+    return "measured on a noisy host" if any(noise(run) for run in entry.group.runs) else ""
 
 
 def _latency_cell(entry: _Entry, scale: Scale) -> Text:
-    value, tail = (entry.value(f"latency_round_trip_{name}") for name in ("median", "p99"))
+    value = entry.value("latency_round_trip_mean")
     if value is None or value.value is None:
         return Text()
-    detail = "" if tail is None or tail.value is None else f"p99 {written(tail.value, scale).text()}"
-    noisy = any(noise(run) for run in entry.group.runs)
-    hint = "measured on a noisy host" if noisy else ""
-    return Text(text=written(value.value, scale).text(), detail=detail, mark="⚠" if noisy else "", hint=hint)
+    beside = (("median", entry.value("latency_round_trip_median")), ("p99", entry.value("latency_round_trip_p99")))
+    detail = ", ".join(
+        f"{name} {written(of.value, scale).text()}" for name, of in beside if of is not None and of.value is not None
+    )
+    hint = _noise_hint(entry)
+    return Text(text=written(value.value, scale).text(), detail=detail, mark="⚠" if hint else "", hint=hint)
 
 
 def _scale(values: Sequence[MetricValue | None], unit: str) -> Scale:

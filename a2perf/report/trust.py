@@ -45,7 +45,7 @@ def chips_of(groups: Sequence[SeedGroup]) -> Iterator[Text]:
     else:
         yield _chip("hashes ok", "good", "All recorded files match the hashes in the manifest")
     if reasons := {reason for run in runs for reason in noise(run)}:
-        yield _chip("noisy host", "warn", plain_text(f"Timings are unreliable: {'; '.join(sorted(reasons))}"))
+        yield _chip("noisy host", "warn", plain_text(f"Unreliable times and energies: {'; '.join(sorted(reasons))}"))
     energies = [group.scores.get("energy_gross") for group in groups]
     if {one.provenance for one in energies if one is not None and one.value is not None} & ESTIMATED.keys():
         yield _chip("energy estimated", "plain", "A model computed the energy; no instrument measured it")

@@ -153,7 +153,7 @@ class HostConditions(msgspec.Struct, kw_only=True):
     Attributes:
         other_cpu_percent: processor time of all other processes than the tree and the evaluator, over all processors.
         steal_percent: processor time that the hypervisor gave to other machines.
-        noisy: whether the timings of this run are unreliable; ``reasons`` lists the causes.
+        noisy: whether times and energies of this run are unreliable; ``reasons`` lists the causes.
     """
 
     load_1m_start: float = 0.0

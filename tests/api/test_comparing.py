@@ -192,7 +192,8 @@ def test_energy_is_judged_beside_the_return_with_its_unit_and_direction() -> Non
 @pytest.mark.parametrize(
     ("word", "name"),
     [("energy", "energy_gross"), ("Energy", "energy_gross"), ("Score", "returns"), ("return", "returns"),
-     ("Peak memory (RSS)", "memory_rss_peak"), ("memory", "memory_rss_peak"), ("latency", "latency_round_trip_median"),
+     ("Peak memory (RSS)", "memory_rss_peak"), ("memory", "memory_rss_peak"),
+     ("infer_once, median", "latency_infer_once_median"),
      ("Worst 5 %", "LowerCVaRAcrossRollouts"), ("Wall clock", "wall_clock"), ("success", "success_rate")],
 )  # fmt: skip
 def test_the_words_of_the_output_name_metrics_everywhere(small: a2perf.Runs, word: str, name: str) -> None:
@@ -204,15 +205,15 @@ def test_the_words_of_the_output_name_metrics_everywhere(small: a2perf.Runs, wor
 def test_words_name_metrics_of_scores_costs_of_a_store_and_claims(small: a2perf.Runs) -> None:
     scores = a2perf.score(small.where(algorithm="minimal"))
     group = next(group for group in scores.groups if group.mode == "inference")
-    assert group["Latency"] == group["latency_round_trip_median"]
+    assert group["Peak memory"] == group["memory_rss_peak"]
     names = {row["metric"] for row in scores.table(metrics=["Energy", "peak memory"]).rows()}
     assert names == {"energy_gross", "memory_rss_peak"}
     assert parse_claim("Peak memory<=3 GB").quantity.name == "peak_memory"
     assert parse_claim("Return>=3").quantity.name == "return"
     with pytest.raises(ConfigError, match="names 'score', which cannot be checked"):
         parse_claim("score>=1")
-    with pytest.raises(ConfigError, match="minimal, inference: no metric 'latncy'; did you mean 'latency'") as raised:
-        group["latncy"]
+    with pytest.raises(ConfigError, match="minimal, inference: no metric 'memry'; did you mean 'memory'") as raised:
+        group["memry"]
     assert len(str(raised.value)) < 300
     assert "more, see docs/reference/scores.md" in str(raised.value)
 

@@ -91,7 +91,9 @@ def write_inference(root: Path, seed: int, *, count: int = 20, latencies: int = 
     )
     write_record(path / "metrics" / "latency.json", LatencyResults(observations="recorded", infer_once=_latency()))
     times = rng.integers(900_000, 1_100_000, latencies)
-    np.savez(path / "metrics" / "latency.npz", infer_ns=times, preprocess_ns=times // 10, round_trip_ns=times * 2)
+    np.savez(path / "metrics" / "latency.npz", infer_ns=times, preprocess_ns=times // 10, round_trip_ns=times * 9)
+    of_episodes = np.zeros(latencies, np.int64)
+    np.savez(path / "metrics" / "rollout_steps.npz", episode=of_episodes, round_trip_ns=times * 2, cpu_ns=times)
     (path / "metrics" / "inference_emissions.csv").write_text(EMISSIONS + "\n" + emissions_rows(20))
     return seal(path)
 

@@ -22,6 +22,7 @@ from a2perf.records import (
     RolloutResults,
     RunState,
     SandboxRecord,
+    StepCosts,
     SubmissionIdentity,
     TrainResults,
 )
@@ -82,7 +83,11 @@ class RunMaker:
         folder = self.top / root / mode / "metrics"
         path = folder / "rollouts.json" if task is None else folder / "tasks" / task / "rollouts.json"
         env_id = "QuadrupedLocomotion-DogPace-v0"
-        write_record(path, RolloutResults(task=task or "dog_pace", env_id=env_id, episodes=episodes))
+        costs = StepCosts(
+            steps=sum(episode.length for episode in episodes), account="cgroup_v2", round_trip_s=1.6e-4, tree_s=1.2e-4,
+            in_calls_s=1.1e-4, between_calls_s=1e-5, short_lived_s=0.0, transport_s=4.2e-5, transport_cpu_s=2e-5,
+        )  # fmt: skip
+        write_record(path, RolloutResults(task=task or "dog_pace", env_id=env_id, episodes=episodes, costs=costs))
 
     def complete(self, root: str) -> None:
         """Writes a finished inference run with everything in it."""
@@ -113,6 +118,8 @@ class RunMaker:
         folder = self.top / root / "inference" / "metrics"
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "latency.npz", **arrays)
+        steps = {"episode": np.zeros(count, np.int64), "round_trip_ns": arrays["round_trip_ns"], "cpu_ns": infer}
+        np.savez(folder / "rollout_steps.npz", **steps)
         participant = "participant process"
         made = {
             "infer_once": _summary(infer * 1e-9, "infer_once only", participant),
@@ -157,7 +164,11 @@ class RunMaker:
             cpu=component, gross_kwh=component.gross_kwh, net_kwh=component.net_kwh, method="cpu=tdp_model:table",
             quality=quality, gross_uncertainty=component.gross_uncertainty, net_uncertainty=component.net_uncertainty,
         )  # fmt: skip
-        phases = {"load": PhaseCost(wall_s=6.0, cpu_seconds=5.0, energy_gross_kwh=4e-5, rss_peak_bytes=240 * 2**20)}
+        phases = {
+            "load": PhaseCost(wall_s=6.0, cpu_seconds=5.0, energy_gross_kwh=4e-5, rss_peak_bytes=240 * 2**20),
+            "latency": PhaseCost(wall_s=10.0, cpu_seconds=9.0, energy_gross_kwh=7e-5, rss_peak_bytes=240 * 2**20),
+            "rollouts": PhaseCost(wall_s=24.0, cpu_seconds=25.0, energy_gross_kwh=2e-4, rss_peak_bytes=290 * 2**20),
+        }
         report = TrackingReport(
             mode=mode, wall_s=float(seconds), samples=seconds, cpu_seconds=39.2, cpu_method="cgroup v2",
             rss_peak_bytes=290 * 2**20, rss_mean_bytes=250.0 * 2**20, pss_peak_bytes=227 * 2**20, energy=energy,

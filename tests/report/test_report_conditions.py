@@ -155,7 +155,7 @@ def test_measured_and_estimated_energy_are_shown_but_not_ranked(tmp_path: Path) 
         runs.rollouts(name, [1.0, 2.0])
         runs.costs(name, "inference", quality=quality)
     report = write_report(read_runs([runs.top]), tmp_path / "out")
-    assert "Energy, inference, not ranked: measured and estimated" in _conditions(report)
+    assert "Energy per decision, inference, not ranked: measured and estimated" in _conditions(report)
     energies = [entry for entry in report.record.settings[0].scores if entry.score.name == "energy_gross"]
     assert [entry.score.provenance for entry in energies] == ["measured", "estimated"]
     assert not any(entry.best for entry in energies)

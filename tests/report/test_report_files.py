@@ -118,7 +118,7 @@ def test_failed_and_killed_runs_stand_in_the_summary(written: Path, page: _Page)
     assert "Boom" in words
     assert "failed: exception" in words
     assert "unfinished" in words
-    assert "Timings unreliable, noisy host: load 3.1 on 2 cores." in words
+    assert "Times and energies unreliable, noisy host: load 3.1 on 2 cores." in words
 
 
 def test_markdown_has_the_same_runs_and_its_figures_exist(written: Path) -> None:

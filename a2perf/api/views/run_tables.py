@@ -23,8 +23,9 @@ from a2perf.runs.bundles.bundle_reading import BundleReader, read_arrays
 from a2perf.runs.run import BUNDLE, Run
 
 MAIN_METRICS = (
-    "success_rate", "energy_gross", "power_mean", "emissions", "memory_rss_peak", "wall_clock",
-    "latency_round_trip_median", "latency_round_trip_p99", "latency_infer_once_median", "MedianPerfDuringTraining",
+    "success_rate", "energy_per_decision", "energy_gross", "power_mean", "emissions", "memory_rss_peak", "wall_clock",
+    "processor_time_per_decision", "latency_round_trip_mean", "latency_round_trip_median", "latency_round_trip_p99",
+    "latency_infer_once_median", "MedianPerfDuringTraining",
 )  # fmt: skip
 """Columns of the table of runs after the return."""
 _CALLS = {
@@ -272,7 +273,7 @@ def result_text(run: Run, interval: tuple[float, float] | None) -> str:
         lines.insert(1, wrapped(f"failed in {failure.where} ({failure.kind.value}): {plain_text(failure.message)}"))
     conditions = list(run.conditions)
     if noisy := noise(run):
-        conditions.append(f"Timings unreliable, noisy host: {'; '.join(noisy)}.")
+        conditions.append(f"Times and energies unreliable, noisy host: {'; '.join(noisy)}.")
     lines += [wrapped(plain_text(condition)) for condition in conditions[:_MOST_CONDITIONS]]
     if len(conditions) > _MOST_CONDITIONS:
         lines.append(f"  {len(conditions) - _MOST_CONDITIONS} more in .conditions")

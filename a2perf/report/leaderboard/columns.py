@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 from markupsafe import Markup
@@ -16,7 +16,7 @@ from a2perf.report.leaderboard.ranking import Board
 from a2perf.report.leaderboard.scoring import Entry, Score
 from a2perf.report.names import WITHOUT_MODEL
 from a2perf.report.numbers_text import Scale, normalised_text, row_scale, written
-from a2perf.report.ranks import ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
+from a2perf.report.ranks import DISTORTED_UNITS, ENERGY_UNITS, lacks_uncertainty, ordering_interval, rank_ranges
 from a2perf.report.tables import Text
 
 MODE_TITLES = {"train": "training", "inference": "evaluation", "generalization": "generalization"}
@@ -32,10 +32,18 @@ _MAIN: dict[str, str] = {
     "train.energy_to_threshold": "Energy to threshold",
     "train.time_to_threshold": "Time to threshold",
     "train.energy_gross": "Training energy",
-    "inference.energy_gross": "Evaluation energy",
-    "inference.latency_round_trip_median": "Decision latency",
+    "inference.energy_per_decision": "Energy per decision",
+    "inference.processor_time_per_decision": "Processor time per decision",
+    "inference.latency_round_trip_mean": "Latency per decision",
     "inference.memory_rss_peak": "Peak memory",
 }
+_BESIDE: dict[str, tuple[tuple[str, str], ...]] = {
+    "latency_round_trip_mean": (("latency_round_trip_median", "median"), ("latency_round_trip_p99", "p99")),
+    "processor_time_per_decision": (("processor_time_transport", "transport"),),
+}
+"""Metrics that a cell names beside its own, in the same unit."""
+_UNEVEN = 3.0
+"""A mean latency of more medians than this is named."""
 _WIDTH, _MARGIN = 112, 5
 _NEVER_NEGATIVE = ("s", "kWh", "W", "bytes")
 _ALWAYS = ("inference.returns", "train.energy_to_threshold", "train.time_to_threshold")
@@ -66,9 +74,9 @@ class BoardColumn(Record, kw_only=True):
         return entry.value(self.mode, self.key.partition(".")[2])
 
     def comparable(self, entry: Entry) -> MetricValue | None:
-        """Returns the entry's value, None if it has none or if it is a part of what the others count."""
+        """Returns the entry's value; None if it has none, if it is only a part, or if load has distorted it."""
         value = self.value(entry)
-        return None if is_partial(value, self.mode, entry) else value
+        return None if is_partial(value, self.mode, entry) or is_distorted(value, self.mode, entry) else value
 
 
 def columns_of(boards: Iterable[Board]) -> list[BoardColumn]:
@@ -128,12 +136,33 @@ def metric_cell(value: MetricValue | None, scale: Scale | None = None) -> Text:
 
 
 def entry_cell(entry: Entry, key: str, scale: Scale | None = None, note: str = "") -> Text:
-    """Returns the cell of an entry; an energy without that of the entry's language model states this."""
+    """Returns the cell of an entry, with what qualifies it: a language model, a noisy host, other statistics."""
     mode, _, metric = key.partition(".")
     value = entry.value(mode, metric)
     cell = metric_cell(value, scale)
-    notes = (cell.detail, WITHOUT_MODEL if is_partial(value, mode, entry) else "", note)
-    return msgspec.structs.replace(cell, detail="; ".join(filter(None, notes)))
+    notes = [cell.detail, *_beside(entry, mode, metric, scale), WITHOUT_MODEL if is_partial(value, mode, entry) else ""]
+    if is_distorted(value, mode, entry):
+        notes.append("⚠ noisy host: no rank")
+    return msgspec.structs.replace(cell, detail="; ".join(filter(None, (*notes, note))))
+
+
+def _beside(entry: Entry, mode: str, metric: str, scale: Scale | None) -> Iterator[str]:
+    own = entry.value(mode, metric)
+    if own is None or own.value is None:
+        return
+    scale = scale or row_scale([own.value], own.unit)
+    for name, title in _BESIDE.get(metric, ()):
+        value = entry.value(mode, name)
+        if value is not None and value.value is not None:
+            yield f"{title} {written(value.value, scale).text()}"
+            if title == "median" and own.value > _UNEVEN * value.value:
+                yield "few calls do most of the work"
+
+
+def is_distorted(value: MetricValue | None, mode: str, entry: Entry) -> bool:
+    """Returns whether a value is a cost that was measured on a noisy host."""
+    known = value is not None and value.value is not None and value.unit in DISTORTED_UNITS
+    return known and mode in entry.on_noisy_hosts
 
 
 def is_partial(value: MetricValue | None, mode: str, entry: Entry) -> bool:
@@ -149,7 +178,9 @@ def ranks_by_cost(values: Sequence[MetricValue | None]) -> list[str]:
     """
     held = [(place, value) for place, value in enumerate(values) if value is not None and value.value is not None]
     texts = [""] * len(values)
-    if len(held) < 2 or any(value.unit not in ENERGY_UNITS or lacks_uncertainty(value) for _, value in held):
+    if len(held) < 2 or any(
+        value.unit not in ENERGY_UNITS or value.direction == "none" or lacks_uncertainty(value) for _, value in held
+    ):
         return texts
     ends = [ordering_interval(value) for _, value in held]
     lowest_first = [(None, None) if low is None or high is None else (-high, -low) for low, high in ends]
@@ -219,7 +250,9 @@ def scales_of(board: Board, columns: Iterable[BoardColumn]) -> dict[str, Scale]:
 
 
 def _column(key: str, metric: Metric, units: Collection[str] | None, *, title: str, main: bool = False) -> BoardColumn:
+    is_total = metric.whole_run and not key.startswith("train.")
     return BoardColumn(
-        key=key, title=title, unit=", ".join(sorted(units or (metric.unit,))), direction=metric.direction,
+        key=key, title=title, unit=", ".join(sorted(units or (metric.unit,))),
+        direction="none" if is_total else metric.direction,
         category=metric.category, formula=metric.formula, main=main,
     )  # fmt: skip

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _COSTS = (
     ("train", "energy_gross", "training energy"),
-    ("inference", "energy_gross", "evaluation energy"),
-    ("inference", "latency_round_trip_median", "decision latency, median"),
+    ("inference", "energy_per_decision", "energy per decision"),
+    ("inference", "latency_round_trip_mean", "latency per decision, mean"),
 )
 _MOST_LABELS, _LONGEST_LABEL = 12, 24
 _LABEL_HEIGHT, _LETTER_WIDTH = 0.062, 0.0145
@@ -103,7 +103,14 @@ def pareto_views(board: Board, name: str) -> list[ParetoView]:
         points = _points(board, mode, metric)
         if len(points) >= 2:
             partial = any(is_partial(row.entry.value(mode, metric), mode, row.entry) for row in board.rows)
-            views.append(_view(board, points, title, f"{name}-{mode}-{metric}".replace("_", "-"), partial=partial))
+            noisy = any(mode in row.entry.on_noisy_hosts for row in board.rows)
+            reasons = (
+                " Entries with a language model are left out: the energy of its server is not known."
+                if partial
+                else "",
+                " Entries with runs on a noisy host are left out." if noisy else "",
+            )
+            views.append(_view(board, points, title, f"{name}-{mode}-{metric}".replace("_", "-"), "".join(reasons)))
     return views
 
 
@@ -119,7 +126,7 @@ def _points(board: Board, mode: str, metric: str) -> list[Point]:
         # a sum of measured and estimated energy cannot be compared with either
         if row.place is None or value is None or value.value is None or value.provenance == "mixed":
             continue
-        if is_partial(value, mode, row.entry):
+        if is_partial(value, mode, row.entry) or mode in row.entry.on_noisy_hosts:
             continue
         known.append((row.entry, value))
     intervals = [_interval(entry) for entry, _ in known]
@@ -170,7 +177,7 @@ def _no_better_than_floor(
     }
 
 
-def _view(board: Board, points: Sequence[Point], title: str, name: str, *, partial: bool) -> ParetoView:
+def _view(board: Board, points: Sequence[Point], title: str, name: str, left_out: str) -> ParetoView:
     scale = row_scale([point.cost for point in points], "s" if "latency" in title else "kWh")
     gain_title = "normalised score" if board.reference else "return"
     front = [point for point in points if point.front]
@@ -179,8 +186,7 @@ def _view(board: Board, points: Sequence[Point], title: str, name: str, *, parti
         name=name,
         title=f"{gain_title.capitalize()} against {title}",
         caption="Up and left is better. Filled: on the Pareto front. Hollow: dominated. "
-        "Grey: no better than the floor. Bars: 95 % intervals of score and energy."
-        + (" Entries with a language model are left out: the energy of its server is not known." if partial else ""),
+        f"Grey: no better than the floor. Bars: 95 % intervals of score and energy.{left_out}",
         description=f"{len(front)} of {len(points)} entries are on the Pareto front: {listed}",
         build=lambda: _figure(points, scale, title, gain_title),
     )

@@ -22,6 +22,7 @@ from a2perf.metrics.values import MetricValue, not_enough
 from a2perf.records import Record, SubmissionInfo
 from a2perf.report.leaderboard.entries import EntryKey, EntryRuns, RecordingFacts, RunLine
 from a2perf.report.names import plain
+from a2perf.report.provenance import noise
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.reading import read_run
 from a2perf.runs.run import Run, RunFolder
@@ -67,6 +68,7 @@ class Entry(Record, kw_only=True):
     Attributes:
         env_kwargs: arguments of the evaluation environment, as JSON, without those of the view.
         view: what the submission observed, ``"text"``; ``""`` for the default of the domain.
+        on_noisy_hosts: modes with a run on a noisy host; their costs have no rank.
         provenance: of its energy: ``"measured"``, ``"estimated"``, ``"mixed"`` or ``"not recorded"``.
     """
 
@@ -91,6 +93,7 @@ class Entry(Record, kw_only=True):
     info: SubmissionInfo = msgspec.field(default_factory=SubmissionInfo)
     recording: RecordingFacts = msgspec.field(default_factory=RecordingFacts)
     with_models: list[str] = msgspec.field(default_factory=list)
+    on_noisy_hosts: list[str] = msgspec.field(default_factory=list)
 
     @property
     def contestant(self) -> Contestant:
@@ -111,12 +114,15 @@ def score_entry(entry: EntryRuns, reference: ScoredTask | None) -> Entry:
     notes: list[str] = []
     scores: dict[str, dict[str, MetricValue]] = {}
     with_models: list[str] = []
+    on_noisy_hosts: list[str] = []
     for mode in MODES:
         members = [(f, line) for f, line in zip(entry.folders, entry.lines, strict=True) if line.mode == mode]
         read = [read_member(folder, line) for folder, line in members if line.counts()]
         runs = [run for run in read if run is not None]
         if any(run.manifest is not None and run.manifest.models for run in runs):
             with_models.append(mode)
+        if any(noise(run) for run in runs):
+            on_noisy_hosts.append(mode)
         if runs:
             threshold = None if reference is None else reference.task.threshold_return()
             found = registry.score(scored_runs(runs, mode, threshold=threshold))
@@ -137,7 +143,7 @@ def score_entry(entry: EntryRuns, reference: ScoredTask | None) -> Entry:
         reference="" if reference is None else reference.protocol, rules=registry.RULES,
         view=entry.key.view, score=score, scores=scores, runs=entry.lines,
         not_ranked=_reasons(entry, score, reference), notes=notes, info=entry.info, recording=entry.recording,
-        with_models=with_models,
+        with_models=with_models, on_noisy_hosts=on_noisy_hosts,
     )  # fmt: skip
 
 

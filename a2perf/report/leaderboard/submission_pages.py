@@ -21,8 +21,9 @@ _MOST = 5
 _COSTS = (
     ("inference", "success_rate", "Success"),
     ("train", "energy_gross", "Training energy"),
-    ("inference", "energy_gross", "Evaluation energy"),
-    ("inference", "latency_round_trip_median", "Decision latency"),
+    ("inference", "energy_per_decision", "Energy per decision"),
+    ("inference", "processor_time_per_decision", "Processor time per decision"),
+    ("inference", "latency_round_trip_mean", "Latency per decision"),
 )
 
 

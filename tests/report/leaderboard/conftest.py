@@ -25,7 +25,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> WrittenLeaderboard:
     field = Field(top / "runs")
     field.entry("quick_learner", 16.0)
     field.entry("slow_learner", 15.9, latency_scale=3)
-    field.entry("random", 2.0, train=False)
+    field.entry("random", 2.0, train=False, latency_scale=2)
     field.entry(HOSTILE, 8.0, train=False, latency_scale=2)
     field.entry("crasher", 12.0, seeds=2)
     field.fail(field.train("crasher", 2))

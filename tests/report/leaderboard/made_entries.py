@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 
 from a2perf.metrics.protocol import ScoredTask, load
-from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunState, SubmissionIdentity
+from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunState, StepCosts, SubmissionIdentity
 from a2perf.report.leaderboard import References
+from a2perf.runs.tracking_record import EnergyUncertainty, HostConditions, PhaseCost, TrackedEnergy, TrackingReport
 from a2perf.storage import read_record, write_record
-from tests.metrics.made_bundles import EMISSIONS, emissions_rows, episodes, seal, write_inference, write_train
+from tests.metrics.made_bundles import episodes, seal, write_inference, write_train
 
+_ONE_PERCENT = EnergyUncertainty(expanded_kwh=2e-6, model_kwh=1e-6)
 TIMED_CURVE = [f"{100 * point},{point * 0.1},{point * 0.5}" for point in range(100)]
 
 
@@ -42,15 +44,30 @@ class Field:
         self.top = top
         self._next = 0
 
-    def evaluate(self, name: str, returns: list[float], seed: int, *, latency_scale: int = 1, **changes: Any) -> Path:
+    def evaluate(
+        self, name: str, returns: list[float], seed: int, *, latency_scale: int = 1, quality: str = "estimated",
+        noisy: bool = False, **changes: Any,
+    ) -> Path:  # fmt: skip
         """Writes one inference bundle with exactly these episode returns."""
         root = self._root(name, str(changes.get("task", "trot")), seed)
         path = write_inference(root, seed, count=2, latencies=20, submission=identity(name), **changes)
         record = read_record(path / "manifest.json", Manifest)
-        results = RolloutResults(task=record.task, env_id="Env-v0", episodes=episodes(returns, success=True))
+        results = RolloutResults(
+            task=record.task, env_id="Env-v0", episodes=episodes(returns, success=True),
+            costs=StepCosts(
+                steps=20, account="cgroup_v2", round_trip_s=2e-3, tree_s=2e-3, in_calls_s=2e-3, between_calls_s=0.0,
+                short_lived_s=0.0, transport_s=5e-5, transport_cpu_s=2e-5,
+            ),
+        )  # fmt: skip
         write_record(path / "metrics" / "rollouts.json", results)
-        table = EMISSIONS + "\n" + emissions_rows(20, power=40.0 * latency_scale)
-        (path / "metrics" / "inference_emissions.csv").write_text(table)
+        (path / "metrics" / "inference_emissions.csv").unlink()
+        report = TrackingReport(
+            mode="inference", cpu_seconds=1.0, cpu_method="cgroup_v2",
+            energy=TrackedEnergy(gross_kwh=1e-4, quality=quality, method="made", gross_uncertainty=_ONE_PERCENT),
+            phases={"rollouts": PhaseCost(wall_s=1.0, cpu_seconds=0.04, energy_gross_kwh=1e-6 * latency_scale)},
+            host=HostConditions(noisy=noisy, reasons=["others"] * noisy),
+        )  # fmt: skip
+        (path / "metrics" / "tracking.json").write_bytes(msgspec.json.encode(report))
         return self.seal(path)
 
     def train(self, name: str, seed: int, **changes: Any) -> Path:
@@ -66,7 +83,8 @@ class Field:
         for seed in range(seeds):
             self.evaluate(name, [level + 0.2 * (seed - 1)] * 2, seed, **changes)
             if train:
-                self.train(name, seed, **{key: value for key, value in changes.items() if key != "latency_scale"})
+                own = ("latency_scale", "quality", "noisy")
+                self.train(name, seed, **{key: value for key, value in changes.items() if key not in own})
 
     @staticmethod
     def seal(path: Path, **changes: Any) -> Path:

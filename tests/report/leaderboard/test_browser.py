@@ -63,7 +63,11 @@ def test_the_default_order_is_the_score(page: Any) -> None:
 
 def test_a_click_sorts_and_another_turns_it_with_missing_values_last(page: Any) -> None:
     board = _board(page, "trot")
-    for key, numeric in (("inference.energy_gross", True), ("train.time_to_threshold", True), ("submission", False)):
+    for key, numeric in (
+        ("inference.energy_per_decision", True),
+        ("train.time_to_threshold", True),
+        ("submission", False),
+    ):
         button = _head(board, key).find_element("css selector", "button")
         seen = set()
         for _ in range(2):
@@ -140,7 +144,7 @@ def test_the_pareto_view_is_reached_and_read_by_keyboard(page: Any) -> None:
     from selenium.webdriver.common.keys import Keys
 
     board = _board(page, "trot")
-    figure = board.find_elements("css selector", "figure")[1]  # evaluation energy
+    figure = board.find_elements("css selector", "figure")[1]  # energy per decision
     points = figure.find_elements("css selector", "svg a.point")
     names = [point.get_attribute("aria-label") for point in points]
     assert sum("on the Pareto front" in name for name in names) == 2, names  # tied, so neither beats the other

@@ -12,7 +12,7 @@ import pytest
 
 from a2perf.records import TaskView
 from a2perf.report.leaderboard import Board, Entry, Score, write_leaderboard
-from a2perf.report.leaderboard.columns import columns_of, entry_cell
+from a2perf.report.leaderboard.columns import columns_of, entry_cell, ranks_by_cost
 from a2perf.report.leaderboard.pages import board_anchor
 from a2perf.report.leaderboard.pareto import pareto_views
 from a2perf.report.leaderboard.ranking import boards_of, pareto_front
@@ -121,11 +121,7 @@ def test_other_environments_are_never_ranked_together(
 def test_measured_and_estimated_energy_are_never_ranked_together(field: Field, tmp_path: Path) -> None:
     field.entry("estimated", 10.0, train=False)
     for seed in range(3):
-        path = field.evaluate("measured", [9.0, 9.0], seed)
-        table = path / "metrics" / "inference_emissions.csv"
-        lines = table.read_text().splitlines()
-        table.write_text("\n".join([f"{lines[0]},quality", *(f"{line},measured" for line in lines[1:])]) + "\n")
-        field.seal(path)
+        field.evaluate("measured", [9.0, 9.0], seed, quality="measured")
     boards = _boards(field, tmp_path)
     assert {board.provenance: [row.entry.name for row in board.rows] for board in boards} == {
         "estimated": ["estimated"],
@@ -165,10 +161,42 @@ def test_energy_without_that_of_a_language_model_has_a_note_and_no_rank(field: F
     for path in field.top.glob("asks*/trot/seed_*/inference"):
         field.seal(path)
     board = _boards(field, tmp_path)[0]
-    energy = next(column for column in columns_of([board]) if column.key == "inference.energy_gross")
+    energy = next(column for column in columns_of([board]) if column.key == "inference.energy_per_decision")
     cells = {row.entry.name: entry_cell(row.entry, energy.key) for row in board.rows}
     assert "without the model" in cells["asks (small)"].detail
     assert "without the model" not in cells["one"].detail + cells["two"].detail
-    view = next(view for view in pareto_views(board, "board") if view.cost_title == "evaluation energy")
+    view = next(view for view in pareto_views(board, "board") if view.cost_title == "energy per decision")
     assert {point.entry.name for point in view.points} == {"one", "two"}
     assert "Entries with a language model are left out" in view.chart.caption
+
+
+def test_costs_of_a_noisy_host_have_no_rank(field: Field, tmp_path: Path) -> None:
+    for name, level in (("loud", 18.0), ("quiet", 12.0), ("calm", 6.0)):
+        field.entry(name, level, train=False, noisy=name == "loud", latency_scale=1 + (name == "calm"))
+    (board,) = _boards(field, tmp_path)
+    energy = next(column for column in columns_of([board]) if column.key == "inference.energy_per_decision")
+    entries = {row.entry.name: row.entry for row in board.rows}
+    ranks = ranks_by_cost([energy.comparable(entry) for entry in entries.values()])
+    assert dict(zip(entries, ranks, strict=True)) == {"loud": "", "quiet": "rank 1", "calm": "rank 2"}
+    assert "noisy host: no rank" in entry_cell(entries["loud"], energy.key).detail
+    for key in ("inference.processor_time_per_decision", "inference.latency_round_trip_mean"):
+        assert "noisy host: no rank" in entry_cell(entries["loud"], key).detail
+        assert "noisy host" not in entry_cell(entries["calm"], key).detail
+    for view in pareto_views(board, "board"):
+        assert {point.entry.name for point in view.points} == {"quiet", "calm"}
+        assert "noisy host are left out" in view.chart.caption
+
+
+def test_the_energy_of_a_whole_evaluation_has_no_rank(field: Field, tmp_path: Path) -> None:
+    for name, level in (("one", 12.0), ("two", 6.0)):
+        field.entry(name, level, train=False)
+    (board,) = _boards(field, tmp_path)
+    columns = {column.key: column for column in columns_of([board])}
+    whole = columns["inference.energy_gross"]
+    assert (whole.direction, whole.main) == ("none", False)
+    assert ranks_by_cost([whole.comparable(row.entry) for row in board.rows]) == ["", ""]
+    per_decision = entry_cell(board.rows[0].entry, "inference.processor_time_per_decision")
+    assert "transport 0.020" in per_decision.detail
+    latency = entry_cell(board.rows[0].entry, "inference.latency_round_trip_mean")
+    assert "median" in latency.detail
+    assert "p99" in latency.detail

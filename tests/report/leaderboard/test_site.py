@@ -201,8 +201,9 @@ def test_costs_far_apart_stand_on_a_logarithmic_axis_with_plain_numbers(field: F
     field.entry("thrifty", 5.0, seeds=2, train=False)
     field.entry("greedy", 9.0, seeds=2, train=False, latency_scale=500)
     write_leaderboard(field.top, tmp_path / "site", references=references, reports=False)
-    drawing = (tmp_path / "site" / "figures" / "board-0-inference-energy-gross.svg").read_text()
+    figure = tmp_path / "site" / "figures" / "board-0-inference-energy-per-decision"
+    drawing = figure.with_suffix(".svg").read_text()
     assert "mathdefault" not in drawing
     assert {"0.1", "1", "10"} <= set(re.findall(">([0-9.]+)</text>", drawing))  # mWh
     assert "point-" not in drawing
-    assert (tmp_path / "site" / "figures" / "board-0-inference-energy-gross.pdf").read_bytes().startswith(b"%PDF")
+    assert figure.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
