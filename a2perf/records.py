@@ -382,6 +382,8 @@ class PythonEnvRecord(Record, kw_only=True):
         installer: ``"uv"`` or ``"pip"``.
         build_s: duration of the build, this time or earlier.
         reused: whether it was built before.
+        builds: whether code of packages could run while it was built (``python_env = 'built'``). No cost of a run
+            counts that, so such runs are not ranked.
         sandbox: sandbox level of the installation of an isolated environment.
     """
 
@@ -392,6 +394,7 @@ class PythonEnvRecord(Record, kw_only=True):
     installer: str | None = None
     build_s: float | None = None
     reused: bool = False
+    builds: bool = False
     sandbox: str | None = None
 
 

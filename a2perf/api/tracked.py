@@ -99,7 +99,11 @@ class Tracked(Tabular):
 
     @property
     def memory(self) -> MetricValue:
-        """Peak of the summed resident sets of the process tree, in bytes."""
+        """Peak of the summed resident sets of the process tree, in bytes.
+
+        The peak of this block alone: the kernel's marks are reset at its start. Where the kernel refuses that, an
+        earlier peak can hide a later one, and ``method`` says "at least".
+        """
         return self._cost("memory_rss_peak")
 
     @property
@@ -284,7 +288,8 @@ def _score(metric: Any, run: Run) -> MetricValue:
 
 
 def _text(value: MetricValue) -> str:
-    return _plain(value.value, value.unit, value.provenance)
+    bound = "at least " if value.method is not None and value.method.endswith("at least") else ""
+    return bound + _plain(value.value, value.unit, value.provenance)
 
 
 def _plain(value: float | None, unit: str, provenance: str = "measured") -> str:

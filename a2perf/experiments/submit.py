@@ -151,6 +151,11 @@ def _track(record: ProtocolRecord) -> str:
 def _check(request: SubmitRequest) -> None:
     require_folder(request.submission)
     parse_participant_args(request.participant_args)
+    if request.options.get("python_env") == "built":
+        raise ConfigError(
+            "costs are ranked, and code of packages that are built would run before they are counted",
+            hint="use --python-env isolated with wheels: `pip wheel -r requirements.txt` and PIP_FIND_LINKS",
+        )
     # refuse a task in two forms: its episodes would count twice in the score over all tasks
     seen: dict[str, str] = {}
     for name in request.tasks:

@@ -104,7 +104,8 @@ def _memory(sets: str, statistic: str) -> OfRun:
     def number(run: Run) -> RunNumber:
         value = recorded(getattr(run.tracking, f"{sets}_{statistic}_bytes"))
         if value is not None or sets == "pss":
-            return RunNumber(value or None, "measured", "process tree")
+            at_least = ", at least" if "at least" in run.tracking.account.memory and statistic == "peak" else ""
+            return RunNumber(value or None, "measured", f"process tree{at_least}")
         table = _table(run)
         method = f"process tree, {table.processes_peak} process(es) merged on time"
         return RunNumber(recorded(getattr(table, f"rss_{statistic}_bytes")), "measured", method)

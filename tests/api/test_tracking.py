@@ -92,6 +92,44 @@ def test_a_peak_between_two_samples_is_seen() -> None:
     assert float(done.stdout) > 300 << 20
 
 
+SPIKES = """
+    import a2perf, sys, time
+    from a2perf.metrics.trackers import procfs
+    if "refused" in sys.argv:
+        procfs.reset_rss_high_water = lambda pid: False  # as on kernels without clear_refs
+    def spike(mebibytes):
+        time.sleep(0.6)
+        held = bytearray(mebibytes << 20)
+        held[:: 4096] = b"x" * len(held[:: 4096])
+    with a2perf.track() as outer:
+        spike(400)
+        with a2perf.track() as second:
+            spike(200)
+        with a2perf.track() as third:
+            time.sleep(0.6)
+    print(outer.memory.value, second.memory.value, third.memory.value)
+    print(second)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has marks of resident memory that can be reset")
+def test_each_block_has_its_own_peak() -> None:
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(SPIKES)], capture_output=True, text=True, check=True)
+    outer, second, third = (float(text) / 2**20 for text in done.stdout.split()[:3])
+    assert outer > 400
+    assert 200 < second < 400
+    assert third < 200
+    assert "at least" not in done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has marks of resident memory that can be reset")
+def test_a_peak_that_an_earlier_one_may_hide_is_a_lower_bound() -> None:
+    command = [sys.executable, "-c", textwrap.dedent(SPIKES), "refused"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (line,) = [line for line in done.stdout.splitlines() if line.strip().startswith("peak memory")]
+    assert "at least" in line
+
+
 def test_the_live_block_reads_the_costs_so_far() -> None:
     with a2perf.track() as tracked:
         assert tracked.is_running

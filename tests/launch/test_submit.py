@@ -200,6 +200,15 @@ def test_python_and_data_sets_of_the_submission_go_to_every_run(folder) -> None:
         assert (given["--datasets-path"], given["--python-env"]) == ("sets", "isolated")
 
 
+def test_packages_are_not_built_where_costs_are_ranked(folder, tmp_path: Path) -> None:
+    arguments = ("submit", folder(), "--task", TOY, "--python-env", "built", "-o", tmp_path / "out")
+    done = a2perf(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "costs are ranked" in done.stderr
+    assert "--python-env isolated" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_tracks_tell_the_budget_and_energy_is_enforced(folder) -> None:
     by_track = {track: plan(asked(folder(), TOY, track=track))[0] for track in protocols.TRACKS}
     assert dict(by_track["fixed_samples"].env) == {"A2PERF_TRAIN_STEPS": "320000"}

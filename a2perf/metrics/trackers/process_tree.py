@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +37,7 @@ class TreeSample:
         pss_bytes: sum of proportional set sizes, ``None`` when not asked for or not readable.
         memory_peak_bytes: a lower bound of the tree's peak known from the kernel, ``None`` when not asked for.
         memory_method: ``"cgroup"`` where that peak is the control group's (with file cache, shared memory and
-            buffers), else ``"resident sets"``.
+            buffers), else ``"resident sets"``, or ``"resident sets, at least"`` if an earlier peak may hide this one.
         io_read_bytes: fetched from storage (not from the page cache).
     """
 
@@ -110,6 +111,11 @@ def lost_with(vanished: Mapping[int, tuple[int, float]], growth: Mapping[int, fl
     return unclaimed + shortfall - min(shortfall, orphaned, surplus)
 
 
+_resets = threading.Lock()
+_running: weakref.WeakSet[ProcTree] = weakref.WeakSet()
+"""Trees that follow a process that had worked before; each begins with a reset of marks that others read."""
+
+
 class ProcTree:
     """A process tree read from ``/proc``, one pass over it per sample.
 
@@ -122,7 +128,8 @@ class ProcTree:
         clock: returns the tree's processor time in seconds as the kernel counts it; for a tree without such a group.
         root_is_guard: the root only watches over the tree, so its own memory, threads and time are not the tree's;
             what it has inherited from reaped orphans is.
-        running: the tree has been working before; memory peaks from before the first sample are left out.
+        running: the tree has been working before; memory peaks from before the first sample are left out. The kernel's
+            marks are reset for that, where it allows it.
     """
 
     def __init__(
@@ -136,7 +143,9 @@ class ProcTree:
     ) -> None:
         self._root = root
         self._clock = clock
-        self._earlier_peaks: dict[int, int] | None = None if running else {}
+        self._earlier_peaks: dict[int, int] = {}
+        self._peak_before_resets = 0  # of other trees of this process
+        self._begun = not running
         self._guard = root if root_is_guard else None
         self._cgroup = tuple(cgroup)
         self._members: dict[int, ProcessStat] = {}
@@ -168,14 +177,14 @@ class ProcTree:
         pids = frozenset(stat.pid for stat in living)
         rss = sum(stat.rss_bytes for stat in living)
         cpu_seconds, method, memory_peak = self._account()
+        if not self._begun:
+            self._begun = True
+            self._reset_peaks(pids)
         memory_method = "cgroup" if memory_peak is not None else "resident sets"
-        if self._earlier_peaks is None:
-            self._earlier_peaks = {pid: procfs.read_rss_high_water(pid) or 0 for pid in pids}
+        if memory_peak is None and not self._earlier_peaks.keys().isdisjoint(pids):
+            memory_method += ", at least"
         if thorough:
-            peaks = ((procfs.read_rss_high_water(pid) or 0, self._earlier_peaks.get(pid, 0)) for pid in pids)
-            # the kernel's mark never falls: only a higher one than before is of this time
-            high_water = max((peak for peak, earlier in peaks if peak > earlier), default=0)
-            memory_peak = max(memory_peak or 0, high_water, rss)
+            memory_peak = max(memory_peak or 0, self._high_water(pids), self._peak_before_resets, rss)
         return TreeSample(
             pids=pids,
             cpu_seconds=cpu_seconds,
@@ -188,6 +197,22 @@ class ProcTree:
             io_write_bytes=int(sum(io[1] for io in self._io.values()) + self._carried_io[1]),
             memory_method=memory_method,
         )
+
+    def _high_water(self, pids: Iterable[int]) -> int:
+        """Returns the highest mark of a process; one that could not be reset counts if it has risen since."""
+        peaks = ((procfs.read_rss_high_water(pid) or 0, self._earlier_peaks.get(pid, 0)) for pid in pids)
+        return max((peak for peak, earlier in peaks if peak > earlier), default=0)
+
+    def _reset_peaks(self, pids: frozenset[int]) -> None:
+        """Makes the marks of the processes begin now, and tells the trees that began before."""
+        with _resets:
+            for other in _running:
+                other._peak_before_resets = max(
+                    other._peak_before_resets, other._high_water(pids & set(other._members))
+                )
+            marks = {pid: procfs.read_rss_high_water(pid) or 0 for pid in pids}
+            self._earlier_peaks = {pid: mark for pid, mark in marks.items() if not procfs.reset_rss_high_water(pid)}
+            _running.add(self)
 
     def _find_members(self) -> dict[int, ProcessStat]:
         members: dict[int, ProcessStat] = {}

@@ -129,6 +129,23 @@ def read_rss_high_water(pid: int) -> int | None:
     return int(text[at + 7 :].split(None, 1)[0]) * 1024 if text and at >= 0 else None
 
 
+def reset_rss_high_water(pid: int) -> bool:
+    """Sets a process's high-water mark of resident memory to its present size; returns whether the kernel allows it.
+
+    ``ru_maxrss`` of the process starts again too.
+    """
+    try:
+        descriptor = os.open(f"/proc/{pid}/clear_refs", os.O_WRONLY)
+    except OSError:
+        return False
+    try:
+        return os.write(descriptor, b"5") == 1
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def list_processes() -> list[tuple[int, int]]:
     """Lists ``(pid, inode of /proc/PID)``; a process that reuses a pid has another inode."""
     with os.scandir("/proc") as entries:

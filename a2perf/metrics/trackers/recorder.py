@@ -86,7 +86,7 @@ class Recorder:
         self._past = (0.0, 0, 0)
         self._rss_bytes = 0
         self._unaccounted: Unaccounted | None = None
-        self._memory_method = ""
+        self._memory_method = "resident sets"
         self._last_row = (0.0, {"cpu": 0.0, "gpu": 0.0, "ram": 0.0})
 
     @property
@@ -195,7 +195,7 @@ class Recorder:
         else:
             name = ACCOUNTS.get(report.cpu_method, report.cpu_method)
             account = Account(cpu=name, complete=name == "control group")
-        account.memory = "control group" if self._memory_method == "cgroup" else "resident sets, sampled"
+        account.memory = "control group" if self._memory_method == "cgroup" else f"{self._memory_method}, sampled"
         return account
 
     def report(self, *, wall_s: float, interval_s: float) -> TrackingReport:

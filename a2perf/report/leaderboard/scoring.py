@@ -29,6 +29,7 @@ from a2perf.runs.run import Run, RunFolder
 
 REPETITIONS = 10_000
 NOT_RECORDED = "not recorded"
+BUILDS = "code of its packages ran while they were built (python_env = 'built'), which no cost counts"
 _LARGEST = 1e100  # beyond, sums over runs overflow
 _ALWAYS = ("energy_to_threshold", "time_to_threshold")
 
@@ -115,12 +116,15 @@ def score_entry(entry: EntryRuns, reference: ScoredTask | None) -> Entry:
     scores: dict[str, dict[str, MetricValue]] = {}
     with_models: list[str] = []
     on_noisy_hosts: list[str] = []
+    builds = False
     for mode in MODES:
         members = [(f, line) for f, line in zip(entry.folders, entry.lines, strict=True) if line.mode == mode]
         read = [read_member(folder, line) for folder, line in members if line.counts()]
         runs = [run for run in read if run is not None]
         if any(run.manifest is not None and run.manifest.models for run in runs):
             with_models.append(mode)
+        environments = [run.manifest.python_env for run in runs if run.manifest is not None]
+        builds = builds or any(env is not None and env.builds for env in environments)
         if any(noise(run) for run in runs):
             on_noisy_hosts.append(mode)
         if runs:
@@ -142,8 +146,8 @@ def score_entry(entry: EntryRuns, reference: ScoredTask | None) -> Entry:
         track=entry.key.terms.track, provenance=provenance_over_runs(kinds) if kinds else NOT_RECORDED,
         reference="" if reference is None else reference.protocol, rules=registry.RULES,
         view=entry.key.view, score=score, scores=scores, runs=entry.lines,
-        not_ranked=_reasons(entry, score, reference), notes=notes, info=entry.info, recording=entry.recording,
-        with_models=with_models, on_noisy_hosts=on_noisy_hosts,
+        not_ranked=_reasons(entry, score, reference) + [BUILDS] * builds, notes=notes, info=entry.info,
+        recording=entry.recording, with_models=with_models, on_noisy_hosts=on_noisy_hosts,
     )  # fmt: skip
 
 

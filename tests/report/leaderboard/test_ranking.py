@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from a2perf.records import TaskView
+from a2perf.records import PythonEnvRecord, TaskView
 from a2perf.report.leaderboard import Board, Entry, Score, write_leaderboard
 from a2perf.report.leaderboard.columns import columns_of, entry_cell, ranks_by_cost
 from a2perf.report.leaderboard.pages import board_anchor
@@ -200,3 +200,11 @@ def test_the_energy_of_a_whole_evaluation_has_no_rank(field: Field, tmp_path: Pa
     latency = entry_cell(board.rows[0].entry, "inference.latency_round_trip_mean")
     assert "median" in latency.detail
     assert "p99" in latency.detail
+
+
+def test_runs_whose_packages_were_built_have_no_rank(field: Field, tmp_path: Path) -> None:
+    for name, level in (("built", 18.0), ("wheels", 12.0)):
+        field.entry(name, level, train=False, python_env=PythonEnvRecord(kind="isolated", builds=name == "built"))
+    (board,) = _boards(field, tmp_path)
+    assert [(row.entry.name, row.place) for row in board.rows] == [("wheels", 1), ("built", None)]
+    assert "python_env = 'built'" in board.rows[1].entry.not_ranked[0]

@@ -180,6 +180,7 @@ def environment(recipe: Recipe, log: Path) -> Iterator[BuiltEnvironment]:
             installer=stamp.installer,
             build_s=stamp.build_s,
             reused=found is not None,
+            builds=recipe.sources.allow_builds,
             sandbox=stamp.sandbox,
         )
         yield BuiltEnvironment(path, (path, *recipe.interpreter.readable), record)
