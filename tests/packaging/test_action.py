@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "action.sh"
-MARKER = "<!-- a2perf check ci judge -->"
+MARKER = "<!-- a2perf ci a2perf-verdict -->"
+
+
+DEFAULTS = {"sandbox": "bubblewrap", "verdict": "a2perf-verdict"}
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,16 @@ class Workflow:
         path.chmod(0o755)
 
     def step(self, part: str, **inputs: str) -> subprocess.CompletedProcess[str]:
-        given = {f"A2PERF_ACTION_{name.upper()}": value for name, value in inputs.items()}
+        given = {f"A2PERF_ACTION_{name.upper()}": value for name, value in {**DEFAULTS, **inputs}.items()}
         return subprocess.run(
             ["bash", str(SCRIPT), part], cwd=self.folder / "work", env={**self.variables, **given}, capture_output=True,
             text=True, check=False,
         )  # fmt: skip
+
+    def uploaded(self) -> None:
+        """Copies the verdict to where the second job downloads it."""
+        (self.folder / "temp" / "verdict").mkdir()
+        shutil.copy(self.outputs()["verdict-file"], self.folder / "temp" / "verdict")
 
     def outputs(self) -> dict[str, str]:
         return dict(line.split("=", 1) for line in (self.folder / "output").read_text().splitlines())
@@ -67,9 +77,10 @@ def test_a_check_that_passes(workflow: Workflow) -> None:
     done = workflow.step("run", command="check", arguments="'my folder' --steps 5 $HOME `id`")
     assert done.returncode == 0, done.stderr
     # quotes group words, and nothing is expanded
-    assert workflow.calls("a2perf") == [["check", "my folder", "--steps", "5", "$HOME", "`id`"]]
+    words = ["my folder", "--steps", "5", "$HOME", "`id`"]
+    assert workflow.calls("a2perf") == [["check", "--sandbox", "bubblewrap", *words]]
     assert workflow.outputs()["status"] == "0"
-    assert workflow.summary().startswith(f"{MARKER}\n### a2perf check: passed\n")
+    assert workflow.summary().startswith("### a2perf check: passed\n")
     assert "mine: no problems" in workflow.summary()
     assert Path(workflow.outputs()["verdict-file"]).read_text() == workflow.summary()
 
@@ -108,30 +119,72 @@ def test_another_command_is_refused(workflow: Workflow) -> None:
     workflow.program("a2perf", record("a2perf"))
     done = workflow.step("run", command="run; rm -rf /", arguments="")
     assert done.returncode == 2
-    assert "valid are check and rlops" in done.stdout
+    assert "valid are check, rlops and comment" in done.stdout
     assert workflow.calls("a2perf") == []
 
 
-@pytest.mark.parametrize("earlier", ["", "77"])
-def test_the_comment_is_written_once_and_then_replaced(workflow: Workflow, earlier: str) -> None:
+@pytest.mark.parametrize("arguments", ["mine 'open --sandbox bubblewrap", 'mine "open'])
+def test_a_missing_quote_ends_the_step(workflow: Workflow, arguments: str) -> None:
+    workflow.program("a2perf", record("a2perf"))
+    done = workflow.step("run", command="check", arguments=arguments)
+    assert (done.returncode, workflow.calls("a2perf")) == (2, [])
+    assert "::error::the arguments cannot be split into words" in done.stdout
+
+
+def test_without_arguments_the_command_gets_no_empty_word(workflow: Workflow) -> None:
+    workflow.program("a2perf", record("a2perf"))
+    assert workflow.step("run", command="rlops", arguments="").returncode == 0
+    assert workflow.calls("a2perf") == [["rlops"]]
+
+
+GITHUB = """
+case "$*" in
+*viewer*) echo "github-actions[bot]" ;;
+*paginate*) jq -r "${@: -1}" "$CALLS/comments.json" ;;
+esac
+"""
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="the stand-in of gh filters with jq")
+@pytest.mark.parametrize("earlier", [None, 77])
+def test_only_a_comment_of_this_token_is_replaced(workflow: Workflow, earlier: int | None) -> None:
+    comments = [
+        {"id": 5, "user": {"login": "mallory"}, "body": f"{MARKER}\nall fine"},
+        {"id": 6, "user": {"login": "github-actions[bot]"}, "body": "another job"},
+    ]
+    if earlier is not None:
+        comments.append({"id": earlier, "user": {"login": "github-actions[bot]"}, "body": f"{MARKER}\nold"})
+    (workflow.folder / "comments.json").write_text(json.dumps(comments))
     workflow.program("a2perf", "echo fine")
-    workflow.program("gh", record("gh") + f'\ncase "$*" in *paginate*) echo "{earlier}";; esac')
+    workflow.program("gh", record("gh") + GITHUB)
     workflow.step("run", command="check", arguments="mine")
-    done = workflow.step("comment", command="check")
+    workflow.uploaded()
+    done = workflow.step("comment")
     assert done.returncode == 0, done.stderr
-    asked, posted = workflow.calls("gh")
-    assert "repos/ada/robots/issues/308/comments" in asked
-    assert MARKER in " ".join(asked)
-    place = "repos/ada/robots/issues/comments/77" if earlier else "repos/ada/robots/issues/308/comments"
-    assert posted[:5] == ["api", "--silent", "--method", "PATCH" if earlier else "POST", place]
-    assert posted[-1] == f"body=@{workflow.outputs()['verdict-file']}"
+    posted = workflow.calls("gh")[-1]
+    place = "repos/ada/robots/issues/308/comments" if earlier is None else f"repos/ada/robots/issues/comments/{earlier}"
+    assert posted[:5] == ["api", "--silent", "--method", "POST" if earlier is None else "PATCH", place]
+    body = Path(posted[-1].removeprefix("body=@")).read_text()
+    assert body == f"{MARKER}\n{workflow.summary()}"
+
+
+def test_the_job_with_the_code_of_a_pull_request_has_no_token() -> None:
+    steps = yaml.safe_load((SCRIPT.parents[1] / "action.yml").read_text())["runs"]["steps"]
+    for step in steps:
+        for word in ("token", "GH_TOKEN"):
+            if word in json.dumps([step.get("env"), step.get("with")]):
+                assert step["if"] == "inputs.command == 'comment'"
+    (run,) = [step for step in steps if step.get("id") == "run"]
+    assert run["env"]["A2PERF_ACTION_SANDBOX"] == "${{ inputs.sandbox }}"
+    assert run["if"] == "inputs.command != 'comment'"
 
 
 def test_a_token_that_may_not_write_is_a_warning(workflow: Workflow) -> None:
     workflow.program("a2perf", "echo fine")
     workflow.program("gh", "exit 1")
     workflow.step("run", command="check", arguments="mine")
-    done = workflow.step("comment", command="check")
+    workflow.uploaded()
+    done = workflow.step("comment")
     assert done.returncode == 0
     assert "::warning::no permission to comment" in done.stdout
 
