@@ -74,6 +74,13 @@ def check(
     The check reads the files, runs train() briefly and then the policy for a few steps, in the same sandboxed
     process as a real run. Exit status: 0 no problem, 1 problems, 2 usage.
     """  # noqa: D301
+    from a2perf.sandbox import STRONGEST, get_sandbox, level_text  # imported here: help does not need it
+
+    options = RunOptions.taken_from(chosen).given
+    asked = str(options.get("sandbox") or STRONGEST)
+    level = get_sandbox(asked).level
+    if not as_json:  # the report has it, but this comes before any code of the submission runs
+        click.echo(level_text(level, asked), err=True)
     report = check_folder(
         folder,
         task=env_id,
@@ -81,7 +88,7 @@ def check(
         train_limit_s=train_limit,
         artifacts=artifacts,
         participant_args=parse_participant_args(participant_args),
-        **RunOptions.taken_from(chosen).given,
+        **options,
     )
     click.echo(json.dumps(report.as_json(), indent=2) if as_json else report)
     return 0 if report else 1

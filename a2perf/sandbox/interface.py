@@ -286,6 +286,12 @@ def _refusal(level: str, reason: str, otherwise: str) -> UserError:
     )
 
 
+def level_text(level: str, asked: str) -> str:
+    """Returns the first line of a run: its level, and why ``"strongest"`` was not a stronger one."""
+    reason = why_unavailable("bubblewrap") if asked == STRONGEST and level == "process" else None
+    return f"sandbox: {level}" + (f", which hides no files of this host ({reason})" if reason else "")
+
+
 def why_unavailable(level: str) -> str | None:
     """Returns why this host cannot offer a level, or ``None`` if it can."""
     known = levels()

@@ -29,6 +29,7 @@ from a2perf.records import Failure, FailureKind, Manifest, PythonEnvRecord, Reco
 from a2perf.runs.bundles import attempts
 from a2perf.runs.bundles.bundle import Bundle, participant_starts
 from a2perf.runs.bundles.layout import JOURNAL, METRICS, OUTCOME_FILE, TRACKING_FILE
+from a2perf.sandbox import level_text
 from a2perf.storage import Journal, read_json, read_record, write_json, write_record
 from a2perf.submission import configuration
 from a2perf.submission.evaluator.inference import episode_seeds, training_artifacts
@@ -109,7 +110,8 @@ def run(settings: Submission, *, force: bool = False, progress: RunProgress | No
         limit = run_limit_of(settings, bundle.manifest)
         runs = [_task_run(settings, task, stream, bundle, limit) for stream, task in enumerate(tasks)]
         with python_of(settings, bundle.logs):  # built once here; the tasks' processes reuse it
-            bundle.manifest.sandbox = confinement(settings, {}).record
+            record = bundle.manifest.sandbox = confinement(settings, {}).record
+            progress.say(level_text(record.level, settings.sandbox))
             participant_starts(bundle.path, bundle.manifest)
             with services_of(settings, settings.folder, bundle, progress.say) as services:
                 return _run_all(settings, runs, bundle, progress, services)

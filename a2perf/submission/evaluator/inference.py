@@ -96,6 +96,7 @@ def _measure(
         settings, task, bundle.manifest, folders, mode="inference", tracker=tracker, services=services, env=env
     )
     with opened as participants:
+        progress.say(participants.level_text)
         progress.phase(f"loading {settings.folder.name}")
         participant = participants.load()
         if settings.num_inference_steps and not (bundle.metrics / LATENCY_FILE).exists():

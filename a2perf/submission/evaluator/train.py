@@ -119,6 +119,7 @@ def _trained(settings: Submission, task: RunTask, bundle: Bundle, progress: RunP
         process, sampler = participants.process, participants.sampler
         assert sampler is not None
         limit = "" if limit_s is None else f" (at most {limit_s:g} s)"
+        progress.say(participants.level_text)
         progress.phase(f"training {settings.folder.name} on {task.name}{limit}")
         participants.mark("train")
         budget = None

@@ -26,7 +26,7 @@ from a2perf.metrics.trackers.sampler import Sampler
 from a2perf.records import Manifest
 from a2perf.runs.bundles import attempts, disk_reserve
 from a2perf.runs.bundles.bundle import participant_starts
-from a2perf.sandbox import levels
+from a2perf.sandbox import level_text, levels
 from a2perf.submission.evaluator.playing.seeds import RunSeeds
 from a2perf.submission.evaluator.process.confinement import ProvidedConfinement, confinement
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
@@ -140,6 +140,11 @@ class Participants:
             explain_missing_module(details[1], self.settings, self.settings.folder)
         finally:
             self._all.__exit__(*details)
+
+    @property
+    def level_text(self) -> str:
+        """First line of the run: the level of the sandbox."""
+        return level_text(self.process.confinement.sandbox.level, self.settings.sandbox)
 
     def mark(self, phase: str) -> None:
         """Marks the start of a phase in the trackers' record and for the services."""
