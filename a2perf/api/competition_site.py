@@ -152,9 +152,9 @@ def references_of(competition: Competition) -> list[EntrantStanding]:
 def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
     """Returns label and value of each term."""
     limits = [
-        ("train()", terms.train_time_limit_s), ("load_policy", terms.load_timeout_s), ("one call", terms.call_timeout_s)
+        ("train()", terms.train_time_limit_s), ("load_policy", terms.load_timeout_s),
+        ("one call", terms.call_timeout_s), ("one run", terms.run_time_limit_s),
     ]  # fmt: skip
-    memory = terms.memory_limit_bytes
     public = [
         task_title(terms.domain, name) for name in (terms.public_task, *(one.name for one in terms.further_tasks))
     ]
@@ -167,7 +167,11 @@ def terms_text(terms: CompetitionTerms) -> list[tuple[str, str]]:
         ("Root seeds", ", ".join(map(str, terms.seeds))),
         ("Training", training),
         ("Time limits", ", ".join(f"{what} {value:g} s" for what, value in limits if value is not None)),
-        ("Memory limit", "a share of the host's memory" if memory is None else f"{memory / 2**20:.0f} MiB"),
+        ("Memory limit", f"{terms.memory_limit_bytes / 2**20:.0f} MiB"),
+        ("Processors", f"{terms.cpu_limit:g}"),
+        ("Processes", str(terms.process_limit)),
+        ("Artifacts", f"at most {terms.artifact_limit_bytes / 2**20:.0f} MiB"),
+        ("Nonces of entrants", "required" if terms.nonces_required else "optional"),
         ("Sandbox", terms.sandbox),
     ]
 

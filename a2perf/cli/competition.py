@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,9 @@ from a2perf.experiments.competition import (
     enter_all,
     read_entrants,
 )
+from a2perf.experiments.competition.draw import nonce_sha256
 from a2perf.experiments.competition.entrants import PYTHON_ENVS
+from a2perf.experiments.competition.folder_check import NONCE
 from a2perf.experiments.competition.records import ENTRANTS
 from a2perf.launch import QueueEntry
 from a2perf.runs.bundles.files import kind_at
@@ -40,7 +43,8 @@ from a2perf.submission.options import normalised
 from a2perf.submission.run_options import run_options
 
 _TERMS = (
-    "latency_steps", "train_time_limit_s", "call_timeout_s", "load_timeout_s", "memory_limit_bytes", "sandbox",
+    "latency_steps", "train_time_limit_s", "call_timeout_s", "load_timeout_s", "run_time_limit_s",
+    "memory_limit_bytes", "cpu_limit", "process_limit", "artifact_limit_bytes", "nonces_required", "sandbox",
 )  # fmt: skip
 """Terms that ``init --set`` changes."""
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -61,8 +65,7 @@ def competition() -> None:
 @click.option("--profile", metavar="NAME",
               help="Kind of competition with its own tasks, limits and guide, such as macro_placement.")  # fmt: skip
 @click.option("--set", "assigned", multiple=True, metavar="NAME=VALUE",
-              help="A further term, such as train_time_limit_s, call_timeout_s, load_timeout_s, memory_limit_bytes, "
-              "sandbox, latency_steps; or a setting of the profile. Repeatable.")  # fmt: skip
+              help=f"A further term ({', '.join(_TERMS)}), or a setting of the profile. Repeatable.")  # fmt: skip
 @click.option("--design", "designs", multiple=True, metavar="PATHS",
               help="With a profile: a further public task from your own data; repeatable.")  # fmt: skip
 @click.option("--references/--no-references", default=True, show_default=True,
@@ -131,14 +134,18 @@ def init(
     allow_weaker={"help": "Run although this host cannot enforce every guarantee. The site shows it."},
 )  # fmt: skip
 @launch_options("launcher", "workers", "retry")
+@click.option("--nonce", "nonces", multiple=True, metavar="TEXT",
+              help="A nonce that an entrant reveals, see `a2perf competition nonce`; repeatable.")  # fmt: skip
 @click.option("--close-only", is_flag=True, help="Close the list of entries, print its hash and run nothing yet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
-def run(folder: Path, submissions: tuple[Path, ...], close_only: bool, as_json: bool, **given: Any) -> int:
+def run(
+    folder: Path, submissions: tuple[Path, ...], nonces: tuple[str, ...], close_only: bool, as_json: bool, **given: Any
+) -> int:  # fmt: skip
     """Run the entries on the public and the secret tasks.
 
-    The first run closes the list of entries, since the seeds of all runs depend on every entry; publish its hash before
-    the secret tasks run. Rerun the command to resume. An invalid folder counts as a failure of its entry and does not
-    affect the others.
+    The first run closes the list of entries and draws the seeds from it and from the nonces of its entrants. Publish
+    the hash of the list before that, with --close-only; entrants reveal their nonces afterwards. Rerun the command to
+    resume. An invalid folder counts as a failure of its entry and does not affect the others.
 
     Exit status: 0 all runs finished, 1 a run failed, 3 infrastructure failure, 130 interrupted.
     """
@@ -155,10 +162,26 @@ def run(folder: Path, submissions: tuple[Path, ...], close_only: bool, as_json: 
         click.echo(f"entrants: {listed.sha256}  (publish it, with {made.public / ENTRANTS})")
         return 0
     with launch.conductor(live=not as_json) as conductor:
-        result = competitions.run(made, entrants, conductor, restart=launch.restart())
+        result = competitions.run(made, entrants, conductor, nonces=nonces, restart=launch.restart())
     click.echo(f"entrants: {read_entrants(made).sha256}", err=True)
     _show(result.entries, as_json)
     return result.exit_code
+
+
+@competition.command(context_settings=normalised())
+@click.argument("entry", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="ENTRY")
+def nonce(entry: Path) -> int:
+    """Write the hash of a random nonce into the folder of an entry, and print the nonce.
+
+    Keep it until the list of entries was published, then give it to the organizer and to everybody else: the seeds
+    depend on it, so nobody can try lists of entries until the seeds suit them. An entry without its nonce is refused.
+    """
+    if (entry / NONCE).exists():
+        raise ConfigError(f"{entry / NONCE} exists: another nonce is committed", hint="remove it first")
+    text = secrets.token_hex(32)
+    (entry / NONCE).write_text(f"{nonce_sha256(text)}\n")
+    click.echo(text)
+    return 0
 
 
 @competition.command(context_settings=normalised())

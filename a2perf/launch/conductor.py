@@ -44,7 +44,7 @@ class Conductor:
     def __init__(
         self, launcher: Launcher, workers: int = 1, *, console: Console | None = None, live: bool = True
     ) -> None:
-        self.launcher, self._workers = launcher, workers
+        self.launcher, self.workers = launcher, workers
         self._console, self._live = console, live
         self._signals, self._stop_announced = 0, False
         self._signals_handled = ExitStack()
@@ -99,7 +99,7 @@ class Conductor:
                         view.show(event)
 
                 result = drive(
-                    queue, self.launcher, self._workers, on_event=shown, stop=lambda: self._must_stop() or stop()
+                    queue, self.launcher, self.workers, on_event=shown, stop=lambda: self._must_stop() or stop()
                 )
             fault_point("launcher: driven")
             return replace(result, entries=queue.entries(keys))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import pytest
 
 from a2perf.experiments import competition as competitions
 from a2perf.experiments.competition import folder_check
+from a2perf.experiments.competition.draw import nonce_sha256, read_draw
 from a2perf.experiments.competition.entrants import EntrantList
 from a2perf.experiments.competition.records import Competition
 from a2perf.records import Manifest
@@ -64,8 +66,9 @@ def _published(folder: Path) -> Iterator[tuple[Competition, Path, str]]:
     (broken / "requirements.txt").unlink()
     os.mkfifo(broken / "requirements.txt")
     submissions = [word for name in ("ada", "spy", "broken") for word in ("--submission", str(entries / name))]
-    write(entries, "ada")
-    status, said = run("run", made_in, *submissions, "--workers", 2)
+    nonce = run("nonce", write(entries, "ada"))[1].strip()
+    assert run("run", made_in, *submissions, "--close-only")[0] == 0
+    status, said = run("run", made_in, *submissions, "--workers", 2, "--nonce", nonce)
     assert status == 1, said
     status, said = run("publish", made_in, "-o", folder / "site", "--yes")
     assert (status, "PROBLEM" in said) == (0, False), said
@@ -133,7 +136,8 @@ def test_a_packed_competition_is_verified_and_a_change_in_it_is_found(
 def test_an_entrant_sees_nothing_of_the_competition(played: tuple[Competition, Path, str], noted) -> None:
     made = played[0]
     (task,) = made.secret.tasks
-    secret = made.secret.seed_secret(competitions.read_entrants(made).folders()).hex()
+    listed = competitions.read_entrants(made)
+    secret = read_draw(made, listed).seed_secret(made.secret, listed).hex()
     for name in (task.name, made.terms.public_task):
         bundle = place(made, "spy", name)
         seen = (bundle / "logs" / "stdout.log").read_text()
@@ -332,6 +336,26 @@ def _rewritten_list(site: Path, bundle: Path) -> None:
     shutil.rmtree(site / "runs" / "spy")
 
 
+def _other_memory(site: Path, bundle: Path) -> None:
+    sandbox = read_manifest(bundle).sandbox
+    assert sandbox is not None
+    sandbox.limits["memory_bytes"] *= 4
+    reseal(bundle, sandbox=sandbox)
+
+
+def _outcomes(content: bytes) -> Callable[[Path, Path], None]:
+    return lambda site, bundle: (site / "outcomes.json").write_bytes(content)  # type: ignore[return-value]
+
+
+def _withheld_nonce(site: Path, bundle: Path) -> None:
+    write_json(site / "draw.json", {**read_json(site / "draw.json"), "nonces": []})
+
+
+def _foreign_nonce(site: Path, bundle: Path) -> None:
+    drawn = read_json(site / "draw.json")
+    write_json(site / "draw.json", {**drawn, "nonces": [*drawn["nonces"], "zz"]})
+
+
 CHEATS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "terms": (_changed_file("terms.json", '"episodes": 2', '"episodes": 1'), "was published first"),
     "gin file": (_changed_file("secret.gin", "call_timeout_s = 10.0", "call_timeout_s = 99.0"), "was published first"),
@@ -361,6 +385,12 @@ CHEATS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
         _changed_manifest(command=["a2perf", "--memory-limit-bytes", "1"]),
         "which the competition does",
     ),
+    "a larger limit, resealed": (_other_memory, "its limit memory_bytes was 17179869184.0, committed 4294967296"),
+    "a withheld nonce": (_withheld_nonce, "its seeds.keys is"),
+    "a nonce of nobody": (_foreign_nonce, "draw.json holds a nonce that no entrant committed"),
+    "odd outcomes": (_outcomes(b'[{"entrant": 1}]'), "outcomes.json is not a list of outcomes"),
+    "nested outcomes": (_outcomes(b"[" * 100_000 + b"]" * 100_000), "outcomes.json"),
+    "endless outcomes": (_outcomes(b"[" + b"[]," * 4_000_000 + b"[]]"), "outcomes.json: holds more than"),
     "a link to results": (_linked_results, "a link that is not in the manifest"),
     "a linked bundle": (_linked_bundle, "is not part of the run"),
     "a missing run": (lambda site, bundle: shutil.rmtree(bundle), "it is missing, and no failure is recorded"),
@@ -386,6 +416,59 @@ def test_an_organizer_who_cheats_fails_verify(
     assert status == 1, said
     assert words in said, said
     noted("an organizer changes terms, runs or entrants", "verify names it")
+
+
+@pytest.mark.group("bwrap")
+@pytest.mark.timeout(900)
+def test_verify_names_a_machine_and_a_level_that_differ(played: tuple[Competition, Path, str], site: Path) -> None:
+    assert "differs between runs" not in run("verify", site)[1]
+    bundle = bundle_of(played, site)
+    sandbox = read_manifest(bundle).sandbox
+    assert sandbox is not None
+    sandbox.missing.append("using all processors")
+    reseal(bundle, host={**read_manifest(bundle).host, "hostname": "faster"}, sandbox=sandbox)
+    said = run("verify", site)[1]
+    assert "the machine differs between runs" in said
+    assert "faster" in said
+    assert "the missing confinement differs between runs: nothing (ada, spy), using all processors (ada)" in said
+
+
+@pytest.mark.timeout(900)
+def test_the_order_of_entrants_and_folders_of_accomplices_choose_no_seeds(tmp_path: Path, noted) -> None:
+    """Six orders of one list, and rounds of one entry each; then folders of an accomplice against an honest nonce."""
+    names = ("ada", "eve", "kim")
+    entries = {name: write(tmp_path / "entries", name) for name in names}
+    home = cup(tmp_path, train=False, held_out=0).folder
+    nonce = run("nonce", entries["ada"])[1].strip()
+    secrets, places = set(), set()
+    for number, order in enumerate(itertools.permutations(names)):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(home, copy)
+        made = competitions.load(copy)
+        if number % 2:
+            competitions.enter_all(made, allowed(*(entries[name] for name in order)))
+        else:
+            for name in order:
+                competitions.enter_all(made, allowed(entries[name]))
+        listed, drawn = competitions.close(made), competitions.draw_seeds(made, [nonce])
+        secrets.add(drawn.seed_secret(made.secret, competitions.read_entrants(made)))
+        places.add(tuple(sorted(str(place(made, name, made.terms.public_task)).split("/runs/")[1] for name in names)))
+        assert listed.closed_at
+    assert (len(secrets), len(places)) == (1, 1)
+    # Before the reveal nobody but ada knows her nonce, and the draw with it differs from every draw without it.
+    made = competitions.load(home)
+    tries = []
+    for share in range(3):
+        (entries["eve"] / "share").write_text(str(share))
+        shutil.copytree(home, tmp_path / f"try{share}")
+        again = competitions.load(tmp_path / f"try{share}")
+        competitions.enter_all(again, allowed(*entries.values()))
+        listed = competitions.close(again)
+        folders = [entrant.sha256 for entrant in listed.all()]
+        tries.append(again.secret.seed_secret(folders, {nonce_sha256(nonce): ""}))
+        drawn = competitions.draw_seeds(again, [nonce])
+        assert drawn.seed_secret(again.secret, listed) not in tries
+    noted("an organizer chooses seeds by the order of a list, or with an accomplice", "one draw, after the nonces")
 
 
 LEARNER = """

@@ -15,22 +15,16 @@ from a2perf.cli.competition import competition as command
 from a2perf.domains.registry import domains, load_attribute, register_environments
 from a2perf.errors import ConfigError, UserError
 from a2perf.experiments import competition as competitions
+from a2perf.experiments.competition import run_entrants
 from a2perf.experiments.competition.entrants import Entrant, Entrants, enter_all
-from a2perf.experiments.competition.records import (
-    SEALED_SEEDS_METHOD,
-    Commitment,
-    Competition,
-    CompetitionTerms,
-    commitment_of,
-    gin_files,
-)
+from a2perf.experiments.competition.records import Competition, CompetitionTerms
 from a2perf.experiments.competition.required_runs import required_runs
 from a2perf.experiments.competition.run_entrants import run_specs
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding, ranked
 from a2perf.launch import RunSpec
 from a2perf.report.competition_page import FrontPage, competition_page
 from a2perf.runs.packed import signing
-from a2perf.storage import read_json, write_record
+from a2perf.storage import read_json
 from tests.made_submissions import policy, write_submission
 from tests.submission import wheels
 
@@ -72,7 +66,7 @@ def planned(made: Competition, entrants: Entrants) -> list[RunSpec]:
 def place(made: Competition, entrant: str, task: str, seed: int = 0, mode: str = "inference") -> Path:
     """Returns the bundle of a run; its folder is a hash and not the name of the task."""
     listed: dict[str, Entrant] = {one.place: one for one in competitions.read_entrants(made).all()}
-    runs = required_runs(made.terms, made.secret, listed[entrant].number)
+    runs = required_runs(made.terms, made.secret, listed[entrant].place)
     (one,) = [one for one in runs if (one.task, one.seed, one.mode) == (task, seed, mode)]
     return made.runs / entrant / one.bundle
 
@@ -101,13 +95,13 @@ def test_the_public_half_tells_nothing_of_the_secrets(tmp_path: Path) -> None:
 def test_the_same_terms_never_give_the_same_commitment(tmp_path: Path) -> None:
     first, second = cup(tmp_path / "a"), cup(tmp_path / "b")
     assert first.commitment.commitment != second.commitment.commitment
-    assert first.secret.seed_secret(["a"]) != second.secret.seed_secret(["a"])
+    assert first.secret.seed_secret(["a"], {}) != second.secret.seed_secret(["a"], {})
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("private/secret.json", '"salt": "', '"salt": "0'),
+        ("private/secret.json", '"salt": "', '"salt": "00'),
         ("private/secret.json", '"gait_seed": ', '"gait_seed": 1'),
         ("public/terms.json", '"episodes": 3', '"episodes": 2'),
         ("public/inference.gin", "num_inference_episodes = 3", "num_inference_episodes = 2"),
@@ -172,36 +166,103 @@ def test_the_list_of_entrants_is_sealed_and_closed(tmp_path: Path) -> None:
     assert enter_all(made, allowed(ada))[0][0] == first[0][0]
 
 
-def test_the_seeds_of_all_runs_follow_from_the_committed_salt_and_every_folder(tmp_path: Path) -> None:
+def test_the_seeds_of_all_runs_follow_from_salt_folders_and_nonces_and_not_from_their_order(tmp_path: Path) -> None:
     made = cup(tmp_path)
+    draws = [
+        made.secret.seed_secret(folders, nonces)
+        for folders, nonces in (
+            (["a", "b"], {}), (["a"], {}), (["a", "c"], {}), (["a", "b", "b"], {}), (["a", "b"], {"x": ""}),
+            (["a", "b"], {"x": "1"}), (["a", "b"], {"x": "2"}),
+        )
+    ]  # fmt: skip
+    assert len(set(draws)) == len(draws)
+    assert made.secret.seed_secret(["b", "a"], {}) == draws[0]
+    again = competitions.load(made.folder).secret
+    assert again.seed_secret(["a", "b"], {"y": "2", "x": "1"}) == again.seed_secret(["b", "a"], {"x": "1", "y": "2"})
+
+
+def test_entrants_enter_sorted_by_name_whatever_the_order_of_the_command_line(tmp_path: Path) -> None:
+    made, other = cup(tmp_path / "a"), cup(tmp_path / "b")
     ada, grace = (write(tmp_path, name) for name in ("ada", "grace"))
-    (grace / "share").write_text("bytes that only grace knows")
     enter_all(made, allowed(ada, grace))
-    folders = competitions.close(made).folders()
-    secrets = {
-        made.secret.seed_secret(given)
-        for given in (folders, folders[::-1], folders[:1], [folders[0], "0" * 64], [*folders, folders[0]])
-    }
-    assert len(secrets) == 5
-    assert competitions.load(made.folder).secret.seed_secret(folders) in secrets
+    enter_all(other, allowed(grace, ada))
+    listed, same = (competitions.read_entrants(one).all() for one in (made, other))
+    assert listed == same
 
 
-def test_a_competition_whose_organizer_drew_the_seeds_stays_verifiable(tmp_path: Path) -> None:
-    """The form of earlier versions: seeds in the secrets and in files, and their own method."""
-    made, folder = cup(tmp_path), tmp_path / "reveal"
-    secret = made.secret
-    secret.public_seeds, secret.tasks[0].seeds, secret.tasks[1].seeds = [1, 2, 3], [4, 5, 6], [7, 8, 9]
-    sealed = commitment_of(made.terms, secret, made.evaluator, gin_files(made.public))
-    older = dataclasses.replace(made, commitment=Commitment(commitment=sealed, method=SEALED_SEEDS_METHOD))
-    competitions.reveal(older, folder)
-    for name, seeds in secret.sealed_seeds().items():
-        (folder / name).write_text("".join(f"{seed}\n" for seed in seeds))
-    status, said = run("verify", folder, "--commitment", sealed)
-    assert (status, "the organizer drew the seeds" in said) == (0, True), said
-    (folder / "public.seeds").write_text("1\n2\n4\n")
-    assert "public.seeds does not hold the seeds" in run("verify", folder)[1]
-    write_record(folder / "commitment.json", Commitment(commitment=sealed))
-    assert "names another method" in run("verify", folder)[1]
+def test_a_nonce_is_committed_in_the_folder_and_revealed_for_one_draw(tmp_path: Path) -> None:
+    made = cup(tmp_path, train=False)
+    ada, grace = (write(tmp_path, name) for name in ("ada", "grace"))
+    first, second = (run("nonce", entry)[1].strip() for entry in (ada, grace))
+    assert len({first, second}) == 2
+    with pytest.raises(ConfigError, match="another nonce is committed"):
+        run("nonce", ada)
+    assert run("run", made.folder, "--submission", ada, "--submission", grace, "--close-only")[0] == 0
+    with pytest.raises(ConfigError, match="belongs to no listed entry"):
+        competitions.draw_seeds(made, ["0" * 64])
+    drawn = competitions.draw_seeds(made, [first])
+    listed = competitions.read_entrants(made)
+    assert drawn.problems(listed) == []
+    assert drawn.refusals(listed) == {"grace": "its nonce was not revealed before the seeds were drawn"}
+    assert competitions.draw_seeds(made, [first]) == competitions.draw_seeds(made) == drawn
+    with pytest.raises(ConfigError, match="the seeds were drawn at"):
+        competitions.draw_seeds(made, [first, second])
+    both = dataclasses.replace(made, folder=made.folder)
+    (both.public / "draw.json").unlink()
+    all_revealed = competitions.draw_seeds(both, [second, first])
+    assert all_revealed.refusals(listed) == {}
+    assert all_revealed.seed_secret(made.secret, listed) != drawn.seed_secret(made.secret, listed)
+
+
+def test_terms_can_require_nonces(tmp_path: Path) -> None:
+    made = cup(tmp_path, nonces_required=True)
+    with_nonce, without = write(tmp_path, "ada"), write(tmp_path, "bob")
+    run("nonce", with_nonce)
+    odd = write(tmp_path, "eve")
+    (odd / "nonce.sha256").write_text("not a hash")
+    entered = {one.name: one for one, _ in enter_all(made, allowed(with_nonce, without, odd))}
+    assert {name: bool(one.refused) for name, one in entered.items()} == {"ada": False, "bob": True, "eve": True}
+    assert "which the terms require" in entered["bob"].refused
+    assert "64 hexadecimal digits" in entered["eve"].refused
+
+
+def test_the_terms_are_numbers_and_part_of_every_run(tmp_path: Path) -> None:
+    made = cup(tmp_path, cpu_limit=0.5)
+    stated = json.loads((made.public / "terms.json").read_text())
+    assert {name: stated[name] for name in ("memory_limit_bytes", "cpu_limit", "process_limit")} == {
+        "memory_limit_bytes": 4 * 2**30, "cpu_limit": 0.5, "process_limit": 512,
+    }  # fmt: skip
+    for file in ("training.gin", "inference.gin", "secret.gin"):
+        text = (made.public / file).read_text()
+        for line in ("memory_limit_bytes = 4294967296", "cpu_limit = 0.5", "process_limit = 512",
+                     "artifact_limit_bytes = 17179869184", "run_time_limit_s = 86400.0"):  # fmt: skip
+            assert f"Submission.{line}\n" in text, (file, line)
+
+
+def test_more_runs_than_the_host_has_memory_for_are_refused(tmp_path: Path) -> None:
+    made = cup(tmp_path, train=False, held_out=0)
+    entry = write(tmp_path, "ada")
+    status, said = run("init", tmp_path / "other", "--domain", "quadruped_locomotion", "--set", "sandbox=process",
+                       "--set", f"memory_limit_bytes={2**50}")  # fmt: skip
+    assert status == 0, said
+    with pytest.raises(ConfigError, match="than this host"):
+        run("run", tmp_path / "other", "--submission", entry)
+    with pytest.raises(ConfigError, match=r"64 run\(s\) at a time"):
+        run_entrants.check_host(terms(memory_limit_bytes=2**33), Entrants((entry,)), 64)
+    with pytest.raises(ConfigError, match="give each run 4096 processors"):
+        run_entrants.check_host(terms(memory_limit_bytes=2**20, cpu_limit=4096.0), Entrants((entry,)), 1)
+    assert made.terms.sandbox == "bubblewrap"
+
+
+def test_runs_that_cannot_divide_the_processors_run_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from a2perf.sandbox import limits
+
+    monkeypatch.setattr(limits, "place", lambda: limits.GroupParent(2, {}))
+    given = Entrants((write(tmp_path, "ada"),), sandbox="process", allow_weaker=True)
+    assert run_entrants.check_host(terms(), given, 8) == 1
+    assert "one run at a time" in capsys.readouterr().err
 
 
 def test_consent_to_a_level_that_cannot_hide_the_secrets_is_published(tmp_path: Path) -> None:
@@ -212,7 +273,7 @@ def test_consent_to_a_level_that_cannot_hide_the_secrets_is_published(tmp_path: 
 
 
 def test_other_code_than_the_committed_one_runs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from a2perf.experiments.competition import records, run_entrants
+    from a2perf.experiments.competition import records
 
     made = cup(tmp_path)
     run_entrants.check_evaluator(made)
@@ -260,6 +321,10 @@ def test_a_revealed_task_can_be_made_again_from_its_seed(tmp_path: Path) -> None
         ({"episodes": 0}, "not positive"),
         ({"seeds": [1, 1]}, "repeated"),
         ({"held_out": -1}, "negative"),
+        ({"cpu_limit": 0.0}, "not positive"),
+        ({"memory_limit_bytes": 0}, "not positive"),
+        ({"run_time_limit_s": float("inf")}, "not positive and finite"),
+        ({"sandbox": "strongest"}, "depends on the host"),
     ],
 )
 def test_wrong_terms_found_nothing(tmp_path: Path, changes: dict, words: str) -> None:

@@ -6,6 +6,7 @@ recomputes every claim from them.
 """
 
 from a2perf.experiments.competition.creation import create, create_from_profile, read_references
+from a2perf.experiments.competition.draw import draw_seeds
 from a2perf.experiments.competition.entrants import Entrants, close, enter_all, read_entrants
 from a2perf.experiments.competition.records import Commitment, Competition, CompetitionTerms, Secret, load
 from a2perf.experiments.competition.run_entrants import run, run_specs
@@ -23,6 +24,7 @@ __all__ = [
     "close",
     "create",
     "create_from_profile",
+    "draw_seeds",
     "enter_all",
     "load",
     "read_entrants",

@@ -5,6 +5,7 @@ A profile gives the terms, tasks, reference results, guide and template; the org
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
 import tempfile
@@ -40,6 +41,7 @@ from a2perf.experiments.competition.records import (
 from a2perf.experiments.competition.required_runs import gin_texts
 from a2perf.records import Record
 from a2perf.runs.bundles.bundle import now
+from a2perf.sandbox import STRONGEST
 from a2perf.storage import json_text, read_record, sha256_of, write_atomic, write_record
 from a2perf.submission.templates import create_submission
 
@@ -47,6 +49,10 @@ DESIGNS, TEMPLATE, GUIDE, REFERENCES = "designs", "template", "README.md", "refe
 
 _SALT_BYTES = 32
 _GENERATOR_SEEDS = 2**62
+_POSITIVE = (
+    "episodes", "call_timeout_s", "load_timeout_s", "run_time_limit_s", "memory_limit_bytes", "cpu_limit",
+    "process_limit", "artifact_limit_bytes",
+)  # fmt: skip
 
 
 HeldOutGenerator = Callable[[int, int], Sequence[HeldOutTask]]
@@ -117,11 +123,13 @@ def write_tasks(folder: Path, tasks: Iterable[PublicTask | SecretTask], *, mode:
 
 
 def _check(terms: CompetitionTerms) -> None:
-    for name in ("episodes", "call_timeout_s", "load_timeout_s"):
-        if getattr(terms, name) <= 0:
+    for name in _POSITIVE:
+        if not 0 < getattr(terms, name) < math.inf:
             raise ConfigError(
-                f"{name.replace('_', '-')} {getattr(terms, name)} is not positive", hint="give more than 0"
+                f"{name.replace('_', '-')} {getattr(terms, name)} is not positive and finite", hint="give more than 0"
             )
+    if terms.sandbox == STRONGEST:
+        raise ConfigError(f"the level {STRONGEST} depends on the host", hint="name the level, such as bubblewrap")
     if terms.held_out < 0:
         raise ConfigError(f"held-out {terms.held_out} is negative", hint="give 0 or more")
     if not terms.seeds or len(set(terms.seeds)) != len(terms.seeds):

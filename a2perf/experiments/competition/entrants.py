@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from a2perf.errors import ConfigError, UserError
-from a2perf.experiments.competition.folder_check import FolderCheck, examine
+from a2perf.experiments.competition.folder_check import NONCE, FolderCheck, examine
 from a2perf.experiments.competition.records import ENTRANTS, REVEALED, Competition, canonical_sha256
 from a2perf.records import Record
 from a2perf.runs.bundles.bundle import now
@@ -42,6 +42,7 @@ class Entrant(Record, kw_only=True):
         place: folder of its runs below ``runs``, and its label.
         sha256: hash of its folder; empty if it was refused.
         isolated: whether its packages are installed apart from a2perf's.
+        nonce_sha256: hash of its nonce, see ``draw``; empty without one.
         refused: why it cannot run; every run of it then counts as failed.
     """
 
@@ -51,6 +52,7 @@ class Entrant(Record, kw_only=True):
     sha256: str = ""
     scheme: int = 0
     isolated: bool = False
+    nonce_sha256: str = ""
     refused: str = ""
 
 
@@ -91,10 +93,6 @@ class EntrantList(Record, kw_only=True):
     def all(self) -> list[Entrant]:
         """Returns every entrant in the order of entering."""
         return [entrant for one in self.rounds for entrant in one.entrants]
-
-    def folders(self) -> list[str]:
-        """Returns the hash of every entrant's folder: its share of the seeds."""
-        return [entrant.sha256 for entrant in self.all()]
 
     def round_of(self, entrant: Entrant) -> Round:
         """Returns the round in which an entrant entered."""
@@ -161,6 +159,8 @@ def read_entrants(competition: Competition) -> EntrantList:
 def enter_all(competition: Competition, entrants: Entrants) -> list[tuple[Entrant, Path]]:
     """Adds new entrants in a sealed round, and returns the entrant of each given folder, with the folder.
 
+    They enter sorted by the names of their folders: the order in which they are given decides nothing.
+
     Raises:
         ConfigError: a folder is missing, two have one name, the list is closed, the level cannot hide the competition
             and that was not allowed, an entrant entered under another level, or ``python_env`` is not valid.
@@ -173,8 +173,10 @@ def enter_all(competition: Competition, entrants: Entrants) -> list[tuple[Entran
     level = _level(competition, entrants.sandbox, allow_weaker)
     listed = read_entrants(competition)
     known, new, found = listed.all(), list[Entrant](), list[tuple[Entrant, Path]]()
-    for folder in entrants.submissions:
+    for folder in sorted(entrants.submissions, key=lambda folder: _absolute(folder).name):
         check = examine(_absolute(folder))
+        if competition.terms.nonces_required and not (check.nonce_sha256 or check.refused):
+            check.sha256, check.refused = "", f"it commits no nonce in {NONCE}, which the terms require"
         isolated = check.needs_packages if python_env == "auto" else python_env == "isolated"
         name = printable(_absolute(folder).name)
         entrant = next((one for one in known if one.name == name and _is_same(one, check)), None)
@@ -245,6 +247,7 @@ def _new(known: Sequence[Entrant], name: str, check: FolderCheck, isolated: bool
         sha256=check.sha256,
         scheme=check.scheme,
         isolated=isolated,
+        nonce_sha256=check.nonce_sha256,
         refused=check.refused,
     )
 

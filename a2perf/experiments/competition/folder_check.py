@@ -7,6 +7,7 @@ files, deep trees and hostile requirements can only end this process.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,11 +17,14 @@ import msgspec
 
 from a2perf.errors import UserError
 from a2perf.records import Record
-from a2perf.stranger_files import printable
+from a2perf.stranger_files import printable, read_regular_file
 from a2perf.system import resource
 
 MEMORY_BYTES = 4 << 30
 WALL_S = 120.0
+NONCE = "nonce.sha256"
+"""File of an entry with the SHA-256 of the nonce that the entrant reveals once the list is closed."""
+
 TRIES = 3
 """Attempts to read a folder. One killed reader may be an accident; after three the folder is the cause."""
 
@@ -34,12 +38,14 @@ class FolderCheck(Record, kw_only=True):
     Attributes:
         sha256: hash of its content; empty if the folder is refused.
         needs_packages: whether it requires packages that this installation does not have.
+        nonce_sha256: content of its file ``NONCE``; empty without one.
         refused: why it cannot run; empty if it can.
     """
 
     sha256: str = ""
     scheme: int = 0
     needs_packages: bool = False
+    nonce_sha256: str = ""
     refused: str = ""
 
 
@@ -91,6 +97,11 @@ def _main(folder: Path) -> None:
     try:
         identity = identify_submission(folder)
         found = FolderCheck(sha256=identity.sha256, scheme=identity.scheme)
+        if os.path.lexists(folder / NONCE):
+            text = read_regular_file(folder, NONCE, max_bytes=_MOST_WORDS).decode(errors="replace").strip()
+            if not re.fullmatch("[0-9a-f]{64}", text):
+                raise UserError(f"{NONCE} does not hold a SHA-256, 64 hexadecimal digits")
+            found.nonce_sha256 = text
         found.needs_packages = bool(read_requirements(folder / REQUIREMENTS).unsatisfied_here())
     except UserError as error:
         message = error.message.replace(str(folder), folder.name)  # the organizer's paths are not published

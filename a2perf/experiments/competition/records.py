@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -29,14 +29,12 @@ from a2perf.submission.evaluator.process.own_code import installed_packages, pac
 
 TERMS, COMMITMENT, SECRET, REVEALED = "terms.json", "commitment.json", "secret.json", "revealed.json"
 EVALUATOR, ENTRANTS, SEED_SECRET, AUDIT = "evaluator.json", "entrants.json", "seed_secret", "audit.json"
-SEALED_SEEDS_METHOD = (
+METHOD = (
     "sha256 of the canonical JSON (sorted keys, no spaces, UTF-8) of {evaluator: evaluator.json, "
     "gin: {name: sha256 of each gin file}, secret: secret.json, terms: terms.json}"
-)
-"""The method of earlier versions: the organizer drew the seeds of the episodes, and ``secret.json`` holds them."""
-METHOD = SEALED_SEEDS_METHOD + (
-    "; seeds: from the HMAC-SHA256, with the salt as key, of the canonical JSON of the list of the entrants' sha256 "
-    "in entrants.json, used as the seed secret of every run"
+    "; seeds: from the HMAC-SHA256, with the salt as key, of the canonical JSON of {folders: the sorted sha256 of the "
+    "entrants in entrants.json, nonces: {nonce_sha256 of each entrant that has one: its nonce in draw.json, or an empty"
+    " text}}, used as the seed secret of every run"
 )
 
 _MAX_GIN_BYTES = 1 << 20
@@ -116,6 +114,14 @@ class CompetitionTerms(Record, kw_only=True):
         train: whether ``train()`` runs first; otherwise the entrants' folders contain trained policies.
         call_timeout_s: limit of one ``infer_once``, in seconds.
         load_timeout_s: limit of ``load_policy`` with the imports, in seconds.
+        train_time_limit_s: wall time of ``train()``, in seconds; None leaves only ``run_time_limit_s``.
+        run_time_limit_s: wall time of a whole run, in seconds.
+        memory_limit_bytes: memory of an entrant's processes. This and the other limits are numbers: a limit that
+            follows from the host or from the runs at the same time could decide who fails.
+        cpu_limit: processors of an entrant's processes together.
+        process_limit: number of an entrant's processes.
+        artifact_limit_bytes: disk space of an entrant's artifacts.
+        nonces_required: whether an entry that commits no nonce is refused.
         founded_at: time, ISO 8601 in UTC.
         profile: the part that comes from a competition profile. It is left out of the file, and so of the commitment,
             if there is none, as in files of earlier versions.
@@ -134,7 +140,12 @@ class CompetitionTerms(Record, kw_only=True):
     train_time_limit_s: float | None = None
     call_timeout_s: float = 10.0
     load_timeout_s: float = 300.0
-    memory_limit_bytes: int | None = None
+    run_time_limit_s: float = 86_400.0
+    memory_limit_bytes: int = 4 * 2**30
+    cpu_limit: float = 1.0
+    process_limit: int = 512
+    artifact_limit_bytes: int = 16 * 2**30
+    nonces_required: bool = False
     sandbox: str = "bubblewrap"
     founded_at: str = ""
     profile: ProfileTerms | msgspec.UnsetType = msgspec.UNSET
@@ -150,11 +161,19 @@ class CompetitionTerms(Record, kw_only=True):
         """Arguments of the environment that the profile adds to those of the first public task."""
         return self.profile.settings if isinstance(self.profile, ProfileTerms) else {}
 
+    @property
+    def limits(self) -> dict[str, float]:
+        """The bounds on an entrant's processes, by their names in the manifest of a run."""
+        return {
+            "memory_bytes": self.memory_limit_bytes,
+            "cpus": self.cpu_limit,
+            "processes": self.process_limit,
+            "artifact_bytes": self.artifact_limit_bytes,
+        }
+
 
 class SecretTask(_Task, kw_only=True):
-    """A secret task, and by ``SEALED_SEEDS_METHOD`` the seeds of its episodes."""
-
-    seeds: list[int] = msgspec.field(default_factory=list)
+    """A secret task."""
 
 
 class Secret(Record, kw_only=True):
@@ -162,35 +181,28 @@ class Secret(Record, kw_only=True):
 
     Attributes:
         salt: 32 random bytes as hexadecimal digits.
-        public_seeds: seeds of the scored episodes on public tasks; empty unless by ``SEALED_SEEDS_METHOD``.
     """
 
     schema: int = 1
     salt: str
     generator_seed: int
     tasks: list[SecretTask]
-    public_seeds: list[int] = msgspec.field(default_factory=list)
 
-    @property
-    def method(self) -> str:
-        """The method of the competition. It follows from the secrets, so the commitment binds it."""
-        return SEALED_SEEDS_METHOD if self.public_seeds else METHOD
+    def __post_init__(self) -> None:
+        bytes.fromhex(self.salt)  # the error of another text names the file when it is read
 
-    def sealed_seeds(self) -> dict[str, list[int]]:
-        """Returns the seeds by ``SEALED_SEEDS_METHOD``, by file; empty for the present method."""
-        if not self.public_seeds:
-            return {}
-        return {"public.seeds": self.public_seeds, **{f"tasks/{task.name}.seeds": task.seeds for task in self.tasks}}
-
-    def seed_secret(self, folders: Sequence[str]) -> bytes:
+    def seed_secret(self, folders: Iterable[str], nonces: Mapping[str, str]) -> bytes:
         """Returns the secret from which all seeds of all runs derive, 32 bytes.
 
-        Nobody chooses it: the organizer commits to the salt before anyone enters, and every entrant's folder counts.
+        The organizer commits to the salt before anyone enters, and entrants reveal their nonces after the list is
+        closed, so no one who knows the one can still choose by the other.
 
         Args:
-            folders: the hash of each entrant's folder, in the order of the closed list.
+            folders: the hash of each entrant's folder; their order does not matter.
+            nonces: each committed nonce by its SHA-256; an empty text if it was not revealed.
         """
-        return hmac.digest(bytes.fromhex(self.salt), _canonical(folders), "sha256")
+        content = _canonical({"folders": sorted(folders), "nonces": nonces})
+        return hmac.digest(bytes.fromhex(self.salt), content, "sha256")
 
 
 class Evaluator(Record, kw_only=True):
@@ -272,7 +284,7 @@ class Competition:
         return self.folder / "runs"
 
 
-def place_of(secret: Secret, entrant: int, task: str, seed: int, mode: str) -> str:
+def place_of(secret: Secret, entrant: str, task: str, seed: int, mode: str) -> str:
     """Returns the folder of a run below its entrant's: ``<12 digits>/seed_<n>``.
 
     The entrant can see the path, so it is derived from the task with the salt and reveals nothing without it.

@@ -37,8 +37,8 @@ class RequiredRun:
         return f"{self.place}/{self.mode}"
 
 
-def required_runs(terms: CompetitionTerms, secret: Secret, entrant: int) -> list[RequiredRun]:
-    """Returns the required runs of an entrant, given by its number, sorted by seed with the training run first."""
+def required_runs(terms: CompetitionTerms, secret: Secret, entrant: str) -> list[RequiredRun]:
+    """Returns the required runs of an entrant, given by its place, sorted by seed with the training run first."""
     found: list[RequiredRun] = []
     for seed in terms.seeds:
         further = [task.name for task in terms.further_tasks]
@@ -100,7 +100,11 @@ def _text(terms: CompetitionTerms, mode: str, own: Mapping[str, object], *, with
     settings = {
         **own,
         "load_timeout_s": terms.load_timeout_s,
+        "run_time_limit_s": terms.run_time_limit_s,
         "memory_limit_bytes": terms.memory_limit_bytes,
+        "cpu_limit": terms.cpu_limit,
+        "process_limit": terms.process_limit,
+        "artifact_limit_bytes": terms.artifact_limit_bytes,
         "record_frames": 4 if mode == "INFERENCE" else 0,
     }
     lines = [

@@ -50,8 +50,6 @@ class Promise:
     def seeds_of(self, run: RequiredRun) -> dict[str, Any]:
         """Returns the required entries of ``seeds`` in a run's manifest."""
         evaluates, count = run.mode == "inference", self.terms.episodes
-        if sealed := self.secret.sealed_seeds():
-            return {"episodes": sealed[_sealed_file(run)][:count], "evaluation": "file"} if evaluates else {}
         env_id = self.task_of(run)[0]
         drawn = RunSeeds.keyed(
             self.seed_secret, run.seed, domain=self.terms.domain, env_id=env_id, evaluates=evaluates
@@ -141,9 +139,9 @@ def _confinement(manifest: Manifest, entrant: Entrant, sealed: Round, promise: P
         found.append(f"it was confined at the level {_shown(sandbox.level)}, not {_shown(sealed.sandbox)}")
     if sandbox.network:
         found.append("it could reach the network")
-    memory, committed = sandbox.limits.get("memory_bytes"), promise.terms.memory_limit_bytes
-    if committed is not None and memory != committed:  # without a committed limit it is a share of the host's memory
-        found.append(f"its memory limit was {_shown(memory)}, committed {_shown(committed)}")
+    for name, committed in promise.terms.limits.items():
+        if sandbox.limits.get(name) != committed:
+            found.append(f"its limit {name} was {_shown(sandbox.limits.get(name))}, committed {_shown(committed)}")
     return found
 
 
@@ -175,8 +173,6 @@ def _configuration(
     actual = recorded_bindings(text, name)
     expected = recorded_bindings(promise.gin[run.gin_file], run.gin_file)
     given = bindings_of(run, Path("/cup"), Path("/cup/runs") / entrant.place)
-    if run.mode == "inference" and promise.secret.sealed_seeds():
-        given["Submission.evaluation_seeds_file"] = f"/cup/private/{_sealed_file(run)}"
     for name in sorted({*actual, *expected, *given}):
         if name in given:
             found += _path(name, actual.get(name), given[name])
@@ -211,10 +207,6 @@ def _episodes(bundle: Path, run: RequiredRun, promise: Promise) -> list[str]:
     if {episode.index: episode for episode in episodes} != _journalled(bundle):
         found.append("rollouts.json and journal.jsonl disagree")
     return found
-
-
-def _sealed_file(run: RequiredRun) -> str:
-    return f"tasks/{run.task}.seeds" if run.is_secret else "public.seeds"
 
 
 def read_episodes(bundle: Path) -> list[Episode]:

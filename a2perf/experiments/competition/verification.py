@@ -18,12 +18,14 @@ import msgspec
 
 from a2perf.errors import UserError
 from a2perf.experiments.competition.creation import write_tasks
+from a2perf.experiments.competition.draw import DRAW, Draw, entrants_without_share, read_draw
 from a2perf.experiments.competition.entrants import Entrant, EntrantList, close, read_entrants
 from a2perf.experiments.competition.records import (
     AUDIT,
     COMMITMENT,
     ENTRANTS,
     EVALUATOR,
+    METHOD,
     REVEALED,
     SECRET,
     TERMS,
@@ -48,7 +50,7 @@ from a2perf.runs.bundles.files import files_of, kind_at, names_at
 from a2perf.runs.bundles.inventory import artifacts_sha256, find_bundles, read_manifest
 from a2perf.runs.bundles.layout import ATTIC, is_archived
 from a2perf.runs.packed.packed_archive import packed_top
-from a2perf.storage import parse_record, write_atomic, write_json, write_record
+from a2perf.storage import parse_json, parse_record, write_atomic, write_json, write_record
 from a2perf.stranger_files import Kind, StrangerFileError, chunks, printable, walk
 
 RUNS, OUTCOMES, RESULTS = "runs", "outcomes.json", "results.json"
@@ -62,11 +64,13 @@ class Checked:
 
     Attributes:
         notes: remarks on allowed facts: further attempts, runs without a bundle.
+        conditions: places of the entrants by condition of their runs (name and value), such as the machine.
     """
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     standing: Standing = field(default_factory=Standing)
+    conditions: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class _Runs:
     promise: Promise
     entrants: EntrantList
     outcomes: Mapping[tuple[str, str], OutcomeRecord]
+    draw: Draw
     published: bool
 
 
@@ -90,6 +95,7 @@ def reveal(
     """
     listed = close(competition) if read_entrants(competition).rounds else read_entrants(competition)
     listed.sha256 = listed.expected_sha256()
+    draw = read_draw(competition, listed)
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -104,6 +110,7 @@ def reveal(
     if listed.rounds:
         write_json(folder / OUTCOMES, [msgspec.to_builtins(one) for one in outcomes])
         write_record(folder / RESULTS, standing or Standing())
+        write_record(folder / DRAW, draw)
         _publish_bundles(competition.runs, folder / RUNS)
     if not (competition.folder / REVEALED).exists():
         write_json(
@@ -136,11 +143,11 @@ def _publish_bundles(runs: Path, folder: Path) -> None:
 def check_runs(competition: Competition, outcomes: Sequence[OutcomeRecord]) -> Checked:
     """Checks the runs of a competition before publication."""
     listed = _read(competition.public, ENTRANTS, EntrantList)
-    secret = competition.secret.seed_secret(listed.folders())
-    gin = gin_files(competition.public)
+    draw = read_draw(competition, listed)
+    gin, secret = gin_files(competition.public), draw.seed_secret(competition.secret, listed)
     promise = Promise(competition.terms, competition.secret, competition.evaluator, gin, secret)
     by_run = {(one.entrant, one.bundle): one for one in outcomes}
-    return _check_all(_Runs(competition.runs, promise, listed, by_run, published=False), competition.commitment)
+    return _check_all(_Runs(competition.runs, promise, listed, by_run, draw, published=False), competition.commitment)
 
 
 def check_reveal(folder: Path, commitment: str | None = None, entrants: str | None = None) -> Checked:
@@ -161,10 +168,10 @@ def check_reveal(folder: Path, commitment: str | None = None, entrants: str | No
 
 
 def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) -> Checked:
-    stated, secret = _read(folder, COMMITMENT, Commitment), _read(folder, SECRET, Secret)
-    if stated.method != secret.method:
+    stated = _read(folder, COMMITMENT, Commitment)
+    if stated.method != METHOD:
         return Checked([f"{COMMITMENT} names another method, of another a2perf or none: {printable(stated.method)}"])
-    terms = _read(folder, TERMS, CompetitionTerms)
+    terms, secret = _read(folder, TERMS, CompetitionTerms), _read(folder, SECRET, Secret)
     evaluator = _read(folder, EVALUATOR, Evaluator)
     gin = gin_files(folder)
     found = commitment_of(terms, secret, evaluator, gin)
@@ -180,10 +187,10 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
     if entrants is not None and listed.sha256 != entrants:
         problems.append(f"{ENTRANTS} has the hash {printable(listed.sha256)}, but {printable(entrants)} was published")
     problems += [*_tasks(folder, secret), *_others(folder, secret)]
-    promise = Promise(terms, secret, evaluator, gin, secret.seed_secret(listed.folders()))
-    stated_runs = msgspec.convert(_json(folder, OUTCOMES), list[OutcomeRecord]) if listed.rounds else []
-    by_run = {(one.entrant, one.bundle): one for one in stated_runs}
-    checked = _check_all(_Runs(folder / RUNS, promise, listed, by_run, published=True), stated)
+    draw = _read(folder, DRAW, Draw) if listed.rounds else Draw(entrants=listed.sha256)
+    promise = Promise(terms, secret, evaluator, gin, draw.seed_secret(secret, listed))
+    by_run = {(one.entrant, one.bundle): one for one in _outcomes(folder)} if listed.rounds else {}
+    checked = _check_all(_Runs(folder / RUNS, promise, listed, by_run, draw, published=True), stated)
     if listed.rounds and _read(folder, RESULTS, Standing) != checked.standing:
         checked.problems.append(f"{RESULTS} is not what the bundles give")
     checked.problems[:0] = problems
@@ -191,13 +198,19 @@ def _check_reveal(folder: Path, commitment: str | None, entrants: str | None) ->
 
 
 def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
-    checked = Checked(runs.entrants.problems(commitment.commitment))
+    checked = Checked(runs.entrants.problems(commitment.commitment) + runs.draw.problems(runs.entrants))
     if runs.published and runs.entrants.rounds and runs.entrants.closed_at is None:
         checked.problems.append(f"{ENTRANTS} was never closed")
     terms, secret = runs.promise.terms, runs.promise.secret
-    expected = {entrant.place: required_runs(terms, secret, entrant.number) for entrant in runs.entrants.all()}
+    entrants, refusals = runs.entrants.all(), runs.draw.refusals(runs.entrants)
+    expected = {entrant.place: required_runs(terms, secret, entrant.place) for entrant in entrants}
     checked.problems += _layout(runs, expected)
-    found = [_check_entrant(runs, entrant, expected[entrant.place], checked) for entrant in runs.entrants.all()]
+    found = [
+        _check_entrant(runs, entrant, refusals.get(entrant.place, ""), expected[entrant.place], checked)
+        for entrant in entrants
+    ]
+    checked.notes += _differences(checked.conditions)
+    checked.problems += _nonces(runs, checked.notes)
     for one in runs.entrants.rounds:
         if one.allow_weaker or one.sandbox != terms.sandbox:
             who = ", ".join(entrant.place for entrant in one.entrants)
@@ -209,18 +222,52 @@ def _check_all(runs: _Runs, commitment: Commitment) -> Checked:
     checked.notes.append(f"failed checks of the environment: {printable(failed)}")
     if not terms.train:
         checked.notes.append("no training run: the weights are files of the entrants' folders, listed by hash")
-    if secret.sealed_seeds():
-        checked.notes.append(
-            "the organizer drew the seeds; in competitions of this version every entrant's folder counts"
-        )
-    for one in runs.entrants.rounds[1:] if secret.sealed_seeds() else []:
-        names = ", ".join(entrant.place for entrant in one.entrants)
-        checked.notes.append(f"{names} entered at {one.at}, after others may have been run")
     checked.standing = Standing(entrants=ranked(found))
     return checked
 
 
-def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun], checked: Checked) -> EntrantStanding:
+def _nonces(runs: _Runs, notes: list[str]) -> list[str]:
+    """Returns what the terms forbid about nonces, and notes who could have tried how many draws of the seeds."""
+    nonces, silent = runs.draw.by_commitment(runs.entrants), entrants_without_share(runs.entrants)
+    revealed, missing = sum(map(bool, nonces.values())), sum(not nonce for nonce in nonces.values())
+    if missing:
+        notes.append(f"{missing} nonce(s) were withheld: whoever did so chose among {2**missing} draws of the seeds")
+    if not revealed and runs.entrants.rounds:
+        notes.append("no entrant revealed a nonce: whoever knew the salt could try folders of an entry before closing")
+    if not runs.promise.terms.nonces_required:
+        return []
+    return [f"{entrant.place} commits no nonce, which the terms require" for entrant in silent]
+
+
+def _conditions(manifest: Manifest) -> dict[str, str]:
+    """Returns the conditions that should not decide between entrants, by name: machine, level and limits."""
+    host, sandbox = manifest.host, manifest.sandbox
+    machine = ", ".join(str(host.get(name, "?")) for name in ("hostname", "cpu_model", "cpu_count", "memory_bytes"))
+    found = {"machine": machine}
+    if sandbox is not None:
+        found |= {"level": sandbox.level, "missing confinement": "; ".join(sandbox.missing)}
+        found |= {f"limit {name}": f"{value:g}" for name, value in sandbox.limits.items()}
+    return found
+
+
+def _differences(conditions: Mapping[tuple[str, str], set[str]]) -> Iterator[str]:
+    """Yields each condition that was not the same in all runs, with the entrants of each value."""
+    for name in dict.fromkeys(name for name, _ in conditions):
+        values = {value: places for (of, value), places in conditions.items() if of == name}
+        if len(values) > 1:
+            parts = {value: value.split("; ") for value in values}
+            common = set.intersection(*map(set, parts.values()))
+            texts = {value: "; ".join(part for part in parts[value] if part not in common) for value in values}
+            shown = [
+                f"{printable(texts[value] or 'nothing')[:200]} ({', '.join(sorted(who))})"
+                for value, who in values.items()
+            ]
+            yield f"the {name} differs between runs: {', '.join(shown)}"
+
+
+def _check_entrant(
+    runs: _Runs, entrant: Entrant, refused: str, expected: Sequence[RequiredRun], checked: Checked
+) -> EntrantStanding:
     sealed = runs.entrants.round_of(entrant)
     tasks: dict[str, TaskStanding] = {}
     attempts, ended, weights = 0, dict[str, bool](), dict[str, str | None]()
@@ -231,23 +278,25 @@ def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun
         bundle = runs.folder / label
         manifest, problems = _manifest(bundle)
         if manifest is None and not problems:
-            problems, kind = _without_bundle(entrant, run, outcome, ended)
-            if not entrant.refused:
+            problems, kind = _without_bundle(refused, run, outcome, ended)
+            if not refused:
                 checked.notes.append(f"{label} ({run.task}) has no bundle: {kind}")
             ended[run.place] = False
             if kind == PREREQUISITE:
                 task.not_run += 1
             else:
-                task.failures.append([kind, printable(outcome.reason if outcome else entrant.refused)])
+                task.failures.append([kind, printable(outcome.reason if outcome else refused)])
         elif manifest is not None:
-            if entrant.refused:
+            if refused:
                 problems.append("it was run, though its entrant was refused")
+            for condition in _conditions(manifest).items():
+                checked.conditions.setdefault(condition, set()).add(entrant.place)
             problems += check_run(bundle, manifest, run, entrant, sealed, runs.promise, published=runs.published)
             problems += _agree(manifest, outcome)
             if run.mode == "train":
                 weights[run.place] = artifacts_sha256(manifest.files)
             elif run.trained in weights:
-                problems += _weights(manifest, weights[run.trained], runs.promise.secret)
+                problems += _weights(manifest, weights[run.trained])
             ended[run.place] = manifest.state is RunState.FINISHED
             _enter_result(task, bundle, manifest, run, outcome, problems)
             count, earlier = _attempts(bundle, manifest)
@@ -262,10 +311,8 @@ def _check_entrant(runs: _Runs, entrant: Entrant, expected: Sequence[RequiredRun
     )  # fmt: skip
 
 
-def _weights(manifest: Manifest, trained: str | None, secret: Secret) -> list[str]:
+def _weights(manifest: Manifest, trained: str | None) -> list[str]:
     """Compares the artifacts that an evaluation loaded with those that its training run left."""
-    if secret.sealed_seeds() and "training_artifacts" not in manifest.settings:
-        return []  # of an earlier a2perf, which did not record them
     loaded = manifest.settings.get("training_artifacts")
     if loaded == trained:
         return []
@@ -273,10 +320,10 @@ def _weights(manifest: Manifest, trained: str | None, secret: Secret) -> list[st
 
 
 def _without_bundle(
-    entrant: Entrant, run: RequiredRun, outcome: OutcomeRecord | None, ended: Mapping[str, bool]
+    refused: str, run: RequiredRun, outcome: OutcomeRecord | None, ended: Mapping[str, bool]
 ) -> tuple[list[str], str]:
     """Checks a run without a bundle; returns the problems and the kind of its failure."""
-    if entrant.refused:
+    if refused:
         return [], "contract"
     if outcome is None or outcome.state != "failed" or not outcome.kind:
         return ["it is missing, and no failure is recorded"], "missing"
@@ -377,8 +424,8 @@ def _unexpected(folder: Path, above: str, known: Mapping[str, Any] | set[str]) -
 
 def _others(folder: Path, secret: Secret) -> Iterator[str]:
     """Yields everything in the published folder except its known files."""
-    known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, OUTCOMES, RESULTS, AUDIT, *gin_files(folder)}
-    known |= {*secret.sealed_seeds(), *(f"tasks/{task.name}.json" for task in secret.tasks)}
+    known = {TERMS, COMMITMENT, EVALUATOR, SECRET, ENTRANTS, DRAW, OUTCOMES, RESULTS, AUDIT, *gin_files(folder)}
+    known |= {f"tasks/{task.name}.json" for task in secret.tasks}
     try:
         for entry in (found.status for found in files_of(folder).entries()):
             if entry.path in (RUNS, "tasks") and entry.kind is Kind.FOLDER:
@@ -395,9 +442,6 @@ def _tasks(folder: Path, secret: Secret) -> Iterator[str]:
         content = _json(folder, file.relative_to(folder).as_posix())
         if content != task.content():
             yield f"{file.name} is not the task of {SECRET}"
-    for name, numbers in secret.sealed_seeds().items():
-        if _bytes(folder, name).split() != [b"%d" % number for number in numbers]:
-            yield f"{name} does not hold the seeds of {SECRET}"
 
 
 def _manifest(bundle: Path) -> tuple[Manifest | None, list[str]]:
@@ -418,9 +462,21 @@ def _bytes(folder: Path, name: str) -> bytes:
 
 def _json(folder: Path, name: str) -> object:
     try:
-        return msgspec.json.decode(_bytes(folder, name))
-    except msgspec.DecodeError as error:
+        return parse_json(_bytes(folder, name), name)
+    except ValueError as error:
         raise UserError(f"{name} cannot be read: {error}") from error
+
+
+def _outcomes(folder: Path) -> list[OutcomeRecord]:
+    """Returns the organizer's record of the runs.
+
+    Raises:
+        UserError: it is not a list of outcomes.
+    """
+    try:
+        return msgspec.convert(_json(folder, OUTCOMES), list[OutcomeRecord])
+    except msgspec.ValidationError as error:
+        raise UserError(f"{OUTCOMES} is not a list of outcomes: {error}") from error
 
 
 def _read(folder: Path, name: str, kind: type[R]) -> R:

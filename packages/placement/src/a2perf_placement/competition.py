@@ -246,7 +246,7 @@ PROFILE = CompetitionProfile(
     public_task="place_toy_macro_stdcell",
     terms={
         "held_out": 3, "episodes": 1, "latency_steps": 0, "seeds": [0], "train": False, "call_timeout_s": 3600.0,
-        "memory_limit_bytes": 16 << 30,
+        "memory_limit_bytes": 8 << 30,
     },
     settings=SETTINGS,
     arguments=environment_arguments,
