@@ -40,7 +40,7 @@ def make(folder: Path, bundles: int, points: int) -> None:
     originals = folder.parent / "originals"
     for seed in range(SEEDS):
         made_bundles.write_train(originals / str(seed), seed, points=points)
-        made_bundles.write_inference(originals / str(seed), seed, count=100, latencies=1000)
+        made_bundles.write_inference(originals / str(seed), seed, count=100)
     for index in range(bundles // 2):
         algorithm, seed = divmod(index, SEEDS)
         root = folder / f"agent_{algorithm:03d}" / f"seed_{seed}"

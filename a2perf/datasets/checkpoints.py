@@ -22,7 +22,7 @@ from a2perf.errors import UserError, command_line, names_text
 from a2perf.metrics.data_cost import checkpoint_energies
 from a2perf.records import Manifest
 from a2perf.runs.bundles.bundle import submission_difference
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, find_bundles, manifest_in
 from a2perf.runs.bundles.layout import ARTIFACTS, MANIFEST, TRACKING

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from a2perf.errors import ConfigError, MissingDependency, UserError, did_you_mean
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.layout import MODES, bundle_path
 

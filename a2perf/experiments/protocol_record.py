@@ -20,7 +20,7 @@ from a2perf.metrics.protocol import ProtocolTask, Track
 from a2perf.metrics.submitted import BudgetCheck, ProtocolRecord, ProtocolScore, SubmittedRun
 from a2perf.records import Manifest, RolloutResults, RunState, SubmissionIdentity, TrainResults
 from a2perf.runs.bundles import layout
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.log_files import find_logs
 from a2perf.runs.series import SeriesReader, read_returns

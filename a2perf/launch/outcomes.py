@@ -21,7 +21,7 @@ from a2perf.records import Attempt, Episode, Failure, FailureKind, Manifest, Rol
 from a2perf.runs.bundles import inventory, layout
 from a2perf.runs.bundles.attempts import OUT_OF_REACH
 from a2perf.runs.bundles.bundle import record_end
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.run_record import MODES
 

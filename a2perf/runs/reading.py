@@ -14,7 +14,7 @@ from a2perf.errors import ConfigError, UserError
 from a2perf.plain_text import plain_text, terminal_line
 from a2perf.records import Failure, TrainResults
 from a2perf.runs.bundles import bundle_reading, layout
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.bundles.submission_info import info_of
 from a2perf.runs.foreign import foreign_layouts

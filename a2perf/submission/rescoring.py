@@ -12,8 +12,9 @@ from pathlib import Path
 from a2perf.constants import BenchmarkMode, ExitCode
 from a2perf.errors import ConfigError, UserError
 from a2perf.records import LatencyResults, RolloutResults, RunState
+from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.inventory import problems, read_manifest
+from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.runs.bundles.layout import JOURNAL, LATENCY_FILE, MANIFEST, METRICS, ROLLOUTS_FILE, SCORES
 from a2perf.runs.run import EARLIER
 from a2perf.runs.stores.finding import find_runs
@@ -54,7 +55,7 @@ def _restore(settings: Submission, path: Path, progress: RunProgress) -> None:
     """Writes the result files of a bundle again, those of a run that did not end from its journal."""
     progress.opened(path)
     manifest = read_manifest(path)
-    for problem in problems(files_of(path), manifest):
+    for problem in integrity(files_of(path), manifest):
         progress.say(f"CHANGED: {path}: {problem}")
     # The files of an ended run are listed with their hashes in its manifest and must not be rewritten.
     ended = manifest.state in (RunState.FINISHED, RunState.FAILED)

@@ -7,17 +7,18 @@ import os
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from a2perf.cli.bundles import sign as sign_command
 from a2perf.cli.bundles import validate as validate_command
 from a2perf.errors import ConfigError, MissingDependency, UserError
-from a2perf.records import Manifest, RunState, SubmissionIdentity
+from a2perf.records import Episode, LatencyResults, Manifest, RolloutResults, RunState, SubmissionIdentity
 from a2perf.runs.bundles.bundle import Bundle, open_bundle, validate
 from a2perf.runs.bundles.inventory import checksum
 from a2perf.runs.packed import signing
-from a2perf.storage import json_text
+from a2perf.storage import json_text, write_record
 
 
 @pytest.fixture
@@ -34,9 +35,14 @@ def finished(path: Path, mode: str) -> Path:
     )  # fmt: skip
     opened = open_bundle(path, manifest, "# config\n")
     assert isinstance(opened, Bundle)
-    (opened.metrics / "latency.json").write_text('{"mean_s": 0.125}\n')
-    (opened.metrics / "tasks" / "a").mkdir(parents=True)
-    (opened.metrics / "tasks" / "a" / "rollouts.json").write_text("[1.5, 2.5]")
+    write_record(opened.metrics / "latency.json", LatencyResults(observations="none"))
+    played = [
+        Episode(index=index, seed=seed, episode_return=seed / 2, length=1, terminated=True, truncated=False)
+        for index, seed in enumerate(manifest.seeds["episodes"])
+    ]
+    write_record(opened.metrics / "rollouts.json", RolloutResults(task="t", env_id="E-v0", episodes=played))
+    (opened.metrics / "more" / "a").mkdir(parents=True)
+    (opened.metrics / "more" / "a" / "values.json").write_text("[1.5, 2.5]")
     (opened.logs / "stdout.log").write_bytes(b"\x00\xffbytes")
     (opened.artifacts / "weights" / "empty").mkdir(parents=True)
     (opened.artifacts / "weights" / "run.sh").write_text("#!/bin/sh\n")
@@ -44,7 +50,8 @@ def finished(path: Path, mode: str) -> Path:
     (opened.artifacts / "latest").symlink_to("weights/run.sh")
     Path(os.fsdecode(os.fsencode(opened.artifacts) + b"/na\xff\\me\n")).write_text("odd name")
     with opened.journal() as journal:
-        journal.append({"kind": "episode"})
+        for episode in played:
+            journal.append({"kind": "episode", "episode": msgspec.to_builtins(episode)})
     opened.manifest.timings_s["load"] = 1 / 3
     opened.finish(RunState.FINISHED, exit_code=0, reason="finished")
     return path

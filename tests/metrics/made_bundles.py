@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from a2perf.errors import UserError
 from a2perf.records import (
     Attempt,
     Episode,
@@ -25,6 +27,7 @@ from a2perf.storage import read_record, write_json, write_record
 from tests.metrics import event_bytes as made
 
 RETURN = "Metrics/AverageReturn"
+EPISODE_STEPS = 10
 EMISSIONS = (
     "timestamp,project_name,run_id,duration,emissions,emissions_rate,cpu_power,gpu_power,ram_power,cpu_energy,"
     "gpu_energy,ram_energy,energy_consumed,ram_process,ram_total_size"
@@ -42,9 +45,22 @@ def manifest(mode: str, seed: int, *, task: str = "trot", name: str = "agent", *
     return Manifest(**{**fields, **changes})
 
 
+def ask_for_episodes(path: Path, record: Manifest) -> None:
+    """Makes a manifest ask for the episodes that lie in its bundle, as far as they can be read."""
+    for file in sorted(path.glob("metrics/**/rollouts.json")):
+        with contextlib.suppress(UserError, OSError):
+            seeds = [episode.seed for episode in read_record(file, RolloutResults).episodes]
+            if file.parent == path / "metrics":
+                record.seeds["episodes"] = seeds
+            else:
+                record.seeds.setdefault("episodes_by_task", {})[file.parent.name] = seeds
+                record.env_kwargs = {"tasks": list(record.seeds["episodes_by_task"])}
+
+
 def seal(path: Path, **changes: Any) -> Path:
     """Lists the files of a bundle in its manifest, as the end of a run does, and changes its fields."""
     record = read_record(path / "manifest.json", Manifest)
+    ask_for_episodes(path, record)
     for field, value in changes.items():
         setattr(record, field, value)
     if record.state in (RunState.FINISHED, RunState.FAILED):
@@ -62,22 +78,30 @@ def emissions_rows(rows: int, *, run_id: str = "r", power: float = 40.0, ram: fl
     return "\n".join(lines) + "\n"
 
 
-def _latency() -> LatencySummary:
+def _latency(count: int) -> LatencySummary:
     numbers = dict.fromkeys(("mean_s", "std_s", "min_s", "median_s", "p90_s", "p99_s", "max_s"), 0.001)
     return LatencySummary(
-        includes="infer_once only", clock="participant process", count=200, warmup_count=5, first_s=0.01,
+        includes="infer_once only", clock="participant process", count=count, warmup_count=5, first_s=0.01,
         throughput_hz=1000.0, **numbers,
     )  # fmt: skip
 
 
 def episodes(returns: list[float], *, success: bool | None = None) -> list[Episode]:
     return [
-        Episode(index=i, seed=i, episode_return=value, length=10, terminated=True, truncated=False, success=success)
+        Episode(
+            index=i,
+            seed=i,
+            episode_return=value,
+            length=EPISODE_STEPS,
+            terminated=True,
+            truncated=False,
+            success=success,
+        )
         for i, value in enumerate(returns)
     ]
 
 
-def write_inference(root: Path, seed: int, *, count: int = 20, latencies: int = 200, **changes: Any) -> Path:
+def write_inference(root: Path, seed: int, *, count: int = 20, **changes: Any) -> Path:
     """An inference bundle with rollouts, latency, tracking and emissions."""
     rng = np.random.default_rng(seed)
     path = root / "inference"
@@ -89,10 +113,13 @@ def write_inference(root: Path, seed: int, *, count: int = 20, latencies: int = 
         path / "metrics" / "rollouts.json",
         RolloutResults(task=record.task, env_id="Env-v0", episodes=episodes(returns, success=True)),
     )
-    write_record(path / "metrics" / "latency.json", LatencyResults(observations="recorded", infer_once=_latency()))
-    times = rng.integers(900_000, 1_100_000, latencies)
+    write_record(
+        path / "metrics" / "latency.json",
+        LatencyResults(observations="recorded", infer_once=_latency(count * EPISODE_STEPS)),
+    )
+    times = rng.integers(900_000, 1_100_000, count * EPISODE_STEPS)
     np.savez(path / "metrics" / "latency.npz", infer_ns=times, preprocess_ns=times // 10, round_trip_ns=times * 9)
-    of_episodes = np.zeros(latencies, np.int64)
+    of_episodes = np.arange(count * EPISODE_STEPS) // EPISODE_STEPS
     np.savez(path / "metrics" / "rollout_steps.npz", episode=of_episodes, round_trip_ns=times * 2, cpu_ns=times)
     (path / "metrics" / "inference_emissions.csv").write_text(EMISSIONS + "\n" + emissions_rows(20))
     return seal(path)

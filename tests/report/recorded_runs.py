@@ -35,7 +35,7 @@ from a2perf.runs.tracking_record import (
     TrackedEnergy,
     TrackingReport,
 )
-from a2perf.storage import write_record
+from a2perf.storage import read_record, write_record
 from tests.metrics import made_bundles
 
 TERMS = {"pose": 0.32, "velocity": 0.04, "end_effector": 0.11}
@@ -74,7 +74,7 @@ class RunMaker:
         rng = np.random.default_rng(5)
         episodes = [
             Episode(
-                index=index, seed=1000 + index, episode_return=float(value), length=600 if value > 50 else 212,
+                index=index, seed=1000 + index, episode_return=float(value), length=697 if value > 50 else 212,
                 terminated=bool(value <= 50), truncated=bool(value > 50), termination=None if value > 50 else "fall",
                 wall_s=1.4, reward_terms={name: mean + 0.02 * rng.standard_normal() for name, mean in TERMS.items()},
             )
@@ -82,12 +82,17 @@ class RunMaker:
         ]  # fmt: skip
         folder = self.top / root / mode / "metrics"
         path = folder / "rollouts.json" if task is None else folder / "tasks" / task / "rollouts.json"
-        env_id = "QuadrupedLocomotion-DogPace-v0"
         costs = StepCosts(
             steps=sum(episode.length for episode in episodes), account="cgroup_v2", round_trip_s=1.6e-4, tree_s=1.2e-4,
             in_calls_s=1.1e-4, between_calls_s=1e-5, short_lived_s=0.0, transport_s=4.2e-5, transport_cpu_s=2e-5,
         )  # fmt: skip
-        write_record(path, RolloutResults(task=task or "dog_pace", env_id=env_id, episodes=episodes, costs=costs))
+        manifest = read_record(self.top / root / mode / "manifest.json", Manifest)
+        results = RolloutResults(
+            task=task or manifest.task, env_id=manifest.env_id or "", episodes=episodes, costs=costs
+        )
+        write_record(path, results)
+        made_bundles.ask_for_episodes(self.top / root / mode, manifest)
+        write_record(self.top / root / mode / "manifest.json", manifest)
 
     def complete(self, root: str) -> None:
         """Writes a finished inference run with everything in it."""
@@ -118,8 +123,11 @@ class RunMaker:
         folder = self.top / root / "inference" / "metrics"
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "latency.npz", **arrays)
-        steps = {"episode": np.zeros(count, np.int64), "round_trip_ns": arrays["round_trip_ns"], "cpu_ns": infer}
-        np.savez(folder / "rollout_steps.npz", **steps)
+        played = read_record(folder / "rollouts.json", RolloutResults).episodes
+        of_episodes = np.repeat([episode.index for episode in played], [episode.length for episode in played])
+        steps = {"round_trip_ns": arrays["round_trip_ns"], "cpu_ns": infer}
+        steps = {name: np.resize(values, of_episodes.size) for name, values in steps.items()}
+        np.savez(folder / "rollout_steps.npz", episode=of_episodes, **steps)
         participant = "participant process"
         made = {
             "infer_once": _summary(infer * 1e-9, "infer_once only", participant),

@@ -15,9 +15,10 @@ import pytest
 from a2perf.errors import ConfigError
 from a2perf.metrics.trackers.process_tree import TreeSample, TreeSum
 from a2perf.records import Manifest, RolloutResults
+from a2perf.runs.bundles.agreement import PlannedEpisode
 from a2perf.storage import read_record
 from a2perf.submission.evaluator.playing import episodes
-from a2perf.submission.evaluator.playing.episodes import ConcurrentEpisodes, PlannedEpisode
+from a2perf.submission.evaluator.playing.episodes import ConcurrentEpisodes
 from a2perf.submission.evaluator.process.session import allow_open_files
 from a2perf.submission.settings import Submission
 from tests.made_submissions import WEB, gin, policy

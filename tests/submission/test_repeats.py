@@ -12,10 +12,10 @@ import pytest
 from a2perf.errors import ConfigError
 from a2perf.metrics.scores import score_runs
 from a2perf.records import FailureKind, Manifest, RolloutResults
+from a2perf.runs.bundles.agreement import episode_plan
 from a2perf.runs.bundles.bundle import validate
 from a2perf.storage import read_record
 from a2perf.submission.evaluator.playing.action_record import BINS, ActionRecorder
-from a2perf.submission.evaluator.playing.episodes import episode_plan
 from a2perf.submission.evaluator.playing.seeds import RunSeeds
 from a2perf.submission.evaluator.process.answers import BadAnswer, confidence
 from a2perf.submission.evaluator.process.failures import ParticipantFailure
@@ -123,9 +123,9 @@ def test_settings_are_checked() -> None:
 
 
 def test_plan_without_options_is_the_scored_episodes() -> None:
-    plan = episode_plan(settings(), [7, 9])
+    plan = episode_plan(1, (), [7, 9])
     assert [(one.index, one.seed, one.task_index, one.is_scored) for one in plan] == [(0, 7, 0, True), (1, 9, 1, True)]
-    longer = episode_plan(settings(repeats=2, perturbations=["order"]), [7, 9])
+    longer = episode_plan(2, ["order"], [7, 9])
     assert longer[:2] == plan
     assert [one.is_scored for one in longer] == [True] * 2 + [False] * 4
 

@@ -19,7 +19,7 @@ from a2perf.metrics.values import MetricValue
 from a2perf.plain_text import plain_text, terminal_line, terminal_text
 from a2perf.report.numbers_text import Scale, counted, written
 from a2perf.runs.bundles import layout
-from a2perf.runs.bundles.bundle_reading import BundleReader, read_arrays
+from a2perf.runs.bundles.bundle_reader import BundleReader, read_arrays
 from a2perf.runs.run import BUNDLE, Run
 
 MAIN_METRICS = (

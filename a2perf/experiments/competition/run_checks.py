@@ -19,8 +19,8 @@ from a2perf.experiments.competition.records import CompetitionTerms, Evaluator, 
 from a2perf.experiments.competition.required_runs import RequiredRun, bindings_of
 from a2perf.experiments.evaluator_run import recorded_bindings
 from a2perf.records import Episode, Manifest, RolloutResults, RunState
+from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.files import configuration_name, files_of
-from a2perf.runs.bundles.inventory import problems as inventory_problems
 from a2perf.runs.bundles.layout import JOURNAL, ROLLOUTS
 from a2perf.storage import parse_record
 from a2perf.stranger_files import StrangerFileError, printable
@@ -81,7 +81,7 @@ def check_run(
     Args:
         published: whether the folders of ``UNPUBLISHED`` were left out.
     """
-    found = inventory_problems(files_of(bundle), manifest, unpublished=UNPUBLISHED if published else ())
+    found = integrity(files_of(bundle), manifest, unpublished=UNPUBLISHED if published else ())
     found += _fields(manifest, run, entrant, promise)
     found += _confinement(manifest, entrant, sealed, promise)
     found += _times(manifest, sealed)

@@ -40,7 +40,7 @@ from a2perf.experiments.performance_test.configuration import PerformanceTest
 from a2perf.launch import Conductor, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.records import RolloutResults, RunState
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.layout import ROLLOUTS, bundle_path
 from a2perf.runs.stores.store import RunStore

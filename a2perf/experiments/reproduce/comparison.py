@@ -18,7 +18,7 @@ from a2perf.experiments.reproduce.selection import manifest_of
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode, Manifest
 from a2perf.runs.bundles import layout
-from a2perf.runs.bundles.bundle_reading import read_arrays
+from a2perf.runs.bundles.bundle_reader import read_arrays
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.reproduction import ChangedCondition, FirstDifference
 from a2perf.runs.run import Run

@@ -11,8 +11,9 @@ import numpy as np
 
 from a2perf.errors import ConfigError, UserError, did_you_mean
 from a2perf.records import Manifest
+from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.files import files_of
-from a2perf.runs.bundles.inventory import problems, read_manifest
+from a2perf.runs.bundles.inventory import read_manifest
 from a2perf.runs.bundles.layout import bundle_path
 from a2perf.runs.reading import read_runs, run_at
 from a2perf.runs.run import BUNDLE, Run, RunFolder
@@ -72,10 +73,10 @@ def trained_of(run: Run) -> Run | None:
 
 def forged(run: Run) -> list[str]:
     """Returns what was changed after the run, in this bundle and in the one of its training run."""
-    found = problems(files_of(run.folder.path), manifest_of(run))
+    found = integrity(files_of(run.folder.path), manifest_of(run))
     if (trained := trained_of(run)) is not None:
         found += [
-            f"training run: {problem}" for problem in problems(files_of(trained.folder.path), manifest_of(trained))
+            f"training run: {problem}" for problem in integrity(files_of(trained.folder.path), manifest_of(trained))
         ]
     return found
 

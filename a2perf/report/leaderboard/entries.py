@@ -21,7 +21,7 @@ from a2perf.metrics import protocol
 from a2perf.metrics.submitted import FILE, ProtocolRecord, read_submitted
 from a2perf.records import Manifest, Record, RunState, SubmissionInfo
 from a2perf.report.names import plain
-from a2perf.runs.bundles.bundle import integrity
+from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.bundle_reading import identity_of
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, read_manifest
@@ -307,7 +307,7 @@ def _line(run: RunFolder, label: str, manifest: Manifest, trust: Trust, against:
     checked = manifest.state in (RunState.FINISHED, RunState.FAILED)  # else no hashes yet
     if checked:
         try:
-            problems += map(str, integrity(run.path, manifest))
+            problems += map(str, integrity(files_of(run.path), manifest))
         except _UNCHECKED as error:  # a bundle that makes the check itself fail is not intact either
             problems.append(f"could not be checked: {type(error).__name__}: {error}")
     if checked or against:

@@ -19,6 +19,7 @@ from a2perf.errors import ConfigError, InfrastructureError, UserError
 from a2perf.fault_point import fault_point
 from a2perf.records import KEYED_SEEDS, PUBLIC_SEEDS, Failure, Manifest, RunState, SubmissionIdentity
 from a2perf.runs.bundles import attempts, disk_reserve, inventory
+from a2perf.runs.bundles.agreement import integrity
 from a2perf.runs.bundles.attempts import AttemptClock, Used, now
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import hash_files, read_manifest, record_files
@@ -39,7 +40,7 @@ from a2perf.runs.bundles.layout import (
 from a2perf.storage import Journal, json_text, read_record, write_json
 
 __all__ = [
-    "SIGNATURE", "Bundle", "Finished", "given_resources", "hash_files", "integrity", "now", "open_bundle",
+    "SIGNATURE", "Bundle", "Finished", "given_resources", "hash_files", "now", "open_bundle",
     "participant_starts", "record_end", "record_files", "validate", "write_manifest",
 ]  # fmt: skip
 
@@ -242,19 +243,7 @@ def validate(path: Path) -> list[str]:
         problems.append("the run was interrupted; the same command resumes it")
     if manifest.state is RunState.FAILED and manifest.failure is not None:
         problems.append(f"the run failed: {manifest.failure.kind.value}: {manifest.failure.message}")
-    return problems + integrity(path, manifest)
-
-
-def integrity(path: Path, manifest: Manifest) -> list[str]:
-    """Returns the signs of manipulation in a bundle, whether its run succeeded or not.
-
-    These are additions, removals and changes since the end of the run, and episodes that share a seed.
-    """
-    problems = inventory.problems(files_of(path), manifest)
-    seeds = manifest.seeds.get("episodes", [])
-    if len(seeds) != len(set(seeds)):
-        problems.append("two episodes share a seed")
-    return problems
+    return problems + integrity(files_of(path), manifest)
 
 
 def _acquire(path: Path) -> filelock.BaseFileLock:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from a2perf.arrays import Values
 from a2perf.constants import BenchmarkDomain
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import BundleFiles, folders_of
 from a2perf.runs.bundles.layout import GENERALIZATION_RESULTS_FILE, INFERENCE_RESULTS_FILE, METRICS, emissions_file
 from a2perf.runs.bundles.log_files import (

@@ -21,7 +21,8 @@ import msgspec
 
 from a2perf.errors import ConfigError, MissingDependency, UserError, command_line, install_hint
 from a2perf.records import Manifest, Record, RunState
-from a2perf.runs.bundles.bundle import integrity, now
+from a2perf.runs.bundles.agreement import integrity
+from a2perf.runs.bundles.bundle import now
 from a2perf.runs.bundles.files import files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES, find_bundles, read_manifest
 from a2perf.runs.bundles.layout import MANIFEST, SIGNATURE
@@ -140,7 +141,7 @@ def sign(bundle: Path, key_file: Path) -> BundleSignature:
     manifest = read_manifest(bundle)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         raise UserError(f"{bundle} is not finished (state: {manifest.state.value})", hint="sign it when it has ended")
-    if problems := integrity(bundle, manifest):
+    if problems := integrity(files_of(bundle), manifest):
         raise UserError(
             f"{bundle} is not what was recorded: {problems[0]}", hint=command_line("a2perf", "validate", bundle)
         )
@@ -165,7 +166,7 @@ def verify(bundle: Path, trusted: Iterable[tuple[str, bytes]] | None) -> Signatu
         manifest = read_manifest(bundle)
     except UserError as error:
         return SignatureVerdict([error.message])
-    problems = integrity(bundle, manifest)
+    problems = integrity(files_of(bundle), manifest)
     if manifest.state not in (RunState.FINISHED, RunState.FAILED):
         problems.append(f"the run is not finished (state: {manifest.state.value})")
     files = files_of(bundle)

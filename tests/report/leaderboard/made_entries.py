@@ -12,7 +12,7 @@ from a2perf.records import Failure, FailureKind, Manifest, RolloutResults, RunSt
 from a2perf.report.leaderboard import References
 from a2perf.runs.tracking_record import EnergyUncertainty, HostConditions, PhaseCost, TrackedEnergy, TrackingReport
 from a2perf.storage import read_record, write_record
-from tests.metrics.made_bundles import episodes, seal, write_inference, write_train
+from tests.metrics.made_bundles import EPISODE_STEPS, episodes, seal, write_inference, write_train
 
 _ONE_PERCENT = EnergyUncertainty(expanded_kwh=2e-6, model_kwh=1e-6)
 TIMED_CURVE = [f"{100 * point},{point * 0.1},{point * 0.5}" for point in range(100)]
@@ -50,13 +50,13 @@ class Field:
     ) -> Path:  # fmt: skip
         """Writes one inference bundle with exactly these episode returns."""
         root = self._root(name, str(changes.get("task", "trot")), seed)
-        path = write_inference(root, seed, count=2, latencies=20, submission=identity(name), **changes)
+        path = write_inference(root, seed, count=len(returns), submission=identity(name), **changes)
         record = read_record(path / "manifest.json", Manifest)
         results = RolloutResults(
             task=record.task, env_id="Env-v0", episodes=episodes(returns, success=True),
             costs=StepCosts(
-                steps=20, account="cgroup_v2", round_trip_s=2e-3, tree_s=2e-3, in_calls_s=2e-3, between_calls_s=0.0,
-                short_lived_s=0.0, transport_s=5e-5, transport_cpu_s=2e-5,
+                steps=EPISODE_STEPS * len(returns), account="cgroup_v2", round_trip_s=2e-3, tree_s=2e-3,
+                in_calls_s=2e-3, between_calls_s=0.0, short_lived_s=0.0, transport_s=5e-5, transport_cpu_s=2e-5,
             ),
         )  # fmt: skip
         write_record(path / "metrics" / "rollouts.json", results)

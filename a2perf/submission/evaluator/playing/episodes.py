@@ -12,46 +12,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
+from a2perf.runs.bundles.agreement import PlannedEpisode
 from a2perf.submission.settings import Episodes
-
-
-@dataclass(frozen=True)
-class PlannedEpisode:
-    """An episode to play.
-
-    Attributes:
-        task_index: position of the seed among the seeds of the run.
-        repeat: number of the repetition, from 0.
-        perturbation: name of the perturbation; empty for the environment as it is.
-    """
-
-    index: int
-    seed: int
-    task_index: int
-    repeat: int = 0
-    perturbation: str = ""
-
-    @property
-    def is_scored(self) -> bool:
-        """Whether the scores of the run count it."""
-        return self.repeat == 0 and not self.perturbation
-
-
-def episode_plan(settings: Episodes, seeds: Sequence[int]) -> list[PlannedEpisode]:
-    """Returns all episodes in the order of play: every repetition of all seeds, then every perturbation."""
-    parts = [(repeat, "") for repeat in range(settings.repeats)]
-    parts += [(0, name) for name in settings.perturbations]
-    return [
-        PlannedEpisode(len(seeds) * part + number, seed, number, repeat, perturbation)
-        for part, (repeat, perturbation) in enumerate(parts)
-        for number, seed in enumerate(seeds)
-    ]
 
 
 def studies_reliability(settings: Episodes) -> bool:

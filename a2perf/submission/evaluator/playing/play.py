@@ -12,13 +12,12 @@ from a2perf.domains.perturbation import make_perturbed
 from a2perf.domains.tfa.suite_gym import create_domain
 from a2perf.fault_point import fault_point
 from a2perf.records import Episode, FailureKind, StepCosts
+from a2perf.runs.bundles.agreement import PlannedEpisode, episode_plan
 from a2perf.storage import Journal
 from a2perf.submission.evaluator.playing.action_record import ActionRecorder
 from a2perf.submission.evaluator.playing.episode_records import EpisodeRecords
 from a2perf.submission.evaluator.playing.episodes import (
     ConcurrentEpisodes,
-    PlannedEpisode,
-    episode_plan,
     studies_reliability,
 )
 from a2perf.submission.evaluator.playing.media import Kept
@@ -50,7 +49,7 @@ def play(
     Raises:
         ParticipantFailure: the participant failed; of several episodes at the same time, in the first that failed.
     """
-    plan = episode_plan(settings, seeds)
+    plan = episode_plan(settings.repeats, settings.perturbations, seeds)
     participants.mark("rollouts")
     progress.phase(f"rollouts on {task.name}", len(plan))
     records = EpisodeRecords(journal, progress)

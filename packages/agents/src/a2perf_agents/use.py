@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from a2perf.arrays import Values
-from a2perf.runs.bundles.bundle_reading import BundleReader
+from a2perf.runs.bundles.bundle_reader import BundleReader
 from a2perf.runs.bundles.files import BundleFiles
 from a2perf.runs.bundles.layout import MODEL_CALLS, MODEL_USAGE
 from a2perf.runs.run import BUNDLE, Run
