@@ -2,8 +2,8 @@
 
 A value with a spread is rounded to the spread's second significant digit. Without a spread, times, energies and memory
 keep three significant digits and all other numbers four. Below 0.01 and from ten million on, a power of ten is used.
-Times, memory and energies are scaled: recorded kilowatt hours print as J, mWh, Wh or kWh. ``row_scale`` chooses one
-unit for all numbers of a row or column, since numbers of different units are hard to compare.
+Times, memory and energies are scaled: recorded kilowatt hours print as µJ to J, mWh, Wh or kWh. ``row_scale`` chooses
+one unit for all numbers of a row or column, since numbers of different units are hard to compare.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ _SCALES: dict[str, tuple[tuple[float, float, str], ...]] = {
     ),
     "J": ((1e6, 1e6, "MJ"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J")),
     # 0.1 mWh is 0.36 J: below that, joules need fewer zeros
-    "kWh": ((1.0, 1.0, "kWh"), (1e-3, 1e-3, "Wh"), (1e-7, 1e-6, "mWh"), (0.0, 1 / 3.6e6, "J")),
+    "kWh": (
+        (1.0, 1.0, "kWh"),
+        (1e-3, 1e-3, "Wh"),
+        (1e-7, 1e-6, "mWh"),
+        (1e-2 / 3.6e6, 1 / 3.6e6, "J"),
+        (1e-4 / 3.6e6, 1e-3 / 3.6e6, "mJ"),
+        (0.0, 1e-6 / 3.6e6, "µJ"),
+    ),
     "bytes": ((2.0**30, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (2.0**10, 2.0**10, "KiB"), (0.0, 1.0, "bytes")),
 }
 DIMENSIONLESS = "1"

@@ -89,7 +89,7 @@ def read(folder: RunFolder) -> Run:
     run.conditions += _not_read(reader)
     if mode == "inference":
         run.latency_s = reader.tolerant(layout.LATENCY_VALUES, lambda name: _times(reader.files, name, _TIMED)) or {}
-        # A policy can tell timed calls from scored ones: without scored steps a run has no round trip.
+        # A policy can tell timed calls from scored ones, so these do not stand in for missing steps.
         run.latency_s |= reader.tolerant(layout.STEPS, lambda name: _times(reader.files, name, _STEPS)) or {}
         latency = reader.record(layout.LATENCY, LatencyResults)
         for call in _CALLS:
