@@ -30,7 +30,7 @@ UNKNOWN = "not recorded"
 _NOT_COMPARED = ("index", "wall_s", "policy_cpu_s", "final_info", "reward_terms")
 _TIMES = ("runtime", "time", "wall", "latency", "duration")
 """Words in the name of an entry of ``final_info`` that is a time, which no repetition repeats."""
-_STEP_ARRAYS = ("observation_hash", "action_hash", "reward")  # earlier versions had other hashes under other names
+_STEP_ARRAYS = ("observation_digest", "action_digest", "reward")  # earlier versions had other hashes under other names
 _HOST = {
     "processor": "cpu_model", "processors": "cpu_usable", "kernel": "kernel", "GPUs": "gpus",
 }  # fmt: skip
@@ -198,7 +198,7 @@ def _step_difference(
     for order, name in enumerate(_STEP_ARRAYS):
         if not all(name in arrays for arrays in steps):
             continue
-        values[name.removesuffix("_hash")] = None
+        values[name.removesuffix("_digest")] = None
         left, right = (arrays[name][row[:least]] for arrays, row in zip(steps, rows, strict=True))
         unequal = np.flatnonzero(left.view(np.uint64) != right.view(np.uint64))
         if unequal.size:
@@ -210,7 +210,7 @@ def _step_difference(
     if name != "reward":
         shown = [f"hash {text}" for text in shown]
     return FirstDifference(
-        task=task, episode=index, step=step, array=name.removesuffix("_hash"), recorded=shown[0], repeated=shown[1]
+        task=task, episode=index, step=step, array=name.removesuffix("_digest"), recorded=shown[0], repeated=shown[1]
     )
 
 

@@ -5,6 +5,7 @@ Rewards, terminations and times are recorded here, in the evaluator. Nothing her
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import time
@@ -12,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from a2perf.errors import IllegalAnswer, SubmissionError, UserError
 from a2perf.records import Episode, FailureKind
@@ -56,8 +56,8 @@ class StepTrace:
         self._rewards.append(reward)
 
     def record(self) -> dict[str, list[int] | list[float]]:
-        """Returns one list per name: ``observation_hash`` and ``action_hash``, and ``reward``."""
-        return {"observation_hash": self._observations, "action_hash": self._actions, "reward": self._rewards}
+        """Returns one list per name: ``observation_digest`` and ``action_digest``, and ``reward``."""
+        return {"observation_digest": self._observations, "action_digest": self._actions, "reward": self._rewards}
 
 
 def rollout(
@@ -138,34 +138,31 @@ def _small_items(info: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-_MASK = (1 << 64) - 1
-_MOST_STRUCTURES = 64
-
-
-def _multipliers(count: int) -> NDArray[np.uint64]:
-    with np.errstate(over="ignore"):
-        mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return (mixed ^ (mixed >> np.uint64(31))) | np.uint64(1)
-
-
-_table = _multipliers(1 << 12)
-_FIRST, _INTEGER = int(_table[0]), (("", "<i8", ()),)
-_constants: dict[Any, int] = {}
+_MOST_INTEGERS, _MOST_STRUCTURES = 1 << 12, 64
 
 
 def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
-    """Returns a hash in [0, 2^32) of an element of a space: a number, an array, or mappings and sequences of these."""
-    global _table
-    if type(value) is int and abs(value) < 1 << 63:  # as an array of one integer, which takes longer
-        return ((value * _FIRST + _constant(_INTEGER)) & _MASK) >> 32
+    """Returns a hash in [0, 2^32) of an element of a space: a number, an array, or mappings and sequences of these.
+
+    It is BLAKE2b: a sum of the words that was multiplied, which is faster for pictures, is the same for two changed
+    signs.
+    """
+    if type(value) is int and abs(value) < 1 << 63:
+        return _integer_hash(value)
     if packed is None:
         packed = _packed(value)
-    if len(packed.words) > len(_table):
-        _table = _multipliers(2 * len(packed.words))
-    total = int(np.dot(packed.words, _table[: len(packed.words)])) + _constant(packed.structure)
-    return (total & _MASK) >> 32
+    digest = hashlib.blake2b(packed.words, digest_size=4, person=_structure_hash(packed.structure))
+    return int.from_bytes(digest.digest(), "little")
+
+
+@functools.lru_cache(_MOST_INTEGERS)
+def _integer_hash(value: int) -> int:
+    return value_hash(np.int64(value))
+
+
+@functools.lru_cache(_MOST_STRUCTURES)
+def _structure_hash(structure: tuple[tuple[Any, ...], ...]) -> bytes:
+    return hashlib.blake2b(repr(structure).encode(), digest_size=hashlib.blake2b.PERSON_SIZE).digest()
 
 
 def _packed(value: Any) -> PackedArrays:
@@ -182,16 +179,6 @@ def _packed(value: Any) -> PackedArrays:
     layout.write(request)
     assert layout.packed is not None
     return layout.packed
-
-
-def _constant(structure: tuple[tuple[Any, ...], ...]) -> int:
-    found = _constants.get(structure)
-    if found is None:
-        if len(_constants) >= _MOST_STRUCTURES:
-            _constants.clear()
-        digest = hashlib.blake2b(repr(structure).encode(), digest_size=8).digest()
-        found = _constants[structure] = int.from_bytes(digest, "little")
-    return found
 
 
 def _collect(value: Any, parts: list[bytes]) -> None:

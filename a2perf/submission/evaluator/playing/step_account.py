@@ -228,7 +228,7 @@ class _Clocks:
 
 
 _STEP_TYPES: dict[str, type[np.generic]] = {
-    "round_trip_ns": np.int64, "cpu_ns": np.int64, "observation_hash": np.int64, "action_hash": np.int64,
+    "round_trip_ns": np.int64, "cpu_ns": np.int64, "observation_digest": np.int64, "action_digest": np.int64,
     "reward": np.float64,
 }  # fmt: skip
 
