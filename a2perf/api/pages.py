@@ -79,7 +79,7 @@ def write_leaderboard(
         out: folder to write; pages of an earlier leaderboard there are replaced.
         title: heading of the site.
         trusted_keys: file or folder of public keys; signatures by other keys are listed as "unknown key".
-        reproductions: folder with verdicts of `a2perf reproduce -o`; those beside the bundles always count.
+        reproductions: folder with verdicts of `a2perf reproduce -o`; those beside the bundles are their authors' word.
         reports: write the report of each submission too.
         processes: number of processes that share the work. With more than one the caller's main module must be
             importable (``if __name__ == "__main__"``).

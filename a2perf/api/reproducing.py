@@ -12,7 +12,7 @@ from a2perf.api.arguments import RunSettings, run_options, whole_number
 from a2perf.api.views.table import Table, Tabular
 
 if TYPE_CHECKING:
-    from a2perf.runs.bundles.reproduction import CheckedClaim, Reproduction
+    from a2perf.runs.bundles.reproduction import Reproduction
 
 OPTIONS = (
     "sandbox", "allow_weaker", "python_env", "participant_python", "datasets_path",
@@ -44,29 +44,26 @@ class Reproduced(Tabular):
         return {name: names.count(name) for name in dict.fromkeys(names)}
 
     def table(self) -> Table:
-        """Returns one row per claim of each bundle; one row for a bundle without a judged claim."""
-        rows: list[tuple[Reproduction, CheckedClaim | None]] = []
-        for one in self.verdicts:
-            rows += [(one, claim) for claim in one.claims] or [(one, None)]
+        """Returns one row per bundle."""
         columns = {
-            name: [getattr(one, name) for one, _ in rows]
-            for name in ("bundle", "submission", "task", "mode", "root_seed", "method")
+            name: [getattr(one, name) for one in self.verdicts]
+            for name in ("bundle", "submission", "task", "mode", "root_seed", "method", "verdict")
         }
-        columns["verdict"] = [one.verdict if claim is None else claim.verdict for one, claim in rows]
-        for name in ("claim", "claimed", "estimate", "low", "high", "reruns", "needed"):
-            columns[name] = [None if claim is None else getattr(claim, name) for _, claim in rows]
-        columns["reason"] = [one.reason if claim is None else claim.reason for one, claim in rows]
+        for name in ("recorded", "repeated", "low", "high", "unit", "repeated_n", "needed"):
+            columns[name] = [None if one.statement is None else getattr(one.statement, name) for one in self.verdicts]
+        columns["reason"] = [one.reason for one in self.verdicts]
         return Table(
             columns,
             title="Reproductions",
             descriptions={
-                "estimate": "mean of the repetitions",
-                "low": "lower end of its 95 % interval",
-                "high": "upper end of its 95 % interval",
-                "reruns": "episodes, or runs for a cost",
-                "needed": "about how many more would settle the claim",
+                "recorded": "mean return of the record",
+                "repeated": "mean return of the repetitions",
+                "low": "lower end of the interval of repeated minus recorded",
+                "high": "upper end of that interval",
+                "repeated_n": "number of repeated episodes or training runs",
+                "needed": "about how many episodes would settle it",
             },
-            kinds={"claimed": "float", "estimate": "float", "low": "float", "high": "float"},
+            kinds={"recorded": "float", "repeated": "float", "low": "float", "high": "float"},
         )
 
     def __bool__(self) -> bool:
@@ -84,7 +81,6 @@ def reproduce(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     folder: str | os.PathLike[str] | None = None,
     *,
-    claims: str | Iterable[str] = (),
     train: bool = False,
     submissions: Iterable[str | os.PathLike[str]] = (),
     allow_changed: bool = False,
@@ -92,7 +88,7 @@ def reproduce(
     entry: str | None = None,
     sample: str | int | None = None,
     sample_seed: int = 0,
-    max_reruns: int = 10,
+    episodes: int | None = None,
     key: str | os.PathLike[str] | None = None,
     force: bool = False,
     workers: int = 1,
@@ -101,15 +97,14 @@ def reproduce(
     progress: bool | Literal["lines"] | None = None,
     **options: Unpack[RunSettings],
 ) -> Reproduced:
-    """Repeats recorded evaluations from their records and judges their claims.
+    """Repeats recorded evaluations from their records.
 
-    A deterministic evaluation has to be bit-equal. Otherwise a sequential test confirms or refutes the claims, or
-    leaves them open. The same call again resumes, and keeps existing verdicts.
+    A deterministic evaluation has to be bit-equal. Otherwise one comparison of the returns confirms or refutes the
+    record, or leaves it open. The same call again resumes, and keeps verdicts of the same conditions.
 
     Args:
         paths: bundles, folders that hold some, or packed files.
         folder: output folder; by default ``<path>-reproduced``, with the verdicts beside unpacked bundles.
-        claims: claims to check, ``"return>=380"`` or ``"latency<=3 ms"``; by default the recorded return and successes.
         train: repeat the training runs too.
         submissions: folders of submissions; by default the recorded paths.
         allow_changed: accept a submission of ``submissions`` with other files than the recorded ones.
@@ -118,7 +113,8 @@ def reproduce(
         entry: only this leaderboard entry: ``"name"`` or ``"name:task"``.
         sample: check a random sample: a share such as ``"10%"``, or a number of bundles.
         sample_seed: seed of the sample.
-        max_reruns: repetitions of a bundle after which a claim stays open.
+        episodes: episodes to play of an evaluation that is not bit-equal, rounded up to the recorded number times a
+            power of two; by default the recorded number. Each doubling is a further look, with its share of the 5 %.
         key: private key that signs the verdicts.
         force: repeat bundles that have a verdict.
         workers: runs at the same time; several runs disturb each other's times and energy.
@@ -133,7 +129,7 @@ def reproduce(
         The verdicts. A bundle that cannot be repeated has the verdict NOT CHECKED and lists what is missing.
 
     Raises:
-        ConfigError: a claim, the sample, the entry, the key or an option is not valid, or the launcher is unknown.
+        ConfigError: the sample, the entry, the key or an option is not valid, or the launcher is unknown.
         UserError: a path does not exist, or nothing recorded lies in it.
 
     Example:
@@ -152,11 +148,11 @@ def reproduce(
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     request = ReproduceRequest(
         paths=[Path(path).expanduser() for path in given],
-        claims=[claims] if isinstance(claims, str) else list(claims), train=train,
+        train=train,
         submissions=[Path(path).expanduser() for path in submissions], allow_changed=allow_changed,
         trust_bundle=trust_bundle, entry=entry, sample_size=None if sample is None else str(sample),
         sample_seed=whole_number("sample_seed", sample_seed, least=0),
-        max_reruns=whole_number("max_reruns", max_reruns, least=1),
+        episodes=None if episodes is None else whole_number("episodes", episodes, least=1),
         output=None if folder is None else Path(folder).expanduser(),
         key=None if key is None else Path(key).expanduser(), force=force,
         options=run_options("reproduce", options, OPTIONS),

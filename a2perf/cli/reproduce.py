@@ -1,4 +1,4 @@
-"""``a2perf reproduce``: repeats recorded evaluations and judges their claims."""
+"""``a2perf reproduce``: repeats recorded evaluations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ from a2perf.submission.run_options import RunOptions, run_options
 
 @click.command(context_settings=normalised())
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="BUNDLE|FOLDER...")
-@click.option(
-    "--claim", "claims", multiple=True, metavar="CLAIM",
-    help="Claim to check: 'return>=380', 'latency<=3 ms', or a quantity for its recorded value; repeatable. "
-    "Default: the recorded return and successes.",
-)  # fmt: skip
 @click.option("--train", is_flag=True, help="Repeat the training run too.")
 @click.option("--submission", "submissions", multiple=True,
               type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
@@ -36,8 +31,8 @@ from a2perf.submission.run_options import RunOptions, run_options
 @click.option("--entry", metavar="NAME[:TASK]", help="Only this entry of a leaderboard: a submission, on one task.")
 @click.option("--sample", metavar="SIZE[:SEED]",
               help="Check a random sample of those that can be repeated here: 10%, or a number.")  # fmt: skip
-@click.option("--max-reruns", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
-              help="Repetitions of a bundle after which an open claim is INCONCLUSIVE.")  # fmt: skip
+@click.option("--episodes", type=click.IntRange(min=1), metavar="N",
+              help="Episodes to play of an evaluation that is not bit-equal. Default: as recorded.")  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
     help="Folder of the repetitions and verdicts. Default: PATH-reproduced, with verdicts beside unpacked bundles.",
@@ -54,16 +49,17 @@ from a2perf.submission.run_options import RunOptions, run_options
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 def reproduce(as_json: bool, fail_on: str | None, sample: str | None, **given: Any) -> int:
-    """Check recorded results: repeat evaluations from their records and judge their claims.
+    """Check recorded results: repeat evaluations from their records.
 
     \b
     Examples:
       a2perf reproduce runs/my_agent/inference
       a2perf reproduce results/recorded --submission examples --sample 10%
-      a2perf reproduce runs/my_agent --claim 'return>=380' --claim 'latency<=3 ms'
+      a2perf reproduce runs/my_agent --train
 
-    A deterministic evaluation has to be bit-equal; the first difference is shown. Otherwise a sequential test gives
-    CONFIRMED, REFUTED or INCONCLUSIVE. Conditions that changed are listed first. Run the same command again to resume.
+    A deterministic evaluation has to be bit-equal; the first difference is shown. Otherwise one comparison of the
+    returns gives CONFIRMED, REFUTED or INCONCLUSIVE: of episodes, or with --train of training runs. Conditions that
+    changed are listed first. Run the same command again to resume.
 
     Exit status: 0 done, 1 a verdict named by --fail-on, 2 usage or configuration, 3 infrastructure, 130 interrupted.
     """  # noqa: D301
@@ -89,7 +85,8 @@ def reproduce(as_json: bool, fail_on: str | None, sample: str | None, **given: A
     )
     show = (lambda found: None) if as_json else (lambda found: click.echo(verdict_text(found)))
     with launch.conductor(live=not as_json) as conductor:
-        result = repeat(request, conductor, on_verdict=show)
+        plan = (lambda text: None) if as_json else (lambda text: click.echo(text, err=True))
+        result = repeat(request, conductor, on_verdict=show, on_plan=plan)
     if as_json:
         click.echo(json.dumps(verdicts_json(result), indent=2))
     else:

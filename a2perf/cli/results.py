@@ -70,7 +70,7 @@ def report(runs: tuple[Path, ...], out: Path, title: str | None, profile: Profil
 @click.option("--reports/--no-reports", default=True, show_default=True, help="Write the report of each submission.")
 @TRUSTED_KEYS
 @click.option("--reproductions", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
-              help="Folder with verdicts of `a2perf reproduce -o`; those beside the bundles always count.")  # fmt: skip
+              help="Folder with your verdicts, of `a2perf reproduce -o`.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the entries as JSON.")
 def leaderboard(folder: Path, out: Path, as_json: bool, **given: Any) -> int:
     """Build a leaderboard from the bundles in FOLDER as a static site.

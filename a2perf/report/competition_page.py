@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from a2perf.experiments.competition.standings import EntrantStanding, TaskStanding
-from a2perf.metrics.claims import exact_verdict
 from a2perf.plain_text import safe_link
 from a2perf.records import SubmissionInfo
 from a2perf.report.leaderboard.pages import STYLES, badge
@@ -20,6 +19,8 @@ from a2perf.report.tables import Cell, Column, Table, Text, columns, ranking, te
 
 LEADERBOARD = "leaderboard"
 """Folder of the leaderboard beside the page."""
+_ROUNDING = 1e-3
+"""Largest excess of a claim, as a share of the measured return."""
 _OUTCOMES = {
     "bad_output": "Invalid output",
     "contract": "Invalid submission",
@@ -179,7 +180,7 @@ def _claims(page: FrontPage) -> Table:
     """Returns the table of claims, false ones first."""
     rows: dict[bool, list[list[Cell | str]]] = {True: [], False: []}
     for place, task, claimed, measured in page.claims:
-        is_false = exact_verdict(claimed, measured) == "REFUTED"
+        is_false = is_false_claim(claimed, measured)
         verdict = Text(text="", warning="False claim") if is_false else Text(text="Confirmed")
         numbers = (claimed, measured, claimed - measured)
         scale = row_scale(numbers, "")
@@ -188,6 +189,11 @@ def _claims(page: FrontPage) -> Table:
     heads = ("Entry", "Task", "Verdict", "Claimed", "Measured", "Difference")
     table = text_table("Claimed returns", heads, [*rows[True], *rows[False]], texts=3)
     return msgspec.structs.replace(table, kind="ranking")
+
+
+def is_false_claim(claimed: float, measured: float) -> bool:
+    """Returns whether a claimed return is more than rounding above the one that every repetition measures alike."""
+    return claimed - measured > _ROUNDING * abs(measured)
 
 
 def _outcome(kinds: str) -> str:

@@ -35,6 +35,26 @@ CHOICES = {
 _AT_LEAST_ONE = (
     "num_inference_episodes", "num_generalization_episodes", "repeats", "concurrent_episodes",
 )  # fmt: skip
+_MOST_S = 2_000_000.0  # 23 days: the system calls that wait count 2**31 milliseconds
+AT_MOST = {
+    "train_time_limit_s": _MOST_S,
+    "run_time_limit_s": _MOST_S,
+    "call_timeout_s": _MOST_S,
+    "load_timeout_s": _MOST_S,
+    "memory_limit_bytes": 2**50,
+    "cpu_limit": 2**16,
+    "process_limit": 2**22,
+    "artifact_limit_bytes": 2**50,
+}
+"""The largest valid value of each limit on the participant's processes."""
+
+RUN_TIME_LIMITS_S = {
+    BenchmarkMode.TRAIN: 7 * 86_400.0,
+    BenchmarkMode.INFERENCE: 86_400.0,
+    BenchmarkMode.GENERALIZATION: 86_400.0,
+}
+"""The limit of a whole run, in seconds, if none is set."""
+
 ALL_PERTURBATIONS = "all"
 """Stands for every perturbation of the domain."""
 
@@ -351,6 +371,11 @@ class Submission(Trackers, PythonEnv, Confinement, RunLimits, Episodes, Recordin
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ConfigError(f"Submission.{name} = {getattr(self, name)} is not valid", hint="use 1 or more")
+        for name, most in AT_MOST.items():
+            if (getattr(self, name) or 0) > most:
+                raise ConfigError(
+                    f"Submission.{name} = {getattr(self, name):g} is not valid", hint=f"use at most {most:,.0f}"
+                )
 
     def identity(self) -> dict[str, Any]:
         """Returns the settings of a run's identity that have no field in its manifest, by name, as JSON values.

@@ -1,4 +1,4 @@
-"""Recorded evaluations repeated from their record: equal, changed, forged, claimed; with real child processes."""
+"""Recorded evaluations repeated from their record: equal, changed, not seeded; with real child processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from a2perf.launch.interface import get_launcher
 from a2perf.runs.bundles.reproduction import mark_of, place_of, read_reproduction
 from a2perf.runs.packed import signing
 from a2perf.submission.run_options import RunOptions
-from tests.made_submissions import TROT, launch, policy, write_submission
+from tests.made_submissions import TROT, gin, launch, policy, write_submission
 
 
 def write_agent(folder: Path, action: float) -> Path:
@@ -125,7 +125,7 @@ def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(rec
         assert found.verdict == "NOT CHECKED"
         assert "--allow-changed" in found.missing[0]
         assert any("2 episodes have the seeds" in text for text in found.checked)
-        result = repeat(folder, tmp_path / "out3", submissions=[tmp_path / "changed"], allow_changed=True, max_reruns=1)
+        result = repeat(folder, tmp_path / "out3", submissions=[tmp_path / "changed"], allow_changed=True)
     finally:
         (recorded / "away").rename(recorded / "agent")
     (found,) = result.verdicts
@@ -133,7 +133,38 @@ def test_another_policy_is_not_run_unless_allowed_and_its_first_step_differs(rec
     assert (found.first_difference.episode, found.first_difference.step) == (0, 0)
     assert found.first_difference.array == "action"
     assert found.changed[0].name == "submission"
-    assert found.verdict in ("REFUTED", "INCONCLUSIVE")  # two episodes are few
+    assert (found.method, found.equal_episodes) == ("statistical", 0)
     (place,) = (tmp_path / "out3" / "seed_0").glob("inference-*.reproduction.json")
     assert read_reproduction(place) == found
     assert not place_of(moved).exists()
+
+
+def test_an_unseeded_policy_plays_the_episodes_that_were_asked_for_and_is_compared_once(tmp_path: Path) -> None:
+    infer = "return np.random.default_rng().uniform(-1, 1, policy.shape).astype(np.float32)"
+    write_submission(tmp_path / "agent", policy(load="return env.action_space", infer=infer))
+    (tmp_path / "run.gin").write_text(gin(TROT, num_inference_episodes=3, num_inference_steps=0, sandbox="process"))
+    words = ["--submission", tmp_path / "agent", "--gin-config", tmp_path / "run.gin"]
+    done = launch(*words, "--root-dir", tmp_path / "runs" / "seed_0", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (verdict,) = repeat(tmp_path, tmp_path / "out", episodes=5).verdicts
+    assert (verdict.method, verdict.equal_episodes) == ("statistical", 0)
+    assert [run.seeds for run in verdict.runs] == ["recorded", "fresh"]
+    found = verdict.statement
+    assert found is not None
+    assert (found.unit, found.recorded_n, found.repeated_n, found.look) == ("episodes", 3, 6, 2)
+    # the same number keeps the verdict, another one is another look
+    assert repeat(tmp_path, tmp_path / "out", episodes=6).kept == 1
+    (again,) = repeat(tmp_path, tmp_path / "out").verdicts
+    assert again.statement is not None
+    assert (again.statement.unit, again.statement.repeated_n) == ("episodes of equal seeds", 3)
+
+
+def test_a_verdict_is_void_when_its_conditions_have_changed(recorded: Path, tmp_path: Path) -> None:
+    (first,) = repeat(recorded, tmp_path / "out").verdicts
+    assert {"a2perf", "submission"} <= set(first.conditions)
+    (place,) = (tmp_path / "out").glob("*/*.reproduction.json")
+    document = json.loads(place.read_text())
+    document |= {"verdict": "REFUTED", "conditions": {**first.conditions, "a2perf": "0" * 64}}
+    place.write_text(json.dumps(document))
+    again = repeat(recorded, tmp_path / "out")
+    assert (again.kept, again.verdicts[0].verdict) == (0, "CONFIRMED")

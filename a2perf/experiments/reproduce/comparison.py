@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from a2perf.domains.registry import find_environment
 from a2perf.errors import ConfigError
-from a2perf.experiments.reproduce.claims import mean_over_tasks
 from a2perf.experiments.reproduce.selection import manifest_of
 from a2perf.plain_text import plain_text
 from a2perf.records import Episode, Manifest
@@ -59,8 +59,9 @@ class EpisodeComparison:
 def compare_episodes(recorded: Run, repeated: Run) -> EpisodeComparison:
     """Compares everything that both bundles record per episode, and per step where they record steps.
 
-    Values that the record does not contain are not compared: an older version did not know them, or they were removed
-    before the bundle was published.
+    Both sides are whole sequences: the same tasks, and in each the same episodes in the same order. Values that the
+    record does not contain are not compared: an older version did not know them, or they were removed before the bundle
+    was published.
     """
     first: FirstDifference | None = None
     count, equal = 0, 0
@@ -68,28 +69,16 @@ def compare_episodes(recorded: Run, repeated: Run) -> EpisodeComparison:
     for task, episodes in recorded.episodes.items():
         steps = [_steps_of(run, task) for run in (recorded, repeated)]
         known = _recorded_names(recorded, task)
-        found = {episode.index: episode for episode in repeated.episodes.get(task, [])}
-        for episode in episodes:
+        for episode, again in itertools.zip_longest(episodes, repeated.episodes.get(task, [])):
             count += 1
-            difference = _difference(task, episode, found.get(episode.index), steps, known, values)
+            difference = _difference(task, episode, again, steps, known, values)
             if difference is None:
                 equal += 1
             first = first or difference
+    for task in repeated.episodes.keys() - recorded.episodes.keys():
+        count += len(repeated.episodes[task])
+        first = first or _missing(task, None, repeated.episodes[task][0])
     return EpisodeComparison(count, equal, tuple(values), first)
-
-
-def paired_differences(recorded: Run, repeated: Run, quantity: str) -> NDArray[np.float64]:
-    """Returns repeated minus recorded per episode of the same seed, meaned over the tasks.
-
-    Args:
-        quantity: ``"return"`` or ``"success"``.
-    """
-    by_task = {}
-    for task, episodes in recorded.episodes.items():
-        found = {episode.seed: episode for episode in repeated.episodes.get(task, [])}
-        pairs = [(episode, found[episode.seed]) for episode in episodes if episode.seed in found]
-        by_task[task] = np.array([_value(after, quantity) - _value(before, quantity) for before, after in pairs])
-    return mean_over_tasks(by_task)
 
 
 def changed_conditions(
@@ -166,13 +155,15 @@ def offline_checks(run: Run) -> list[str]:
 
 
 def _difference(
-    task: str, before: Episode, after: Episode | None, steps: Sequence[Mapping[str, Any]], known: set[str],
+    task: str,
+    before: Episode | None,
+    after: Episode | None,
+    steps: Sequence[Mapping[str, Any]],
+    known: set[str],
     values: dict[str, None],
-) -> FirstDifference | None:  # fmt: skip
-    if after is None:
-        return FirstDifference(
-            task=task, episode=before.index, array="episode", recorded="recorded", repeated="missing"
-        )
+) -> FirstDifference | None:
+    if before is None or after is None or (before.index, before.seed) != (after.index, after.seed):
+        return _missing(task, before, after)
     found = [_named_values(episode, known) for episode in (before, after)]
     # A difference of a step explains the ones of the episode, so it comes first.
     at_step = _step_difference(task, before.index, steps, values)
@@ -185,6 +176,13 @@ def _difference(
                 task=task, episode=before.index, array=name, recorded=_text(value), repeated=_text(other)
             )
     return at_step
+
+
+def _missing(task: str, before: Episode | None, after: Episode | None) -> FirstDifference:
+    """Returns the difference of two sequences that have another episode, or none, at the same place."""
+    shown = ["missing" if one is None else f"episode {one.index}, seed {one.seed}" for one in (before, after)]
+    index = next(one.index for one in (before, after) if one is not None)
+    return FirstDifference(task=task, episode=index, array="episode", recorded=shown[0], repeated=shown[1])
 
 
 def _step_difference(
@@ -254,10 +252,6 @@ def _named_values(episode: Episode, known: set[str]) -> dict[str, Any]:
         if not any(word in name.lower() for word in _TIMES)
     }
     return found | informative
-
-
-def _value(episode: Episode, quantity: str) -> float:
-    return episode.episode_return if quantity == "return" else float(bool(episode.success))
 
 
 def _gib(value: Any) -> str:

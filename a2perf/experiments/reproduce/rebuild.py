@@ -7,19 +7,18 @@ are decided by the caller's request, never by the bundle.
 
 from __future__ import annotations
 
-import functools
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from a2perf.constants import BenchmarkMode
 from a2perf.domains.any_environment import participant_id, register
 from a2perf.domains.registry import find_environment, get_domain, stored_fingerprint
 from a2perf.errors import ConfigError, SubmissionError, UserError
 from a2perf.experiments.evaluator_run import evaluator_run, identity_hash, recorded_bindings
 from a2perf.experiments.protocol_plan import trains
-from a2perf.experiments.reproduce.claims import Claim, default_claims, parse_claim
 from a2perf.experiments.reproduce.selection import manifest_of, trained_of
 from a2perf.launch.run_spec import Resources, RunSpec
 from a2perf.records import Manifest, TrainResults
@@ -28,22 +27,37 @@ from a2perf.runs.bundles.files import BundleFiles, configuration_name, files_of
 from a2perf.runs.bundles.inventory import MAX_MANIFEST_BYTES
 from a2perf.runs.packed.signing import manifest_sha256
 from a2perf.runs.run import Run
+from a2perf.sandbox.limits import participants_bytes
 from a2perf.storage import parse_record, write_atomic
 from a2perf.stranger_files import Kind, printable
 from a2perf.submission.evaluator.playing.seeds import RunSeeds, spawn_seeds
+from a2perf.submission.evaluator.process.own_code import environment_package, package_sha256
 from a2perf.submission.evaluator.submitted.folder_content import SCHEME, identify_submission
 from a2perf.submission.participant.forms import is_submission
 from a2perf.submission.participant_gin import Binding, to_gin
 from a2perf.submission.participant_settings import permitted
 from a2perf.submission.run_options import RunOptions
+from a2perf.submission.settings import RUN_TIME_LIMITS_S, RunLimits
 
 EVALUATION = (
-    "num_inference_steps", "num_warmup_steps", "num_inference_episodes", "num_generalization_episodes",
-    "time_participant_code", "inference_data", "generalization_tasks", "train_time_limit_s", "run_time_limit_s",
-    "train_energy_limit_kwh", "call_timeout_s", "load_timeout_s", "memory_limit_bytes", "cpu_limit", "process_limit",
-    "artifact_limit_bytes", "python_env", "fresh_policy", "repeats", "perturbations",
-)  # fmt: skip
+    "num_inference_steps",
+    "num_warmup_steps",
+    "num_inference_episodes",
+    "num_generalization_episodes",
+    "time_participant_code",
+    "inference_data",
+    "generalization_tasks",
+    "train_time_limit_s",
+    "train_energy_limit_kwh",
+    "python_env",
+    "fresh_policy",
+    "repeats",
+    "perturbations",
+)
 """Settings that describe an evaluation or a training run; all others belong to the host that runs it."""
+
+PROTECTION = tuple(entry.name for entry in fields(RunLimits) if entry.name not in EVALUATION)
+"""Limits that protect the host: a record can only lower those of the caller."""
 
 _OF_THE_HOST = {
     "held_out_task": "it evaluated a task file of the organizer",
@@ -74,7 +88,8 @@ class ReproduceRequest:
         trust_bundle: accept arguments of an environment that no registered task has; they can name files of the host.
             Import the package of an environment.
         entry: the only submission, ``"name"`` or ``"name:task"``; None for all.
-        max_reruns: repetitions of one bundle after which its claims stay open.
+        episodes: number of episodes to play of an evaluation that is not bit-equal, rounded up to the recorded number
+            times a power of two; None for the recorded ones only.
         output: folder of the repetitions and verdicts; None for ``<path>-reproduced``, with the verdicts beside the
             bundles that lie in a folder.
     """
@@ -86,11 +101,10 @@ class ReproduceRequest:
     train: bool = False
     options: RunOptions = field(default_factory=RunOptions)
     resources: Resources = field(default_factory=Resources)
-    claims: Sequence[str] = ()
     entry: str | None = None
     sample_size: str | None = None
     sample_seed: int = 0
-    max_reruns: int = 10
+    episodes: int | None = None
     output: Path | None = None
     key: Path | None = None
     force: bool = False
@@ -99,24 +113,12 @@ class ReproduceRequest:
         """Checks the options.
 
         Raises:
-            ConfigError: a claim is not valid or given twice, or an option has an impossible value.
+            ConfigError: an option has an impossible value.
         """
-        texts = [claim.text for claim in self.parsed_claims]
-        if repeated := [text for text in dict.fromkeys(texts) if texts.count(text) > 1]:
-            raise ConfigError(f"the claim {repeated[0]!r} is given twice", hint="give each claim once")
         if self.allow_changed and not self.submissions:
             raise ConfigError(
                 "--allow-changed needs --submission DIR", hint="name the folder with the code that may run"
             )
-
-    @functools.cached_property
-    def parsed_claims(self) -> list[Claim]:
-        """The claims that were given."""
-        return [parse_claim(text) for text in self.claims]
-
-    def claims_of(self, recorded: Run) -> list[Claim]:
-        """Returns the claims to check of a bundle."""
-        return self.parsed_claims or default_claims(recorded)
 
     def trains(self, bundle: Run) -> bool:
         """Returns whether the training run of a bundle is repeated too."""
@@ -179,7 +181,7 @@ class RebuiltRun:
             root_seed, options = root_seed + _SEED_STEP * number, self.request.options.with_(public_seeds=True)
         identity = [
             manifest_sha256(recorded.folder.path),
-            identify_submission(self.submission).sha256,
+            present_conditions(manifest, self.submission),
             lines,
             options.words(),
         ]
@@ -230,6 +232,12 @@ def rebuild(recorded: Run, work: Path, request: ReproduceRequest) -> tuple[Rebui
         for name, why in _OF_THE_HOST.items():
             if given.get(name) and request.options.get(name) is None:
                 (missing if name in _BLOCKING else notes).append(why)
+        if (
+            given.get("python_env") == "built"
+            and not request.trust_bundle
+            and request.options.get("python_env") is None
+        ):
+            missing.append("its packages are built from source, which runs their code (accept: --python-env built)")
         _settings(recorded, request)
     except UserError as error:
         missing.append(f"its configuration cannot be read: {error.message}")
@@ -338,6 +346,9 @@ def _settings(recorded: Run, request: ReproduceRequest) -> dict[str, Any]:
     settings = _recorded_settings(manifest, given)
     found: dict[str, Any] = {"Submission.mode": manifest.mode, "Submission.domain": manifest.domain}
     found |= {f"Submission.{name}": settings[name] for name in EVALUATION if name in settings}
+    recorded_limits = {name: settings[name] for name in PROTECTION if name in settings}
+    limits = recorded_limits if request.trust_bundle else _lower(recorded_limits, manifest.mode)
+    found |= {f"Submission.{name}": value for name, value in limits.items()}
     if manifest.concurrent_episodes > 1:
         found["Submission.fresh_policy"] = "episode"
     found["Submission.participant_args"] = dict(manifest.participant_args)
@@ -354,6 +365,18 @@ def _settings(recorded: Run, request: ReproduceRequest) -> dict[str, Any]:
     elif not request.trust_bundle:
         environment = {}
     return {**found, **environment}
+
+
+def _lower(recorded: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """Returns those of the recorded limits that are lower than the defaults of this host, which hold for the others."""
+    defaults: dict[str, Any] = {entry.name: entry.default for entry in fields(RunLimits)}
+    defaults["run_time_limit_s"] = RUN_TIME_LIMITS_S[BenchmarkMode(mode)]
+    defaults["memory_limit_bytes"] = participants_bytes()
+    return {
+        name: value
+        for name, value in recorded.items()
+        if isinstance(value, int | float) and value > 0 and (defaults[name] is None or value < defaults[name])
+    }
 
 
 def _environment_id(manifest: Manifest) -> str:
@@ -411,3 +434,11 @@ def _training_problems(recorded: Run, submission: Path, request: ReproduceReques
 def current_fingerprint(manifest: Manifest) -> str:
     """Returns the fingerprint that this version of a2perf stores for the recorded environment; ``""`` without one."""
     return (stored_fingerprint(manifest.env_id) if manifest.env_id else None) or ""
+
+
+def present_conditions(manifest: Manifest, submission: Path) -> dict[str, str]:
+    """Returns the hashes of what a repetition here would run: a2perf, the environment's package, the submission."""
+    found = {"a2perf": package_sha256(), "submission": identify_submission(submission).sha256}
+    if manifest.environment is not None and manifest.env_id is not None:
+        found["environment"] = environment_package(manifest.env_id).sha256
+    return found

@@ -1,13 +1,14 @@
 """Repeats recorded evaluations and writes a verdict about each; the same call again keeps existing verdicts.
 
-Repetitions run in rounds: one per open bundle, all through one conductor, until every claim is settled or the
-repetitions are used up. An interrupted call resumes with the bundles of its repetitions.
+Every bundle is repeated once, with the recorded seeds. Evaluations that are not bit-equal then get the further episodes
+that the caller asked for, and one comparison at the end. An interrupted call resumes with the bundles of its
+repetitions.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,19 +17,41 @@ import msgspec
 from a2perf._version import __version__
 from a2perf.constants import ExitCode
 from a2perf.errors import UserError
-from a2perf.experiments.reproduce.comparison import changed_conditions, compare_episodes, offline_checks, same_host
-from a2perf.experiments.reproduce.judgement import BundleJudgement, overall
-from a2perf.experiments.reproduce.rebuild import RebuiltRun, ReproduceRequest, current_fingerprint, rebuild
+from a2perf.experiments.reproduce.comparison import (
+    EpisodeComparison,
+    changed_conditions,
+    compare_episodes,
+    offline_checks,
+    same_host,
+)
+from a2perf.experiments.reproduce.rebuild import (
+    RebuiltRun,
+    ReproduceRequest,
+    current_fingerprint,
+    present_conditions,
+    rebuild,
+)
 from a2perf.experiments.reproduce.selection import find_bundles, forged, manifest_of, of_entry, sample
+from a2perf.experiments.reproduce.statement import (
+    by_training,
+    compare_trainings,
+    episodes_needed,
+    looks_for,
+    margin_of,
+    returns_of,
+    verdict_of,
+)
+from a2perf.experiments.reproduce.statement import compare_episodes as compare_returns
 from a2perf.launch import QUEUE_FILE, Conductor, QueueEntry, Restart, RunEvent, State
 from a2perf.launch.queue_entry import INFRASTRUCTURE
 from a2perf.metrics.trackers.host import describe_host
-from a2perf.records import Manifest, RunState
+from a2perf.records import RunState
 from a2perf.runs.bundles.layout import REPRODUCTION_SUFFIX
 from a2perf.runs.bundles.reproduction import (
     Outcome,
     RepeatedRun,
     Reproduction,
+    ReturnComparison,
     place_of,
     read_reproduction,
     write_reproduction,
@@ -38,7 +61,6 @@ from a2perf.runs.packed.signing import manifest_sha256, read_private_key
 from a2perf.runs.reading import read_run
 from a2perf.runs.run import BUNDLE, Run, RunFolder
 from a2perf.submission.evaluator.process.own_code import package_sha256
-from a2perf.submission.evaluator.submitted.folder_content import identify_submission
 
 RERUNS = ".reruns"
 """Folder of the repetitions in the output folder; hidden, so reports and leaderboards do not count them."""
@@ -87,18 +109,40 @@ class Reproductions:
 
 @dataclass
 class _Open:
-    """A bundle that is being repeated."""
+    """A bundle that is being repeated.
+
+    Attributes:
+        look: number of the look at which its episodes are compared; ``2 ** (look - 1)`` repetitions are played.
+        repeated: the repetitions; the first has the recorded seeds.
+        episodes: the comparison with the first one.
+    """
 
     place: Path
     rebuilt: RebuiltRun
-    judgement: BundleJudgement
+    look: int
     runs: list[RepeatedRun] = field(default_factory=list)
-    manifest: Manifest | None = None
+    repeated: list[Run] = field(default_factory=list)
+    episodes: EpisodeComparison | None = None
+
+    @property
+    def recorded(self) -> Run:
+        """The recorded run."""
+        return self.rebuilt.recorded
+
+    @property
+    def equal(self) -> bool:
+        """Whether every recorded value was repeated bit for bit."""
+        return self.episodes is not None and self.episodes.bit_equal
+
+    @property
+    def settled(self) -> bool:
+        """Whether no further repetition is played."""
+        return self.equal or len(self.repeated) >= 2 ** (self.look - 1)
 
     def take(self, bundle: Path, number: int, folder: Path) -> None:
         """Adds a repetition below ``folder``."""
         repeated = read_run(RunFolder(BUNDLE, bundle, f"run_{number}"))
-        self.judgement.repeated.append(repeated)
+        self.repeated.append(repeated)
         self.runs.append(
             RepeatedRun(
                 path=bundle.relative_to(folder).as_posix(), seeds="recorded" if number == 0 else "fresh",
@@ -106,16 +150,23 @@ class _Open:
             )
         )  # fmt: skip
         if number == 0:
-            self.manifest = repeated.manifest
-            self.judgement.episodes = compare_episodes(self.judgement.recorded, repeated)
-            if repeated.manifest is not None:
-                self.judgement.same_host = same_host(manifest_of(self.rebuilt.recorded), repeated.manifest)
+            self.episodes = compare_episodes(self.recorded, repeated)
 
 
 def reproduce(
-    request: ReproduceRequest, conductor: Conductor, *, on_verdict: Callable[[Reproduction], None] = lambda found: None
+    request: ReproduceRequest,
+    conductor: Conductor,
+    *,
+    on_verdict: Callable[[Reproduction], None] = lambda found: None,
+    on_plan: Callable[[str], None] = lambda text: None,
 ) -> Reproductions:
     """Repeats the evaluations of a request and writes the verdicts.
+
+    Args:
+        request: what to repeat.
+        conductor: executes the repetitions.
+        on_verdict: receives each verdict as soon as it is written.
+        on_plan: receives, before a bundle is repeated, how many episodes a statement takes if it is not bit-equal.
 
     Raises:
         ConfigError: a path, the sample or the key is wrong.
@@ -152,26 +203,45 @@ def reproduce(
         beside = request.output is None and packed_place(bundle.folder.path) is None
         elsewhere = request.folder / f"{_unique_name(bundle)}{REPRODUCTION_SUFFIX}"
         place = place_of(bundle.folder.path) if beside else elsewhere
-        existing = None if request.force else _existing(request, bundle, place)
+        prepared = _prepare(request, bundle, place)
+        if isinstance(prepared, Reproduction):
+            write(bundle.folder.label, place, prepared)
+            continue
+        existing = None if request.force else _existing(request, prepared)
         if existing is not None:
             verdicts[bundle.folder.label] = existing
             kept += 1
             continue
-        prepared = _prepare(request, bundle, place)
-        if isinstance(prepared, Reproduction):
-            write(bundle.folder.label, place, prepared)
-        else:
-            open_runs[bundle.folder.label] = prepared
-    infrastructure = False
-    for number in range(request.max_reruns):
-        if not open_runs:
-            break
+        open_runs[bundle.folder.label] = prepared
+        if text := _plan_text(prepared, request):
+            on_plan(text)
+    trained = {label: one for label, one in open_runs.items() if request.trains(one.recorded)}
+    infrastructure, number = False, 0
+    while open_runs:
         stopped, failed_by_host = _round(request, number, open_runs, write, conductor)
         infrastructure |= failed_by_host
         if stopped:
             break
+        number += 1
+    for label, record in _judged_trainings(trained, verdicts, request):
+        write(label, trained[label].place, record)
     ordered = tuple(verdicts[bundle.folder.label] for bundle in chosen if bundle.folder.label in verdicts)
     return Reproductions(ordered, len(found), kept, len(ordered) < len(chosen), infrastructure, tuple(skipped))
+
+
+def _plan_text(one: _Open, request: ReproduceRequest) -> str:
+    """Returns how many episodes a statement takes if the repetition is not bit-equal; ``""`` if those asked for do."""
+    values, margin = returns_of(one.recorded), margin_of(one.recorded)
+    if request.trains(one.recorded) or values.size < 2:
+        return ""
+    needed = episodes_needed(values.size, float(values.std(ddof=1)), margin)
+    asked = max(values.size, request.episodes or 0)
+    if needed is None or needed <= asked:
+        return ""
+    return (
+        f"{one.recorded.folder.label}: if it is not bit-equal, a statement within {margin:.3g} takes about {needed}"
+        f" episodes: --episodes {needed}"
+    )
 
 
 def _round(
@@ -198,9 +268,10 @@ def _round(
         label = last_of.pop(entry.key)
         one = open_runs[label]
         one.take(entry.bundle, number, request.folder)
-        if one.judgement.settled():
-            write(label, one.place, _judged(one, request))
+        if one.settled:
             del open_runs[label]
+            if one.equal or not request.trains(one.recorded):
+                write(label, one.place, _judged(one, request))
 
     result = conductor.run(
         [spec for every in specs.values() for spec in every],
@@ -229,57 +300,88 @@ def _prepare(request: ReproduceRequest, bundle: Run, place: Path) -> _Open | Rep
     state = manifest_of(bundle).state
     if state is not RunState.FINISHED:
         return _record(bundle, "NOT CHECKED", f"the recorded run is {state.value}: it claims no result")
-    claims = request.claims_of(bundle)
-    if not claims:
+    count = returns_of(bundle).size
+    if not count:
         return _record(bundle, "NOT CHECKED", "the bundle has no episodes", checked=offline_checks(bundle))
     work = request.folder / RERUNS / _unique_name(bundle)
     rebuilt, missing = rebuild(bundle, work, request)
     if rebuilt is None:
         checked = offline_checks(bundle)
         return _record(bundle, "NOT CHECKED", f"missing: {missing[0]}", missing=missing, checked=checked)
-    return _Open(place, rebuilt, BundleJudgement(bundle, claims, request.max_reruns, request.trains(bundle)))
+    return _Open(place, rebuilt, 1 if request.trains(bundle) else looks_for(request.episodes, count))
 
 
-def _judged(one: _Open, request: ReproduceRequest) -> Reproduction:
-    claims = one.judgement.results()
-    verdict, reason = overall(claims)
-    episodes = one.judgement.episodes
-    found = _of(one, request, verdict, reason)
-    found.claims = claims
-    if episodes is not None:
-        found.episodes, found.equal_episodes = episodes.episodes, episodes.equal
-        found.first_difference = episodes.first
-        found.method = "bit-equal" if episodes.bit_equal else "statistical"
-        if episodes.bit_equal:
-            found.checked = [f"bit-equal in every episode: {', '.join(episodes.values)}"]
+def _judged(one: _Open, request: ReproduceRequest, training: ReturnComparison | None = None) -> Reproduction:
+    """Returns the verdict about a repeated bundle.
+
+    Args:
+        training: the comparison of all training runs that this one belongs to, if they were repeated.
+    """
+    episodes = one.episodes
+    assert episodes is not None
+    if episodes.bit_equal:
+        found = _of(one, request, "CONFIRMED", f"all {episodes.episodes} episodes are bit-equal")
+        found.checked = [f"bit-equal in every episode: {', '.join(episodes.values)}"]
+        found.method = "bit-equal"
+    else:
+        statement = training or compare_returns(one.recorded, one.repeated, one.look)
+        found = _of(one, request, *verdict_of(statement))
+        found.method, found.statement = "statistical", statement
+        if found.other_environment:
+            found.verdict, found.reason = "INCONCLUSIVE", "no statement: the repetition had another environment"
+    found.episodes, found.equal_episodes = episodes.episodes, episodes.equal
+    found.first_difference = episodes.first
     return found
+
+
+def _judged_trainings(
+    trained: dict[str, _Open], verdicts: Mapping[str, Reproduction], request: ReproduceRequest
+) -> Iterator[tuple[str, Reproduction]]:
+    """Yields the verdicts about repeated training runs that are not bit-equal: one comparison per group of seeds.
+
+    A group with a repetition that is still missing gets none: its bundles stay open.
+    """
+    done = {label: (one.recorded, one.repeated[0]) for label, one in trained.items() if one.repeated}
+    waiting = {label: (one.recorded, one.recorded) for label, one in trained.items() if label not in done}
+    waiting = {label: pair for label, pair in waiting.items() if label not in verdicts}
+    stopped = set(by_training(waiting))
+    for key, labels in by_training(done).items():
+        if key in stopped:
+            continue
+        statement = compare_trainings([done[label] for label in labels])
+        for label in labels:
+            if label not in verdicts:
+                yield label, _judged(trained[label], request, statement)
 
 
 def _failed(one: _Open, entry: QueueEntry, request: ReproduceRequest) -> Reproduction:
     why = entry.reason.removeprefix("a2perf: ")
     found = _of(one, request, "NOT CHECKED", f"the repetition failed: {entry.kind}: {why}")
     found.missing = [*found.missing, why]
-    found.checked = offline_checks(one.judgement.recorded)
+    found.checked = offline_checks(one.recorded)
     return found
 
 
 def _of(one: _Open, request: ReproduceRequest, verdict: Outcome, reason: str) -> Reproduction:
-    recorded = one.rebuilt.recorded
+    recorded = one.recorded
+    manifest = manifest_of(recorded)
     found = _record(recorded, verdict, reason)
-    found.runs, found.same_host = one.runs, one.judgement.same_host
-    found.trained = request.trains(recorded)
-    fingerprint = current_fingerprint(manifest_of(recorded))
-    if one.manifest is not None:
-        found.host = {name: value for name, value in one.manifest.host.items() if name != "hostname"}
-        submission, repeated = one.manifest.submission.sha256, one.manifest
-        fingerprint = one.manifest.env_fingerprint or fingerprint
+    found.runs, found.trained = one.runs, request.trains(recorded)
+    found.conditions = present_conditions(manifest, one.rebuilt.submission)
+    fingerprint = current_fingerprint(manifest)
+    repeated = one.repeated[0].manifest if one.repeated else None
+    if repeated is not None:
+        found.host = {name: value for name, value in repeated.host.items() if name != "hostname"}
+        found.same_host = same_host(manifest, repeated)
+        submission = repeated.submission.sha256
+        fingerprint = repeated.env_fingerprint or fingerprint
     else:
-        submission = identify_submission(one.rebuilt.submission).sha256
+        submission = found.conditions["submission"]
         repeated = msgspec.structs.replace(
-            manifest_of(recorded), host=msgspec.to_builtins(describe_host()), a2perf_version=__version__,
+            manifest, host=msgspec.to_builtins(describe_host()), a2perf_version=__version__,
             a2perf_sha256=package_sha256(),
         )  # fmt: skip
-    found.changed = changed_conditions(manifest_of(recorded), repeated, submission, fingerprint)
+    found.changed = changed_conditions(manifest, repeated, submission, fingerprint)
     found.missing += one.rebuilt.notes
     return found
 
@@ -304,14 +406,16 @@ def _unique_name(bundle: Run) -> str:
     return f"{bundle.folder.label}-{manifest_sha256(bundle.folder.path)[:8]}"
 
 
-def _existing(request: ReproduceRequest, bundle: Run, place: Path) -> Reproduction | None:
-    """Returns the verdict of an earlier call about the same manifest and claims."""
+def _existing(request: ReproduceRequest, one: _Open) -> Reproduction | None:
+    """Returns the verdict of an earlier call about the same bundle, under the same conditions and at the same look."""
     try:
-        found = read_reproduction(place)
+        found = read_reproduction(one.place)
     except (UserError, OSError):
         return None
+    bundle = one.recorded
     if found.manifest_sha256 != manifest_sha256(bundle.folder.path) or found.verdict in ("NOT CHECKED", "REFUSED"):
         return None
-    wanted = [claim.text for claim in request.claims_of(bundle)]
-    same = [claim.claim for claim in found.claims] == wanted and found.trained == request.trains(bundle)
-    return found if same else None
+    if found.conditions != present_conditions(manifest_of(bundle), one.rebuilt.submission):
+        return None
+    same_look = found.statement is None or found.statement.look == one.look
+    return found if same_look and found.trained == request.trains(bundle) else None

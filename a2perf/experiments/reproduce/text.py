@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from a2perf.plain_text import terminal_line
-from a2perf.runs.bundles.reproduction import CheckedClaim, Reproduction
+from a2perf.runs.bundles.reproduction import Reproduction, ReturnComparison
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,7 +19,7 @@ _MOST_CHANGES = 8
 
 
 def verdict_text(found: Reproduction) -> str:
-    """Returns what changed, the claims, the first difference and the verdict of one bundle."""
+    """Returns what changed, the comparison, the first difference and the verdict of one bundle."""
     lines = [terminal_line(f"{found.bundle}: {found.submission} on {found.task}, seed {found.root_seed}")]
     if found.changed:
         shown = [f"{item.name} {item.recorded} → {item.repeated}" for item in found.changed[:_MOST_CHANGES]]
@@ -27,7 +27,8 @@ def verdict_text(found: Reproduction) -> str:
         lines.append(f"  changed: {'; '.join(shown)}{f'; and {more} more' if more else ''}")
     elif found.runs:
         lines.append("  changed: nothing that the record names")
-    lines += [f"  {_claim_text(claim)}" for claim in found.claims]
+    if found.statement is not None:
+        lines.append(f"  {_statement_text(found.statement)}")
     if (first := found.first_difference) is not None:
         step = "" if first.step is None else f", step {first.step}"
         lines.append(
@@ -36,7 +37,7 @@ def verdict_text(found: Reproduction) -> str:
         )
     lines += [f"  missing: {text}" for text in found.missing]
     lines += [f"  checked: {text}" for text in found.checked]
-    how = f" ({found.method})" if found.method != "none" else f": {found.reason}"
+    how = f" ({found.method})" if found.method == "bit-equal" else f": {found.reason}"
     lines.append(f"  {found.verdict}{how}")
     return "\n".join(terminal_line(line) for line in lines)
 
@@ -82,12 +83,14 @@ def _counted(members: Sequence[Reproduction]) -> list[str]:
     return [str(count) if count else "" for count in counts]
 
 
-def _claim_text(claim: CheckedClaim) -> str:
-    unit = f" {claim.unit}" if claim.unit else ""
-    parts = [f"{claim.claim}: {claim.verdict}, claimed {claim.comparison} {claim.claimed:.6g}{unit}"]
-    if claim.estimate is not None:
-        interval = "" if claim.low is None or claim.high is None else f" [{claim.low:.6g}, {claim.high:.6g}]"
-        parts.append(f"repeated {claim.estimate:.6g}{interval} from {claim.reruns}")
-    if claim.needed is not None:
-        parts.append(f"about {claim.needed} more would settle it")
-    return "; ".join([*parts, claim.reason, *claim.notes])
+def _statement_text(found: ReturnComparison) -> str:
+    if found.low is None or found.high is None:
+        interval = "no interval"
+    else:
+        interval = f"{100 * found.confidence:.3g} % interval [{found.low:+.4g}, {found.high:+.4g}]"
+    looks = "" if found.look == 1 else f", look {found.look}"
+    return (
+        f"return: recorded {found.recorded:.6g} from {found.recorded_n}, repeated {found.repeated:.6g} from"
+        f" {found.repeated_n} {found.unit}{looks}; difference {found.repeated - found.recorded:+.4g}, {interval},"
+        f" margin {found.margin:.3g}"
+    )

@@ -21,10 +21,15 @@ from a2perf.runs.packed import signing
 from a2perf.storage import parse_record, write_record
 from a2perf.stranger_files import StrangerFileError
 
+ENVIRONMENT = ("environment fingerprint", "files of the environment")
+"""Names of the changed conditions that concern the environment."""
+
 Outcome = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT CHECKED", "REFUSED"]
 """A verdict; or the run could not be repeated, or its bundle was changed after the run."""
 Method = Literal["bit-equal", "statistical", "none"]
 SignedState = Literal["signed", "unknown key", "unsigned", "not checked"]
+_BY_WEIGHT: tuple[Outcome, ...] = ("REFUTED", "CONFIRMED", "INCONCLUSIVE")
+"""The verdicts that count for a bundle; among equally trusted ones the first wins."""
 
 _MAX_BYTES = 16 << 20
 _DOMAIN = b"a2perf reproduction 1\0"  # a signature of another kind of statement never fits
@@ -58,34 +63,29 @@ class FirstDifference(Record, kw_only=True):
     repeated: str
 
 
-class CheckedClaim(Record, kw_only=True):
-    """One claim and what the repetitions say about it.
+class ReturnComparison(Record, kw_only=True):
+    """A comparison of repeated with recorded returns that are not bit-equal.
 
     Attributes:
-        claim: as it was given, ``"return>=380"``, or the name of the quantity for the recorded value.
-        quantity: ``"return"``, ``"success"``, ``"latency"``, ``"peak_memory"`` or ``"energy"``.
-        comparison: ``">="``, ``"<="`` or ``"=="``.
-        claimed: value in ``unit``.
-        unit: ``""`` for a return, otherwise ``"share"``, ``"s"``, ``"B"`` or ``"kWh"``.
-        margin: deviation that must be found, in ``unit``; None for a bit-equal repetition.
-        reruns: number of values: episodes of a return or success, runs of a cost.
-        needed: about how many more would settle it; None if it is settled or unknown.
+        unit: ``"episodes of equal seeds"`` (pairs), ``"episodes"`` or ``"training runs"``.
+        recorded: mean of the record, as ``repeated`` that of the repetition, in units of the return.
+        low: lower end of the interval of repeated minus recorded; None if there is no spread to compare with.
+        margin: deviation within which both count as equal.
+        look: number of looks at growing data that share the chance of an error, this one included.
+        needed: about how many repeated episodes would settle it; None if no number is known.
     """
 
-    claim: str
-    quantity: str
-    comparison: str
-    claimed: float
-    unit: str
-    margin: float | None = None
-    verdict: Outcome
-    estimate: float | None = None
-    low: float | None = None
-    high: float | None = None
-    reruns: int = 0
+    unit: Literal["episodes of equal seeds", "episodes", "training runs"]
+    recorded: float
+    repeated: float
+    recorded_n: int
+    repeated_n: int
+    low: float | None
+    high: float | None
+    confidence: float
+    margin: float
+    look: int = 1
     needed: int | None = None
-    reason: str = ""
-    notes: list[str] = msgspec.field(default_factory=list)
 
 
 class RepeatedRun(Record, kw_only=True):
@@ -109,6 +109,8 @@ class Reproduction(Record, kw_only=True):
         bundle: label of the bundle in the folder that was given.
         manifest_sha256: of the bundle's manifest, which lists the hashes of all its files.
         method: ``"bit-equal"`` if every recorded value of every episode was repeated exactly.
+        statement: the comparison of episodes or training runs; None if they are bit-equal or were not repeated.
+        conditions: hashes of what was repeated here: environment, submission, a2perf. The verdict is void for others.
         changed: what differs between the recorded run and its repetition.
         missing: what is missing for a repetition, one sentence each.
         host: the host of the repetitions, as in a manifest, without its name.
@@ -131,7 +133,8 @@ class Reproduction(Record, kw_only=True):
     method: Method = "none"
     trained: bool = False
     reason: str
-    claims: list[CheckedClaim] = msgspec.field(default_factory=list)
+    statement: ReturnComparison | None = None
+    conditions: dict[str, str] = msgspec.field(default_factory=dict)
     changed: list[ChangedCondition] = msgspec.field(default_factory=list)
     first_difference: FirstDifference | None = None
     episodes: int = 0
@@ -144,11 +147,23 @@ class Reproduction(Record, kw_only=True):
     finished_at: str
     signature: signing.KeySignature | None = None
 
-    def mark(self) -> str:
-        """Returns the verdict in a few words, ``"reproduced 2026-11-20 on another host"``."""
+    @property
+    def other_environment(self) -> bool:
+        """Whether the repetition had another environment than the record. Then only equality says something."""
+        return any(item.name in ENVIRONMENT for item in self.changed)
+
+    def mark(self, *, trusted: bool) -> str:
+        """Returns the verdict in a few words, ``"reproduced 2026-11-20 on another host"``.
+
+        Args:
+            trusted: False for the word of a stranger, of which neither date nor host counts.
+        """
         word = {"CONFIRMED": "reproduced", "REFUTED": "not reproduced", "INCONCLUSIVE": "reproduction open"}
+        text = word.get(self.verdict, "not checked")
+        if not trusted:
+            return f"{text}, as the bundle states"
         where = {True: " on the same host", False: " on another host", None: ""}[self.same_host]
-        return f"{word.get(self.verdict, 'not checked')} {self.finished_at[:10]}{where}"
+        return f"{text} {self.finished_at[:10]}{where}"
 
 
 class ReproductionMark(Record, kw_only=True):
@@ -190,32 +205,38 @@ def read_reproduction(path: Path) -> Reproduction:
 def mark_of(
     bundle: Path, *, names: Mapping[str, str] | None = None, others: Iterable[Path] = ()
 ) -> ReproductionMark | None:
-    """Returns the verdict that counts for a bundle: that of the record beside it, or the last one among ``others``.
+    """Returns the verdict that counts for a bundle.
 
-    A record about another manifest, with an invalid signature, without a verdict or that cannot be read does not count.
+    The reader's own verdicts and those with a trusted signature outweigh a record that comes with the bundle, which is
+    its author's word. Among equals a refutation wins. Dates decide nothing. A record about another manifest, with an
+    invalid signature, without a verdict, that cannot be read, or that refutes another environment does not count.
 
     Args:
         names: names of trusted keys by key id.
+        others: the reader's own records.
     """
-    found: list[tuple[Reproduction, ReproductionMark]] = []
+    found: list[tuple[bool, ReproductionMark]] = []
     try:
         sha256 = signing.manifest_sha256(bundle)
     except (UserError, OSError):
         return None
-    for path in (place_of(bundle), *others):
+    own = list(others)
+    for path in (place_of(bundle), *own):
         try:
             record = read_reproduction(path)
-            if record.manifest_sha256 != sha256 or record.verdict in ("NOT CHECKED", "REFUSED"):
+            if record.manifest_sha256 != sha256 or record.verdict not in _BY_WEIGHT:
                 continue
-            mark = _mark(record, names or {})
+            if record.other_environment and record.verdict != "CONFIRMED":
+                continue
+            mark = _mark(record, names or {}, own=path in own)
         except (UserError, StrangerFileError, OSError, ValueError):
             continue
         if mark is not None:
-            found.append((record, mark))
-    return max(found, key=lambda pair: pair[0].finished_at)[1] if found else None
+            found.append((path in own or mark.signature == "signed", mark))
+    return max(found, key=lambda pair: (pair[0], -_BY_WEIGHT.index(pair[1].verdict)))[1] if found else None
 
 
-def _mark(record: Reproduction, names: Mapping[str, str]) -> ReproductionMark | None:
+def _mark(record: Reproduction, names: Mapping[str, str], *, own: bool) -> ReproductionMark | None:
     """Returns the mark of a record; None if its signature does not fit.
 
     Raises:
@@ -232,8 +253,8 @@ def _mark(record: Reproduction, names: Mapping[str, str]) -> ReproductionMark | 
             signed = f"verdict signed by {names[key]}" if key in names else f"verdict signed with the unknown key {key}"
         except MissingDependency:
             state, signed = "not checked", "signature of the verdict not checked"
-    detail = f"{record.reason}; {signed}"
-    return ReproductionMark(verdict=record.verdict, text=record.mark(), detail=detail, signature=state)
+    text = record.mark(trusted=own or state == "signed")
+    return ReproductionMark(verdict=record.verdict, text=text, detail=f"{record.reason}; {signed}", signature=state)
 
 
 def _signed_bytes(found: Reproduction) -> bytes:

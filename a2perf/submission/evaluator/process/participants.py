@@ -42,10 +42,7 @@ from a2perf.submission.evaluator.submitted.plain_spaces import plain_spaces
 from a2perf.submission.evaluator.tracking import attach
 from a2perf.submission.participant.forms import form_of
 from a2perf.submission.run_services import ServiceSession, explain
-from a2perf.submission.settings import Submission
-
-_TRAINING_DAYS = 7
-"""Default limit on a training run; on any other run it is one day."""
+from a2perf.submission.settings import RUN_TIME_LIMITS_S, Submission
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -328,8 +325,8 @@ def python_of(settings: Submission, logs: Path) -> AbstractContextManager[Partic
 
 def run_limit_of(settings: Submission, manifest: Manifest) -> RunLimit:
     """Returns the limit on a run that starts now; earlier attempts have used a part of it."""
-    days = _TRAINING_DAYS if settings.mode is BenchmarkMode.TRAIN else 1
-    seconds = days * 86_400.0 if settings.run_time_limit_s is None else settings.run_time_limit_s
+    default_s = RUN_TIME_LIMITS_S[BenchmarkMode(settings.mode)]
+    seconds = default_s if settings.run_time_limit_s is None else settings.run_time_limit_s
     return RunLimit(seconds, time.monotonic() + seconds - attempts.used(manifest.attempts[:-1]).wall_s)
 
 
