@@ -224,3 +224,36 @@ def test_policy_that_is_cheap_only_while_it_is_timed_is_ranked_by_its_scored_ste
     assert any(said.startswith("scored episodes:") for said in warnings) or seconds < 0.005
     outcome = "ranked by the scored steps; flagged above 1 ms"
     noted("latency: cheap answers while timed, real ones while scored", outcome, ["bubblewrap"])
+
+
+IN_FEW_CALLS = """
+NUMBER = 0
+
+def infer_once(policy, observation):
+    global NUMBER
+    NUMBER += 1
+    if NUMBER % 5 < CALLS:
+        spin(0.02 / CALLS)
+    return np.zeros(12, np.float32)
+"""
+
+
+def test_ranked_costs_do_not_depend_on_which_calls_do_the_work(submission, launch, noted, tmp_path: Path) -> None:
+    """The same work in every call, and in two of five calls: equal means, and medians far apart."""
+    found = {}
+    for calls in (5, 2):
+        code = f"import numpy as np\nCALLS = {calls}\n{COMMON}{IN_FEW_CALLS}"
+        entry = submission(f"in_{calls}", inference=code, inference_gin=GIN)
+        done = launch(entry, "inference.gin", root=tmp_path / f"root_{calls}")
+        assert done.status == 0, done.output
+        (group,) = a2perf.score(done.root)
+        costs = read_record(done.root / "inference" / "metrics" / "rollouts.json", RolloutResults).costs
+        assert costs is not None
+        found[calls] = group, costs.flags
+    (steady, quiet), (uneven, flags) = found[5], found[2]
+    ranked = "processor_time_per_decision"
+    assert uneven[ranked].value == pytest.approx(steady[ranked].value, rel=0.15)
+    assert uneven["latency_processor_time_median"].value < 0.3 * steady["latency_processor_time_median"].value
+    assert step_account.FEW_CALLS in flags
+    assert step_account.FEW_CALLS not in quiet
+    noted("latency: all work in two of five calls", "ranked by the mean; flagged", ["process"])
