@@ -263,17 +263,18 @@ def _evaluation(run: Run) -> _Evaluation | None:
         # Steps are counted exactly, a phase to within a sample; and a phase may hold the loading of fresh policies.
         share = costs.tree_s * costs.steps / phase.cpu_seconds if phase.cpu_seconds > 0 else 1.0
         scored_kwh += share * phase.energy_gross_kwh
-    loading = [report.phases[name] for report, _ in tasks for name in ("load",) if name in report.phases]
-    timed = [report.phases[name] for report, _ in tasks for name in ("latency",) if name in report.phases]
-    cpu_parts = [sum(part.cpu_seconds for part in parts) for parts in (loading, timed)]
-    kwh_parts = [sum(part.energy_gross_kwh for part in parts) for parts in (loading, timed)]
+    loading, timed = (
+        [report.phases[name] for report, _ in tasks if name in report.phases] for name in ("load", "latency")
+    )
+    loading_s, timed_s = (sum(phase.cpu_seconds for phase in phases) for phases in (loading, timed))
+    loading_kwh, timed_kwh = (sum(phase.energy_gross_kwh for phase in phases) for phases in (loading, timed))
     lengths = [episode.length for episodes in run.episodes.values() for episode in episodes]
     transport = [(costs.transport_s, costs.transport_cpu_s) for _, costs in tasks]
     return _Evaluation(
         steps=steps,
         steps_per_episode=float(np.mean(lengths)) if lengths else math.nan,
-        cpu_s=_Parts(scored_s, *cpu_parts, cpu_s - scored_s - sum(cpu_parts)),
-        kwh=_Parts(scored_kwh, *kwh_parts, kwh - scored_kwh - sum(kwh_parts)),
+        cpu_s=_Parts(scored_s, loading_s, timed_s, cpu_s - scored_s - loading_s - timed_s),
+        kwh=_Parts(scored_kwh, loading_kwh, timed_kwh, kwh - scored_kwh - loading_kwh - timed_kwh),
         unsure=_of_part(energy.gross_uncertainty, scored_kwh / kwh if kwh > 0 else 0.0),
         quality=energy.quality,
         method=f"scored steps; {energy.method}",

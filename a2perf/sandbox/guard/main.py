@@ -127,7 +127,7 @@ class _Guard:
 
     def _group_cpu_s(self) -> float:
         """Returns the processor time of the tree by its control group; 0 without one."""
-        used = self.accounts.read("cpu") * self.spec["cpu_unit_s"]
+        used: float = self.accounts.read("cpu") * self.spec["cpu_unit_s"]
         # The group of a container holds this process too, and counts what the engine used to start it.
         return used - self.group_before_s - time.process_time() if used and not self.accounts.joins else used
 
