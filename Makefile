@@ -145,6 +145,7 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_imports.py
 
 # Files that are not ours to ship (Ariane); the tests that read them are skipped without.
 golden: $(INSTALLED)

@@ -34,6 +34,15 @@ def test_no_module_imports_itself_through_others() -> None:
     assert import_graph.cycles(import_graph.imports()) == []
 
 
+def test_no_module_of_a_distribution_imports_itself_through_others(repository: Path) -> None:
+    packages = [path.parent for path in repository.glob("packages/*/src/*/__init__.py")]
+    assert len(packages) == len([*repository.glob("packages/*/pyproject.toml")])
+    found = {
+        package.name: import_graph.cycles(import_graph.imports(package.parent, package.name)) for package in packages
+    }
+    assert {name: groups for name, groups in found.items() if groups} == {}
+
+
 @pytest.mark.parametrize(
     ("graph", "found"),
     [
@@ -102,8 +111,14 @@ def test_each_path_of_the_architecture_is_connected_by_imports(repository: Path)
 
 def test_reports_receive_runs_and_only_the_leaderboard_reads_them() -> None:
     reading = {
-        f"a2perf.runs.{name}" for name in ("bundle_reading", "files", "finding", "inventory", "reading", "signing")
+        "a2perf.runs.bundles.bundle_reading",
+        "a2perf.runs.bundles.files",
+        "a2perf.runs.bundles.inventory",
+        "a2perf.runs.packed.signing",
+        "a2perf.runs.reading",
+        "a2perf.runs.stores.finding",
     }
+    assert reading - set(import_graph.imports()) == set()
     readers = {
         name
         for name, others in import_graph.imports().items()

@@ -25,19 +25,19 @@ ORDER = (
 
 
 @functools.cache
-def modules(root: Path = ROOT) -> Mapping[str, ast.Module]:
+def modules(root: Path = ROOT, package: str = PACKAGE) -> Mapping[str, ast.Module]:
     """Returns the syntax tree of every module of the package by its dotted name."""
     found = {}
-    for path in sorted((root / PACKAGE).rglob("*.py")):
+    for path in sorted((root / package).rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         found[name] = ast.parse(path.read_text(encoding="utf-8"))
     return found
 
 
 @functools.cache
-def imports(root: Path = ROOT) -> Mapping[str, frozenset[str]]:
+def imports(root: Path = ROOT, package: str = PACKAGE) -> Mapping[str, frozenset[str]]:
     """Returns the modules of the package that each module imports, whatever the place of the statement."""
-    known = modules(root)
+    known = modules(root, package)
     return {name: frozenset(_imported(tree, known) - {name}) for name, tree in known.items()}
 
 
@@ -53,7 +53,7 @@ def _imported(tree: ast.Module, known: Mapping[str, ast.Module]) -> set[str]:
         for name in names:
             while name and name not in known:
                 name = name.rpartition(".")[0]
-            if name and (name != PACKAGE or names == [PACKAGE]):
+            if name and ("." in name or names == [name]):
                 found.add(name)
     return found
 

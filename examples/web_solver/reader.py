@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from a2perf.domains.web_navigation.nodes import NodeRole, PageNode
-from a2perf.domains.web_navigation.primitives import CATALOGUE
-from a2perf.domains.web_navigation.vocabulary import UnlockedVocabulary, tokenize
+from a2perf.domains.web_navigation.page.nodes import NodeRole, PageNode
+from a2perf.domains.web_navigation.page.primitives import CATALOGUE
+from a2perf.domains.web_navigation.page.vocabulary import UnlockedVocabulary, tokenize
 
 TAG, VALUE, TEXT, PLACEHOLDER, CLASS = range(5)
 TAMPERED = 1

@@ -6,7 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from a2perf_audit.auditing import Audit, Finding, Subject, audit
+    from a2perf_audit.auditing import Audit, audit
+    from a2perf_audit.bench import Finding, Subject
 
 __all__ = ["Audit", "Finding", "Subject", "audit"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from a2perf.domains.any_environment import check_api
 from a2perf.errors import ConfigError
 from a2perf_audit import policies
-from a2perf_audit.auditing import FAILS, HOLDS, NOT_APPLICABLE, Bench, Finding
+from a2perf_audit.bench import FAILS, HOLDS, NOT_APPLICABLE, Bench, Finding
 from a2perf_audit.episodes import Played, first_difference, legal, play, value_hash
 
 SHARE = 0.5

@@ -19,7 +19,8 @@ from a2perf.errors import ConfigError
 from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:  # the help lists this command: importing it must not import Gymnasium
-    from a2perf_audit.auditing import Audit, Subject
+    from a2perf_audit.auditing import Audit
+    from a2perf_audit.bench import Subject
 
 
 @click.command(context_settings=normalised())
@@ -48,8 +49,8 @@ def audit(
     It plays the environment in this process, and an expert's code too. Exit status: 0 every check holds or does not
     apply, 1 a check fails, 2 usage.
     """  # noqa: D301
-    from a2perf_audit.auditing import Subject
     from a2perf_audit.auditing import audit as audited
+    from a2perf_audit.bench import Subject
     from a2perf_audit.page import text
 
     kwargs = arguments(env_kwargs)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from a2perf_audit.auditing import FAILS, HOLDS, Audit
+from a2perf_audit.auditing import Audit
+from a2perf_audit.bench import FAILS, HOLDS
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }

@@ -16,7 +16,7 @@ from a2perf_audit.command import arguments
 
 if TYPE_CHECKING:  # the help lists this command: importing it must not import Gymnasium
     from a2perf.metrics.protocol import ProtocolTask, Reference
-    from a2perf_audit.auditing import Bench
+    from a2perf_audit.bench import Bench
 
 FIRST_SEED = 1_000_000
 """Of the episodes that measure the random and the best trivial policy; others choose the latter."""
@@ -99,7 +99,7 @@ def measured(
     import a2perf
     from a2perf.domains.any_environment import LONGEST_EPISODE, participant_id
     from a2perf.metrics.protocol import Budget, Evaluation, ProtocolTask, Trivial
-    from a2perf_audit.auditing import Bench, Subject
+    from a2perf_audit.bench import Bench, Subject
     from a2perf_audit.policies import random_policy, trivial
 
     runs = a2perf.evaluate(

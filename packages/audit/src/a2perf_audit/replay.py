@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from a2perf_audit.auditing import Subject
+from a2perf_audit.bench import Subject
 from a2perf_audit.episodes import play
 
 

@@ -7,7 +7,7 @@ from actor import Actor
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from a2perf.domains.quadruped_locomotion.mujoco_model import TwinPhysics
+from a2perf.domains.quadruped_locomotion.physics.mujoco_model import TwinPhysics
 from a2perf.domains.quadruped_locomotion.vector import ThreadedVectorEnv
 from a2perf_baselines import learning
 from a2perf_baselines.quadruped_locomotion.mujoco_batch import MuJoCoBatch

@@ -15,8 +15,8 @@ from network import WEIGHTS, Network
 from prompt import decoded, prompt_of, question_of
 from scipy.stats import binomtest
 
-from a2perf.domains.web_navigation.generator import generate, training_designs
-from a2perf.domains.web_navigation.website import WebsiteDesign
+from a2perf.domains.web_navigation.sites.generator import generate, training_designs
+from a2perf.domains.web_navigation.sites.website import WebsiteDesign
 
 FIRST_SEED = 990_001
 TRAINED_ON = ("1:600", "2:600", "3:600", "11:3000")

@@ -27,8 +27,8 @@ from prompt import END, VOCABULARY, encoded, prompt_of, question_of
 from torch import Tensor, nn
 from torch.nn import functional
 
-from a2perf.domains.web_navigation.designs import shipped_designs
-from a2perf.domains.web_navigation.generator import training_designs
+from a2perf.domains.web_navigation.sites.designs import shipped_designs
+from a2perf.domains.web_navigation.sites.generator import training_designs
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[4] / "examples" / "text_solver"))
 import reading

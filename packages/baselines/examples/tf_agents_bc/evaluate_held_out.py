@@ -21,8 +21,8 @@ import gymnasium
 import numpy as np
 
 import a2perf  # noqa: F401  registers the ids
-from a2perf.domains.web_navigation import generator
-from a2perf.domains.web_navigation.website import WebsiteDesign, checked_design
+from a2perf.domains.web_navigation.sites import generator
+from a2perf.domains.web_navigation.sites.website import WebsiteDesign, checked_design
 
 
 def unseen(level: int, seed: int, count: int, seen: set[WebsiteDesign]) -> list[WebsiteDesign]:

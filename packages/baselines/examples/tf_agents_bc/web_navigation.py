@@ -15,9 +15,9 @@ import numpy as np
 from cloning import Cloner, Demonstrations
 
 from a2perf.domains.registry import find_environment
-from a2perf.domains.web_navigation.generator import training_designs
+from a2perf.domains.web_navigation.sites.generator import training_designs
+from a2perf.domains.web_navigation.sites.website import WebsiteDesign
 from a2perf.domains.web_navigation.solver import solve
-from a2perf.domains.web_navigation.website import WebsiteDesign
 from a2perf.submission.participant.adapters.origin import record_environment
 from a2perf_baselines import learning
 from a2perf_baselines.candidates import CandidateEnv

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from a2perf.submission.participant.adapters import tf_agents, tf_agents_candidates
+from a2perf.submission.participant.adapters import tf_agents
+from a2perf_baselines import tf_agents_candidates
 from a2perf_baselines.learning import domain_name
 
 OVER_CANDIDATES = ("circuit_training", "web_navigation")

@@ -22,9 +22,9 @@ from policy import CandidatePolicy
 
 from a2perf.domains.registry import find_environment
 from a2perf.domains.web_navigation import LEVELS
-from a2perf.domains.web_navigation.designs import shipped_designs
-from a2perf.domains.web_navigation.generator import training_designs
-from a2perf.domains.web_navigation.website import WebsiteDesign
+from a2perf.domains.web_navigation.sites.designs import shipped_designs
+from a2perf.domains.web_navigation.sites.generator import training_designs
+from a2perf.domains.web_navigation.sites.website import WebsiteDesign
 from a2perf.submission.participant.adapters.origin import record_environment
 from a2perf_baselines import learning
 from a2perf_baselines.learning.torch.ppo import PPO, PPOSettings, Update

@@ -34,7 +34,7 @@ import gymnasium
 import numpy as np
 
 import a2perf  # noqa: F401  registers the ids
-from a2perf.domains.web_navigation import generator
+from a2perf.domains.web_navigation.sites import generator
 from a2perf_baselines.candidates import candidates_of
 
 HERE = Path(__file__).resolve().parent

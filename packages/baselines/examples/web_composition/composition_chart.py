@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from a2perf.report.drawing import INK
+from a2perf.report.figures.drawing import INK
 
 TITLES = {"1": "level 1", "1 2": "levels 1 and 2", "1 2 3": "levels 1 to 3"}
 COLOURS = {"random": "muted", "solver": "green", "cloned": "blue", "cloned-16": "violet", "learned": "orange"}

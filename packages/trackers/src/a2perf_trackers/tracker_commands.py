@@ -16,7 +16,7 @@ from a2perf.plain_text import terminal_line
 from a2perf.submission.options import normalised
 
 if TYPE_CHECKING:
-    from a2perf.metrics import Profile
+    from a2perf.metrics.values import Profile
     from a2perf_trackers.exporting import ExportedRun
 
 _RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN_OR_FOLDER...")
