@@ -188,7 +188,7 @@ class StepCosts(Record, kw_only=True):
         short_lived_s: processor time of processes that ended in the meantime.
         transport_s: mean wall time of a call that reaches no code of the submission; None if it was not measured.
         transport_cpu_s: processor time of the tree for such a call, a part of ``tree_s``.
-        flags: processor time that the round trips do not include, and uneven round trips, see
+        flags: processor time that the round trips do not include, or that is spent in few calls, see
             ``submission.evaluator.step_account``.
     """
 

@@ -35,7 +35,7 @@ MOST_OTHER = 1.5
 """Allowed processor time of short-lived processes per step, in mean round trips, in addition to the slack."""
 
 UNEVEN = 3.0
-"""A mean round trip of more medians than this, in addition to the slack, is named: few calls do most of the work."""
+"""Mean processor time per step of more medians than this, plus the slack, is named: few calls do most of the work."""
 
 EMPTY_CALLS, EMPTY_WARMUP = 200, 20
 
@@ -159,7 +159,9 @@ def mean_costs(parts: Sequence[StepTotals]) -> StepCosts | None:
         flags.append(BETWEEN_CALLS)
     if found.short_lived_s > SLACK_S + MOST_OTHER * found.round_trip_s:
         flags.append(SHORT_LIVED)
-    if found.round_trip_s > SLACK_S + UNEVEN * float(np.median(columns["round_trip_ns"])) * 1e-9:
+    # by processor time: load of the host makes round trips uneven
+    median_s = float(np.median(columns["call_cpu_ns"] + columns["between_cpu_ns"])) * 1e-9
+    if in_calls_s + between_s > SLACK_S + UNEVEN * median_s:
         flags.append(FEW_CALLS)
     found.flags = flags
     return found
@@ -263,6 +265,8 @@ def unlike(timed: StepCosts, scored: StepCosts) -> bool:
 
 def warning(costs: StepCosts, phase: str) -> str | None:
     """Returns a warning about flagged costs, or ``None``."""
+    if costs.flags == [FEW_CALLS]:
+        return f"{phase}: {FEW_CALLS}: the median time per decision is far below the mean, which is ranked"
     if not costs.flags:
         return None
     return (
