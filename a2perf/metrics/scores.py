@@ -24,6 +24,7 @@ from a2perf.metrics import application, registry
 from a2perf.metrics.runs_in_mode import ScoredRuns, scored_runs
 from a2perf.metrics.submitted import protocol_of, submitted_of
 from a2perf.metrics.values import MetricValue, Profile, profile_named
+from a2perf.runs.bundles.agreement import NOT_COUNTED
 from a2perf.runs.bundles.layout import MODES
 from a2perf.runs.foreign.foreign_layouts import UNKNOWN_ENVIRONMENT
 from a2perf.runs.reading import identify, read_run
@@ -149,7 +150,9 @@ def _conditions(runs: Sequence[Run], data: ScoredRuns, mode: str) -> list[str]:
         conditions.append(f"{len(runs) - len(data.curves)} of {len(runs)} run(s) hold no curve of returns")
     if mode == "inference" and (missing := sum(not run.returns.get(mode) for run in runs)):
         conditions.append(f"{missing} of {len(runs)} run(s) hold no episodes")
-    if changed := sum(run.changed for run in runs):
+    if contradicting := sum(any(text.startswith(NOT_COUNTED) for text in run.conditions) for run in runs):
+        conditions.append(f"{contradicting} of {len(runs)} run(s) contradict themselves and are not counted")
+    if changed := sum(run.changed for run in runs) - contradicting:
         conditions.append(f"{changed} of {len(runs)} run(s) were changed after they ended; nothing here can be trusted")
     if unsound := sum(run.identity.state not in ("finished", "recorded") for run in runs):
         conditions.append(f"{unsound} of {len(runs)} run(s) did not finish; what they had measured is scored")

@@ -43,8 +43,8 @@ _Result = TypeVar("_Result")
 Progress: TypeAlias = Callable[[str], None]
 """Gets one line per finished step."""
 _IDENTITY = (
-    "name", "version", "domain", "task", "view", "env_id", "fingerprint", "protocol", "track", "provenance",
-    "reference",
+    "name", "version", "domain", "task", "view", "env_id", "env_kwargs", "fingerprint", "protocol", "track",
+    "provenance", "reference",
 )  # fmt: skip
 
 

@@ -100,6 +100,7 @@ def test_page_json_and_csv_hold_the_same_numbers(built: WrittenLeaderboard) -> N
     for entry, row in zip(entries, rows, strict=True):
         assert float(row["score"]) == entry["entry"]["score"]["value"]
         assert float(row["inference.returns"]) == entry["entry"]["scores"]["inference"]["returns"]["value"]
+        assert row["env_kwargs"] == entry["entry"]["env_kwargs"] != ""
         assert row["place"] == ("" if entry["place"] is None else str(entry["place"]))
     page = built.page.read_text()
     assert f"{entries[-1]['entry']['score']['value']:.3f}" in page
