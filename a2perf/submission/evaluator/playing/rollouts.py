@@ -151,7 +151,7 @@ def value_hash(value: Any, packed: PackedArrays | None = None) -> int:
         return _integer_hash(value)
     if packed is None:
         packed = _packed(value)
-    digest = hashlib.blake2b(packed.words, digest_size=4, person=_structure_hash(packed.structure))
+    digest = hashlib.blake2b(packed.words.data, digest_size=4, person=_structure_hash(packed.structure))
     return int.from_bytes(digest.digest(), "little")
 
 
