@@ -79,7 +79,7 @@ def check(
     options = RunOptions.taken_from(chosen).given
     asked = str(options.get("sandbox") or STRONGEST)
     level = get_sandbox(asked).level
-    if not as_json:  # the report has it, but this comes before any code of the submission runs
+    if folder.is_dir() and not as_json:  # the report has it, but this comes before any code of the submission runs
         click.echo(level_text(level, asked), err=True)
     report = check_folder(
         folder,
